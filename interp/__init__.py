@@ -1,0 +1,52 @@
+"""Mechanistic interpretability of Transformers trained on synthetic grammars, where the truth is known.
+
+Names are imported when first used, so that `import interp` is fast and the command line answers
+without loading torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interp.checkpoints import load_checkpoint, save_checkpoint
+    from interp.config import TransformerConfig
+    from interp.errors import InterpError
+    from interp.grammars import DyckGrammar
+    from interp.header import list_pretrained
+    from interp.model import SandboxTransformer
+    from interp.population import Population
+    from interp.training.run import train_population
+
+_HOME = {
+    "DyckGrammar": "interp.grammars",
+    "InterpError": "interp.errors",
+    "Population": "interp.population",
+    "SandboxTransformer": "interp.model",
+    "TransformerConfig": "interp.config",
+    "list_pretrained": "interp.header",
+    "load_checkpoint": "interp.checkpoints",
+    "save_checkpoint": "interp.checkpoints",
+    "train_population": "interp.training.run",
+}
+
+__all__ = [
+    "DyckGrammar",
+    "InterpError",
+    "Population",
+    "SandboxTransformer",
+    "TransformerConfig",
+    "list_pretrained",
+    "load_checkpoint",
+    "save_checkpoint",
+    "train_population",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'interp' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,159 @@
+"""`TransformerConfig`: a model described by a few named choices. Imports no torch."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from interp.errors import ConfigError
+
+Embedding = Literal["learned", "onehot", "minimal", "minimal-sum", "minimal-angle"]
+Positions = Literal["none", "linear", "learned"]
+AttentionKind = Literal["learned", "uniform"]
+Direction = Literal["causal", "bidirectional"]
+BlockKind = Literal["gpt2", "paper", "bare"]
+Norm = Literal["LN", "LNPre", "unit", "none"]
+Activation = Literal["gelu", "relu"]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "embedding": get_args(Embedding),
+    "positions": get_args(Positions),
+    "attention": get_args(AttentionKind),
+    "direction": get_args(Direction),
+    "block": get_args(BlockKind),
+    "norm": get_args(Norm),
+    "activation": get_args(Activation),
+}
+MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """What a `SandboxTransformer` is made of. Widths and lengths count numbers and tokens.
+
+    - `embedding`: `learned` W_E; `onehot` (frozen identity, d_model = d_vocab); or the oracle first
+      layer of Wen et al. 2023, Definition 2, which sees the bracket's type and depth: `minimal`
+      (eq. 15), `minimal-sum` (eq. 16), `minimal-angle` (eq. 17). The oracle fixes d_model.
+    - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9)
+      or `learned` (one vector a position).
+    - `attention`: `learned`, or `uniform` (frozen: equal weight on every visible key, no W_Q, W_K).
+    - `block`: `gpt2` (norm before attention and MLP, two residual links, final norm), `paper`
+      (eq. 6: MLP(norm(attention) + x), no skip around the MLP, no output projection, no final
+      norm) or `bare` (norm(attention) alone: no residual, no output projection, no MLP).
+    - `norm`: `LN` (affine), `LNPre` (no affine), `unit` (eq. 7: centred, divided by its norm but by
+      no less than `norm_eps`) or `none`.
+    - `mlp_depth`: linear maps in an MLP (2 is the usual one, 0 removes it).
+    - `scale_scores`: divide scores by sqrt(d_head).  `biases`: attention, MLP and unembedding biases.
+    """
+
+    d_vocab: int
+    n_layers: int = 2
+    n_heads: int = 1
+    d_model: int = 50
+    d_head: int = 50
+    d_mlp: int = 50
+    mlp_depth: int = 2
+    n_ctx: int = 512
+    embedding: Embedding = "learned"
+    positions: Positions = "none"
+    attention: AttentionKind = "learned"
+    direction: Direction = "causal"
+    block: BlockKind = "gpt2"
+    norm: Norm = "LN"
+    norm_eps: float = 1e-5
+    activation: Activation = "gelu"
+    scale_scores: bool = True
+    biases: bool = True
+    init_std: float = 0.02
+    d_vocab_out: int | None = None
+    pad_token: int | None = None
+    num_types: int | None = None
+    max_depth: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+        for name in ("d_vocab", "n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx"):
+            _check_whole(name, getattr(self, name), 1)
+        _check_whole("mlp_depth", self.mlp_depth, 0)
+        for name in ("d_vocab_out", "num_types", "max_depth"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name), 1)
+        if self.mlp_depth == 1:
+            raise ConfigError("mlp_depth=1 is a linear map, not an MLP: use 0 (none), 2, or more")
+        for name in ("norm_eps", "init_std"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+                raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
+        for name in ("scale_scores", "biases"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name}={getattr(self, name)!r} is neither True nor False")
+        if self.pad_token is not None and not 0 <= self.pad_token < self.d_vocab:
+            raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
+        self._check_widths()
+
+    def _check_widths(self) -> None:
+        if self.embedding in MINIMAL_EMBEDDINGS:
+            if self.num_types is None or self.max_depth is None:
+                raise ConfigError(f"embedding={self.embedding!r} needs num_types and max_depth")
+            if self.positions != "none":
+                raise ConfigError(f"embedding={self.embedding!r} sees type and depth only: positions='none'")
+            if self.d_vocab != 2 * self.num_types + 3:
+                raise ConfigError(
+                    f"embedding={self.embedding!r} with num_types={self.num_types} needs "
+                    f"d_vocab={2 * self.num_types + 3}, not {self.d_vocab}"
+                )
+            needed = oracle_width(self.embedding, self.num_types, self.max_depth)
+        elif self.embedding == "onehot":
+            needed = self.d_vocab
+        else:
+            needed = self.d_model
+        if self.d_model != needed:
+            raise ConfigError(f"embedding={self.embedding!r} fixes d_model={needed}, not {self.d_model}")
+        if self.block == "bare" and (self.n_layers != 1 or self.mlp_depth != 0):
+            raise ConfigError(
+                f"block='bare' is one attention layer without an MLP, not n_layers={self.n_layers}, "
+                f"mlp_depth={self.mlp_depth}"
+            )
+        if self.block == "paper" and self.n_heads * self.d_head != self.d_model:
+            raise ConfigError(
+                f"block='paper' has no output projection: n_heads x d_head = {self.n_heads} x {self.d_head} "
+                f"must equal d_model={self.d_model}"
+            )
+
+    @property
+    def d_out(self) -> int:
+        """Size of the output vocabulary (or number of classes)."""
+        return self.d_vocab if self.d_vocab_out is None else self.d_vocab_out
+
+    @property
+    def d_final(self) -> int:
+        """Width of what the unembedding reads."""
+        return self.n_heads * self.d_head if self.block == "bare" else self.d_model
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "TransformerConfig":
+        """Inverse of `to_dict`; an unknown or missing key is a `ConfigError`."""
+        known = {f.name for f in fields(cls)}
+        if unknown := sorted(set(data) - known):
+            raise ConfigError(f"unknown model setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        if "d_vocab" not in data:
+            raise ConfigError("model setting 'd_vocab' is missing")
+        return cls(**data)
+
+
+def oracle_width(embedding: str, num_types: int, max_depth: int) -> int:
+    """d_model of an oracle first layer: eqs. 15-17, and one more coordinate for START."""
+    return {
+        "minimal": 2 * num_types * max_depth + 1,
+        "minimal-sum": 2 * num_types + max_depth + 1,
+        "minimal-angle": 2 * num_types + 3,
+    }[embedding]
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value!r} is not a whole number of at least {least}")

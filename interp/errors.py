@@ -1,0 +1,52 @@
+"""Every error this project raises on purpose.
+
+One tree under `InterpError`. A message is one line that quotes what was given and says what
+would be right. `exit_code` is what the command line returns for it: 2 when the request was
+wrong, 1 when the work itself failed or could not reach a verdict.
+"""
+
+
+class InterpError(Exception):
+    """Base of every error raised on purpose."""
+
+    exit_code = 2
+
+
+class RequestError(InterpError):
+    """An argument, option or combination of options that cannot be honoured."""
+
+
+class GrammarError(InterpError):
+    """A grammar, a text or a token array that breaks the grammar's rules."""
+
+
+class ConfigError(InterpError):
+    """A model or training configuration that does not describe a buildable model."""
+
+
+class CheckpointError(InterpError):
+    """A checkpoint that is missing, damaged, edited or not ours."""
+
+
+class PatternError(InterpError):
+    """Attention patterns that are not square, not normalised or not finite."""
+
+
+class AnalysisError(InterpError):
+    """An analyzer was given a model on which its number has no meaning."""
+
+
+class OutputError(InterpError):
+    """A file or folder that cannot be written."""
+
+
+class TrainingError(InterpError):
+    """Training failed: it diverged, or a worker died."""
+
+    exit_code = 1
+
+
+class ExportError(InterpError):
+    """A picture could not be rendered: no browser, or the exporter failed."""
+
+    exit_code = 1

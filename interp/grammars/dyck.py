@@ -1,0 +1,628 @@
+"""Bounded Dyck strings: exact law, sampler and ground truth.
+
+Strings of k bracket types with stack depth at most D. Law of Wen et al. 2023, Definition 1, whose
+printed eq. (3) lacks the factor 1/k of every opener at depth 1; thesis eq. 2.39 / 3.20 has it.
+
+Complete strings under a length bound follow the law *conditioned* on the bound, as if too long or
+too short strings were thrown away. The next token then depends on depth and on the number of
+brackets so far; all of it is computed by the dynamic programmes of `_dyck_law`.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from interp.errors import GrammarError
+from interp.grammars import _dyck_law as law
+from interp.grammars._dyck_law import Bools, Floats, Ints
+from interp.rng import generator
+
+Mode = Literal["complete", "prefix"]
+Tokens16 = NDArray[np.int16]
+
+MAX_TYPES = 10_000  # token ids then fit int16
+MAX_DEPTH = 10_000
+BRACKETS = ("()", "[]", "{}", "<>")
+_LEXEME = re.compile(r"[()][0-9]+|[()\[\]{}<>]")
+
+
+@dataclass(frozen=True)
+class DyckGrammar:
+    """Dyck strings of `num_types` bracket types (k) and depth at most `max_depth` (D).
+
+    open_prob: q, the probability to open at 0 < depth < D. end_prob: the probability of END at depth 0
+    of a complete string. Ids: type t opens as 2t and closes as 2t+1, then START, END, PAD. The depth
+    of an opener counts itself (1..D); a closer has the depth after closing (0..D-1).
+
+    Methods take token arrays [..., pos] of any integer type. START, END and PAD leave the stack as it
+    is, so ground truth may be asked of model inputs as they are. Arrays that break the grammar raise
+    `GrammarError` with row and position. Nats everywhere.
+    """
+
+    num_types: int = 2
+    max_depth: int = 4
+    open_prob: float = 0.5
+    end_prob: float = 0.5
+
+    def __post_init__(self) -> None:
+        clean = {
+            "num_types": _whole("num_types", self.num_types, 1, MAX_TYPES),
+            "max_depth": _whole("max_depth", self.max_depth, 1, MAX_DEPTH),
+            "open_prob": _probability("open_prob", self.open_prob, one_allowed=False),
+            "end_prob": _probability("end_prob", self.end_prob, one_allowed=True),
+        }
+        for name, value in clean.items():  # numpy scalars become plain numbers: to_dict is JSON-ready
+            object.__setattr__(self, name, value)
+
+    # ---- vocabulary and text -------------------------------------------------------------------
+
+    @property
+    def start(self) -> int:
+        return 2 * self.num_types
+
+    @property
+    def end(self) -> int:
+        return 2 * self.num_types + 1
+
+    @property
+    def pad(self) -> int:
+        return 2 * self.num_types + 2
+
+    @property
+    def vocab_size(self) -> int:
+        return 2 * self.num_types + 3
+
+    @property
+    def vocab(self) -> tuple[str, ...]:
+        """Text of each token id. Types 0..3 are () [] {} <>; type t from 4 on is `(t` and `)t`."""
+        return tuple(self._name(token) for token in range(self.vocab_size))
+
+    def parse(self, text: str, *, require_complete: bool = False) -> list[int]:
+        """Token ids of a bracket text; whitespace between brackets is ignored.
+
+        `(4` and `)4` are read greedily, so `(4(5)5)4` needs no spaces. Raises `GrammarError` with the
+        character position (from 0) where the text stops being a prefix of a string of this grammar,
+        or, with `require_complete`, at its end when brackets are still open.
+        """
+        if not isinstance(text, str):
+            raise GrammarError(f"{text!r} is not a text of brackets: give a str such as '([])'")
+        ids = {name: i for i, name in enumerate(self.vocab[: self.start])}
+        tokens: list[int] = []
+        stack: list[int] = []
+        at = 0
+        while at < len(text):
+            if text[at].isspace():
+                at += 1
+                continue
+            found = _LEXEME.match(text, at)
+            name = found.group() if found else text[at]
+            if name not in ids:
+                raise GrammarError(
+                    f"text {_quote(text)} position {at}: {name!r} is not a bracket of this grammar; "
+                    f"its brackets are {' '.join(list(ids)[:12])}{' ...' if len(ids) > 12 else ''}"
+                )
+            problem = self._step(stack, ids[name])
+            if problem:
+                raise GrammarError(f"text {_quote(text)} position {at}: {problem}")
+            tokens.append(ids[name])
+            at += len(name)
+        if require_complete and stack:
+            closers = "".join(self._name(t + 1) for t in reversed(stack))
+            raise GrammarError(
+                f"text {_quote(text)} position {len(text)}: ends with {len(stack)} open bracket(s); "
+                f"{closers!r} would be right there"
+            )
+        return tokens
+
+    def format(self, tokens: ArrayLike, *, specials: bool = False) -> str:
+        """Text of tokens [pos]. START, END and PAD are left out, or set off by spaces with `specials`."""
+        array = self._ids(tokens)
+        if array.ndim != 1:
+            raise GrammarError(f"format takes one string [pos], not an array of shape {array.shape}")
+        vocab = self.vocab
+        if not specials:
+            return "".join(vocab[i] for i in array if i < self.start)
+        text = "".join(vocab[i] if i < self.start else f" {vocab[i]} " for i in array)
+        return " ".join(text.split())
+
+    def to_tokens(self, texts: str | Sequence[Any] | NDArray[np.integer]) -> Ints:
+        """Model inputs int64 [batch, 1 + longest]: START, the brackets, PAD on the right; no END.
+
+        texts: one text, or a list of texts and id lists, or an array [batch, pos]; ids are brackets,
+        with PAD allowed on the right.
+        """
+        if isinstance(texts, np.ndarray):
+            body = self._ids(texts)
+            if body.ndim != 2:
+                raise GrammarError(f"token array of shape {body.shape}: to_tokens takes [batch, pos]")
+        else:
+            if not isinstance(texts, Sequence):
+                raise GrammarError(f"{texts!r} is neither a text nor a list: give '()' or ['()', [0, 1]]")
+            rows = [self._row(item) for item in ([texts] if isinstance(texts, str) else texts)]
+            body = np.full((len(rows), max(map(len, rows), default=0)), self.pad, dtype=np.int64)
+            for row, target in zip(rows, body, strict=True):
+                target[: len(row)] = row
+        tail = np.logical_or.accumulate(body == self.pad, axis=-1) if body.size else body == self.pad
+        special = (body == self.start) | (body == self.end)
+        self._reject(special, body, "is no bracket; START is added here and END never is")
+        self._reject(tail & (body != self.pad), body, "comes after PAD; PAD may only stand on the right")
+        self.validate(body)
+        longest = int((~tail).sum(axis=-1).max(initial=0))
+        return np.concatenate([np.full((len(body), 1), self.start), body[:, :longest]], axis=1)
+
+    # ---- sampling ------------------------------------------------------------------------------
+
+    def length_distribution(self, min_length: int = 2, max_length: int = 26) -> tuple[Ints, Floats]:
+        """(lengths [m] int64, probabilities [m]): exact law of the number of brackets of a string."""
+        low, high = self._bounds(min_length, max_length)
+        lengths, mass = self._length_mass(high)
+        if low == 0:  # beside the empty string, opening at all costs 1 - end_prob
+            mass = mass + np.where(lengths > 0, _log(1.0 - self.end_prob), 0.0)
+        keep = (lengths >= low) & (mass > -np.inf)
+        weights = np.exp(mass[keep] - mass[keep].max())
+        return lengths[keep], weights / weights.sum()
+
+    def fill(self, uniforms: ArrayLike, lengths: ArrayLike) -> Tokens16:
+        """Complete strings as a pure function of uniforms [n, width] in [0, 1) and lengths [n].
+
+        Row i is a string of exactly lengths[i] brackets, drawn from the law conditioned on that, then
+        PAD: int16 [n, width]. It depends on row i of the inputs alone. Raises `GrammarError` for a
+        length that is not even, not in 0..width, or that no string of the grammar has.
+        """
+        draws = _uniforms(uniforms)
+        sizes = np.asarray(lengths)
+        if sizes.shape != draws.shape[:1] or (sizes.size and sizes.dtype.kind not in "iu"):
+            raise GrammarError(
+                f"lengths of shape {sizes.shape} and type {sizes.dtype}: fill takes one whole number a row, "
+                f"shape {draws.shape[:1]}"
+            )
+        sizes = sizes.astype(np.int64)
+        longest = min(int(sizes.max(initial=0)), draws.shape[1])
+        allowed = np.zeros(longest + 1, dtype=bool)
+        possible, mass = self._length_mass(longest)
+        allowed[possible] = mass > -np.inf
+        wrong = (sizes < 0) | (sizes > longest) | ~allowed[np.clip(sizes, 0, longest)]
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise GrammarError(
+                f"row {row}: no complete string of {self} has {sizes[row]} brackets within width "
+                f"{draws.shape[1]}; lengths are even, from 0 to the width"
+            )
+        steps = law.complete_steps(self.max_depth, self.open_prob, self.end_prob, longest, longest)
+        opens = steps.open.copy()
+        opens[:, 0] = 1.0  # a string starts at depth 0, and no choice is left there before its end
+        return law.walk(draws, sizes, longest - sizes, opens, self.num_types)
+
+    def fill_prefix(self, uniforms: ArrayLike) -> Tokens16:
+        """Prefixes of length `width` of the unbounded law: uniforms [n, width] -> int16 [n, width]."""
+        draws = _uniforms(uniforms)
+        opens = law.prefix_steps(self.max_depth, self.open_prob, 1).open
+        lengths = np.full(len(draws), draws.shape[1], dtype=np.int64)
+        return law.walk(draws, lengths, None, opens, self.num_types)
+
+    def sample(
+        self,
+        count: int,
+        *,
+        seed: int,
+        mode: Mode = "complete",
+        min_length: int = 2,
+        max_length: int = 26,
+        length: int | tuple[int, int] = 28,
+        stream: str = "sample",
+    ) -> Tokens16:
+        """`count` strings as int16 token rows without START or END, PAD on the right.
+
+        mode "complete": [count, max_length], law conditioned on min_length..max_length brackets.
+        mode "prefix": [count, length]; `length` may be a pair (low, high): uniform, both included.
+        int16 (ids always fit) keeps memory at a quarter; cast to int64 to index an embedding.
+        A pure function of its arguments; the first rows do not depend on `count`.
+        """
+        count = _whole("count", count, 0, None)
+        if _mode(mode) == "complete":
+            low, width = self._bounds(min_length, max_length)
+            lengths, probs = self.length_distribution(low, width)
+        else:
+            low, width = _length_range(length)
+            lengths = np.arange(low, width + 1)
+            probs = np.full(len(lengths), 1.0 / len(lengths))
+        cumulative = np.cumsum(probs) / probs.sum()
+        cumulative[-1] = 1.0
+        tokens = np.empty((count, width), dtype=np.int16)
+        source = generator(seed, stream)
+        rows = max(1, 2**20 // (width + 1))
+        for begin in range(0, count, rows):
+            # column 0 draws the length, so that a row uses up the same numbers whatever `count` is
+            draws = source.random((min(rows, count - begin), width + 1))
+            sizes = lengths[np.searchsorted(cumulative, draws[:, 0], side="right")]
+            if mode == "complete":
+                tokens[begin : begin + rows] = self.fill(draws[:, 1:], sizes)
+            else:
+                part = self.fill_prefix(draws[:, 1:])
+                part[np.arange(width) >= sizes[:, None]] = self.pad
+                tokens[begin : begin + rows] = part
+        return tokens
+
+    # ---- ground truth --------------------------------------------------------------------------
+
+    def validate(self, tokens: ArrayLike) -> None:
+        """Raise `GrammarError` (row, position) unless every row of [..., pos] is a legal prefix."""
+        self._structure(tokens)
+
+    def depth(self, tokens: ArrayLike) -> Ints:
+        """Stack depth after each token, int64 [..., pos]."""
+        return self._structure(tokens).depth
+
+    def partner(self, tokens: ArrayLike) -> Ints:
+        """Index of the matching bracket, -1 for none (specials, brackets never closed): [..., pos]."""
+        return self._structure(tokens).partner
+
+    def stack_top(self, tokens: ArrayLike) -> Ints:
+        """Index of the last unmatched opener once the token is processed, -1 at depth 0: [..., pos].
+
+        For an opener that is the opener itself.
+        """
+        return self._structure(tokens).top
+
+    def unmatched(self, tokens: ArrayLike) -> Bools:
+        """[..., query, key]: is `key` (<= query) an opener still unmatched once `query` is processed."""
+        array = self._ids(tokens)
+        found = self._structure(array)
+        open_keys = np.zeros((*array.shape, array.shape[-1]), dtype=bool)
+        opener = (array < self.start) & (array % 2 == 0)
+        for level in range(1, int(found.depth.max(initial=0)) + 1):
+            latest = law.last_opener(opener & (found.depth == level))
+            place = np.nonzero(found.depth >= level)
+            open_keys[(*place, latest[place])] = True
+        return open_keys
+
+    def counterfactual(
+        self,
+        tokens: ArrayLike,
+        position: ArrayLike,
+        new_type: ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> NDArray[Any]:
+        """Minimal pairs: the bracket at `position` and its partner, if any, change type; all else stays.
+
+        tokens [batch, pos] or [pos]; position and new_type: a whole number or [batch], position an
+        index along pos. Default new type: the next one, (type + 1) mod k, or with `seed` a random
+        other one. Returns a copy of the same type. Raises `GrammarError` if k = 1, if a position is
+        not a bracket, or if the new type is the old one.
+        """
+        if self.num_types == 1:
+            raise GrammarError("num_types=1 leaves no other type to change to: take num_types of 2 or more")
+        array = self._ids(tokens)
+        partner = np.atleast_2d(self._structure(array).partner)
+        result = np.array(tokens, copy=True)
+        batch = np.atleast_2d(result)
+        if batch.ndim != 2:
+            raise GrammarError(f"token array of shape {array.shape}: counterfactual takes [batch, pos]")
+        place = _per_row("position", position, len(batch), batch.shape[1])
+        rows = np.arange(len(batch))
+        old = np.atleast_2d(array)[rows, place]
+        if (old >= self.start).any():
+            row = int((old >= self.start).argmax())
+            name = self._name(old[row])
+            raise GrammarError(
+                f"row {row}, position {place[row]}: {name} is no bracket; give the place of one"
+            )
+        if new_type is not None:
+            kind = _per_row("new_type", new_type, len(batch), self.num_types)
+        elif seed is not None:
+            shift = generator(seed, "counterfactual").integers(1, self.num_types, size=len(batch))
+            kind = (old // 2 + shift) % self.num_types
+        else:
+            kind = (old // 2 + 1) % self.num_types
+        if (kind == old // 2).any():
+            row = int((kind == old // 2).argmax())
+            raise GrammarError(f"row {row}: new_type {kind[row]} is the type already there; give another")
+        batch[rows, place] = 2 * kind + old % 2
+        mate = partner[rows, place]
+        paired = mate >= 0
+        batch[rows[paired], mate[paired]] = (2 * kind + 1 - old % 2)[paired]
+        return result
+
+    # ---- exact law -----------------------------------------------------------------------------
+
+    def next_token_probs(
+        self, tokens: ArrayLike, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26
+    ) -> Floats:
+        """Exact law of the token after each position of model inputs: float64 [..., pos, vocab_size].
+
+        tokens [..., pos]: START, brackets, then optionally END (complete mode), then PAD. Rows of END
+        and PAD are all zeros: nothing is predicted there. Raises `GrammarError` where a prefix cannot
+        be completed within the bounds. Prefix mode knows no bounds.
+        """
+        array = self._ids(tokens)
+        begins = self._starts(array)
+        if not begins.all():
+            row = int((~begins).reshape(-1).argmax())
+            raise GrammarError(f"row {row}: a model input reads START, brackets, END or not, PAD")
+        found = self._structure(array)
+        live = array <= self.start
+        emitted = np.where(live, np.cumsum(array < self.start, axis=-1), 0)
+        depth = np.where(live, found.depth, 0)
+        if _mode(mode) == "complete":
+            low, high = self._bounds(min_length, max_length)
+            steps = law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
+            row_of = np.minimum(emitted, high)
+            lost = (emitted > high) | ~steps.reachable[row_of, depth]
+            self._reject(live & lost, array, f"cannot be completed with {low} to {high} brackets in all")
+        else:
+            steps = law.prefix_steps(self.max_depth, self.open_prob, 1)
+            row_of = np.zeros_like(emitted)
+        probs = np.zeros((*array.shape, self.vocab_size))
+        opens = np.where(live, steps.open[row_of, depth] / self.num_types, 0.0)
+        probs[..., 0 : self.start : 2] = opens[..., None]
+        place = np.nonzero(live & (depth > 0))
+        closer = array[(*place[:-1], found.top[place])] + 1
+        probs[(*place, closer)] = steps.close[row_of, depth][place]
+        probs[..., self.end] = np.where(live, steps.end[row_of, depth], 0.0)
+        ends = np.zeros(array.shape, dtype=bool)
+        ends[..., 1:] = (array[..., 1:] == self.end) & (probs[..., :-1, self.end] == 0)
+        self._reject(ends, array, "has probability 0 here; it ends a complete string within the bounds")
+        return probs
+
+    def log_prob(
+        self, tokens: ArrayLike, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26
+    ) -> Floats:
+        """Log probability (nats) of each string of [..., pos], shape [...].
+
+        Complete mode counts END, written or not, and the bounds; prefix mode is the probability of
+        the prefix among those of its length. A leading START and PAD on the right are ignored. -inf
+        for every row that is not such a string; `GrammarError` only for ids that are no tokens.
+        """
+        array = self._ids(tokens)
+        complete = _mode(mode) == "complete"
+        end_prob = self.end_prob if complete else 0.0
+        found = law.structure(array, self.num_types, self.max_depth)
+        begun = np.concatenate([np.full((*array.shape[:-1], 1), self.start), array], axis=-1)
+        inside = self._starts(begun) | self._starts(array)
+        inside &= ~found.bad.any(axis=-1)
+        bracket = array < self.start
+        closer = bracket & (array % 2 == 1)
+        opens, closes = law.depth_law(self.max_depth, self.open_prob, end_prob)
+        before = np.clip(found.depth + np.where(closer, 1, np.where(bracket, -1, 0)), 0, self.max_depth)
+        size = bracket.sum(axis=-1)
+        if not complete:
+            inside &= ~(array == self.end).any(axis=-1)
+            log_total = 0.0
+        else:
+            low, high = self._bounds(min_length, max_length)
+            mass = law.log_mass(self.max_depth, self.open_prob, self.end_prob, low, high)
+            log_total = float(mass[0, 0]) - _log(end_prob)
+            inside &= (found.depth[..., -1:] == 0).all(axis=-1) & (size >= low) & (size <= high)
+        log_open, log_close = _log(opens) - math.log(self.num_types), _log(closes)
+        steps = np.where(bracket, np.where(closer, log_close[before], log_open[before]), 0.0)
+        if complete and low > 0:  # the first opener is free, as in `log_mass`
+            first = bracket & (np.cumsum(bracket, axis=-1) == 1)
+            steps = np.where(first, -math.log(self.num_types), steps)
+        return np.where(inside, steps.sum(axis=-1) - log_total, -np.inf)
+
+    def entropy_floor(
+        self, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26, length: int = 28
+    ) -> float:
+        """Exact least loss, nats per prediction: expected conditional entropies / expected predictions.
+
+        Complete: a string of n brackets makes n + 1 predictions (END is one). Prefix: `length` of them.
+        """
+        return law.exact_floor(self._steps(mode, min_length, max_length, length), self.num_types)
+
+    def depth_only_floor(
+        self,
+        *,
+        mode: Mode = "complete",
+        min_length: int = 2,
+        max_length: int = 26,
+        length: int = 28,
+        start_visible: bool = True,
+    ) -> float:
+        """Least loss, nats per prediction, of a predictor that sees depth and stack top, not position.
+
+        `start_visible`: it may tell the query START from a closer that returns to depth 0, as every
+        model without positions can; matters when min_length > 0, since END cannot follow START then.
+        """
+        steps = self._steps(mode, min_length, max_length, length)
+        return law.depth_floor(steps, self.num_types, start_visible)
+
+    # ---- saving --------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready description; `from_dict` inverts it."""
+        return {"kind": "dyck", **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "DyckGrammar":
+        """The grammar `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
+        expected = {"kind", *(field.name for field in fields(cls))}
+        keys = set(data) if isinstance(data, dict) else set()
+        if keys != expected or data["kind"] != "dyck":
+            raise GrammarError(f"{data!r} is no Dyck grammar: kind 'dyck' and the keys {sorted(expected)}")
+        return cls(**{name: value for name, value in data.items() if name != "kind"})
+
+    # ---- inside --------------------------------------------------------------------------------
+
+    def _bounds(self, min_length: int, max_length: int) -> tuple[int, int]:
+        """The bounds as ints, or `GrammarError` when no complete string lies within them."""
+        low = _whole("min_length", min_length, 0, None)
+        high = _whole("max_length", max_length, 0, None)
+        given = f"min_length={low}, max_length={high}"
+        if low > high:
+            raise GrammarError(f"{given} admits no string: min_length must not exceed max_length")
+        if low + low % 2 > high:
+            raise GrammarError(f"{given} admits no string: complete strings have an even number of brackets")
+        lengths, mass = self._length_mass(high)
+        if not ((lengths >= low) & (mass > -np.inf)).any():
+            raise GrammarError(
+                f"{given} admits no string of {self}: with end_prob=1 and max_depth=1 a string has at most 2 "
+                "brackets; lower min_length or end_prob"
+            )
+        return low, high
+
+    def _length_mass(self, high: int) -> tuple[Ints, Floats]:
+        """Even lengths 0..high and their log masses; the first opening of a string is not charged for."""
+        lengths = np.arange(0, high + 1, 2)
+        mass = law.log_mass(self.max_depth, self.open_prob, self.end_prob, high, high)
+        # a string of n brackets stands at depth 1 with n - 1 to go: row high - (n - 1) of the table
+        return lengths, np.where(lengths > 0, mass[high + 1 - lengths, 1], math.log(self.end_prob))
+
+    def _steps(self, mode: Mode, min_length: int, max_length: int, length: int) -> law.StepLaw:
+        if _mode(mode) == "complete":
+            low, high = self._bounds(min_length, max_length)
+            return law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
+        return law.prefix_steps(self.max_depth, self.open_prob, _whole("length", length, 1, None))
+
+    def _ids(self, tokens: ArrayLike) -> Ints:
+        """`tokens` as int64 [..., pos] with every id below `vocab_size`."""
+        array = np.asarray(tokens)
+        if array.ndim == 0 or (array.size and array.dtype.kind not in "iu"):
+            raise GrammarError(
+                f"tokens of shape {array.shape} and type {array.dtype}: give whole-number ids [..., pos]"
+            )
+        wrong = (array < 0) | (array >= self.vocab_size)
+        if wrong.any():
+            row, at = _first(wrong)
+            given, last = array[wrong][0], self.vocab_size - 1
+            raise GrammarError(f"row {row}, position {at}: {given} is no token id; ids are 0 to {last}")
+        return array.astype(np.int64)
+
+    def _structure(self, tokens: ArrayLike) -> law.Structure:
+        array = self._ids(tokens)
+        found = law.structure(array, self.num_types, self.max_depth)
+        if found.bad.any():
+            row, at = _first(found.bad)
+            stack: list[int] = []
+            line = array.reshape(-1, array.shape[-1])[row, : at + 1]
+            problems = [self._step(stack, int(token)) for token in line]
+            raise GrammarError(f"row {row}, position {at}: {problems[-1]}")
+        return found
+
+    def _step(self, stack: list[int], token: int) -> str:
+        """Apply one token to a stack of opener ids; say what is wrong with it, or "" and push or pop."""
+        if token >= self.start:
+            return ""
+        name, deepest = repr(self._name(token)), len(stack) == self.max_depth
+        shut = repr(self._name(stack[-1] + 1)) if stack else ""
+        if token % 2 == 0:
+            if deepest:
+                return f"{name} goes over max_depth {self.max_depth}; {shut} would be right there"
+            stack.append(token)
+        elif not stack:
+            return f"{name} closes nothing; an opener would be right there"
+        elif stack[-1] != token - 1:
+            right = shut if deepest else f"{shut} or an opener"
+            return f"{name} does not close {self._name(stack[-1])!r}; {right} would be right there"
+        else:
+            stack.pop()
+        return ""
+
+    def _name(self, token: int) -> str:
+        """Text of one token id."""
+        kind, side = divmod(int(token), 2)
+        if token >= self.start:
+            return ("START", "END", "PAD")[token - self.start]
+        return BRACKETS[kind][side] if kind < len(BRACKETS) else f"{'()'[side]}{kind}"
+
+    def _row(self, item: Any) -> list[int]:
+        """One element of `to_tokens`' list as ids."""
+        if isinstance(item, str):
+            return self.parse(item)
+        if np.ndim(item) != 1:
+            raise GrammarError(
+                f"{item!r} is neither a text nor a list of ids: give texts, or lists of ids in a list"
+            )
+        return [int(token) for token in self._ids(item)]
+
+    def _starts(self, array: Ints) -> Bools:
+        """[...]: does the row of [..., pos] read START, brackets, at most one END, PAD."""
+        # rank by the order they must come in: START 0, bracket 1, END 2, PAD 3
+        kind = np.where(array < self.start, 1, array - self.start + (array > self.start))
+        ordered = (kind[..., 1:] >= kind[..., :-1]).all(axis=-1)
+        fits: Bools = ordered & ((kind == 0).sum(axis=-1) == 1) & ((kind == 2).sum(axis=-1) <= 1)
+        return fits
+
+    def _reject(self, wrong: Bools, array: Ints, why: str) -> None:
+        if wrong.any():
+            row, at = _first(wrong)
+            raise GrammarError(f"row {row}, position {at}: {self._name(array[wrong][0])!r} {why}")
+
+
+# ---- checks of arguments -----------------------------------------------------------------------
+
+
+def _whole(name: str, value: Any, low: int, high: int | None) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        span = f"{low} or more" if high is None else f"{low} to {high}"
+        raise GrammarError(f"{name}={value!r} is not a whole number of {span}")
+    return int(value)
+
+
+def _probability(name: str, value: Any, one_allowed: bool) -> float:
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not real or not (0 < value < 1 or (one_allowed and value == 1)):
+        span = "0 < p <= 1" if one_allowed else "0 < p < 1"
+        raise GrammarError(f"{name}={value!r} is not a probability with {span}")
+    return float(value)
+
+
+def _mode(mode: Any) -> Mode:
+    if mode == "complete":
+        return "complete"
+    if mode == "prefix":
+        return "prefix"
+    raise GrammarError(f"mode={mode!r} is unknown: 'complete' or 'prefix'")
+
+
+def _length_range(length: Any) -> tuple[int, int]:
+    """`length` of prefixes, a whole number or a pair, as (low, high)."""
+    pair = tuple(length) if isinstance(length, (tuple, list)) else (length, length)
+    if len(pair) != 2:
+        raise GrammarError(f"length={length!r} is neither a whole number nor a pair (low, high)")
+    low, high = (_whole("length", value, 0, None) for value in pair)
+    if low > high:
+        raise GrammarError(f"length={length!r} is empty: low must not exceed high")
+    return low, high
+
+
+def _uniforms(uniforms: ArrayLike) -> NDArray[np.floating]:
+    draws = np.asarray(uniforms)
+    if draws.ndim != 2 or draws.dtype.kind != "f":
+        raise GrammarError(f"uniforms of shape {draws.shape} and type {draws.dtype}: give floats [n, width]")
+    if draws.size and not (draws.min() >= 0 and draws.max() < 1):
+        raise GrammarError(f"uniforms from {draws.min()} to {draws.max()}: each must lie in [0, 1)")
+    return draws
+
+
+def _per_row(name: str, value: ArrayLike, count: int, limit: int) -> Ints:
+    """A whole number, or one a row, within 0..limit-1, as int64 [count]."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or array.shape not in ((), (count,)):
+        raise GrammarError(f"{name} {value!r}: give a whole number, or one for each of the {count} rows")
+    wrong = (array < 0) | (array >= limit)
+    if wrong.any():
+        raise GrammarError(f"{name} {int(array[wrong][0])} is out of range: 0 to {limit - 1}")
+    return np.broadcast_to(array, (count,)).astype(np.int64)
+
+
+def _first(mask: Bools) -> tuple[int, int]:
+    """(row, position) of the first True of [..., pos], rows counted over all leading axes."""
+    row, at = divmod(int(mask.reshape(-1).argmax()), mask.shape[-1])
+    return row, at
+
+
+def _log(values: Any) -> Any:
+    """Natural logarithm with log 0 = -inf and no warning."""
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _quote(text: str) -> str:
+    """`text` in quotes, its middle cut out when long."""
+    return repr(text) if len(text) <= 60 else repr(text[:40] + "..." + text[-15:])

@@ -1,0 +1,109 @@
+"""Reading a checkpoint's header without torch, so that listing checkpoints is instant.
+
+A safetensors file is an 8-byte little-endian length, that many bytes of JSON, and the tensors. Ours
+keep one metadata key (safetensors writes several in random order) that holds canonical JSON.
+"""
+
+import difflib
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from interp.errors import CheckpointError
+
+METADATA_KEY = "interp"
+FORMAT_VERSION = 1
+MAX_HEADER_BYTES = 100_000_000
+PRETRAINED = Path(__file__).parent / "pretrained"
+
+
+def canonical_json(data: Any) -> str:
+    """JSON with one spelling: sorted keys, no spaces, no NaN."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def header_digest(meta: dict[str, Any]) -> str:
+    """SHA-256 of everything in the header but the digest itself."""
+    rest = {key: value for key, value in meta.items() if key != "digest"}
+    return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The metadata of one of our checkpoints, checked against its digest and the file's size.
+
+    Raises `CheckpointError` naming the file when it is missing, truncated, foreign or edited.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            prefix = file.read(8)
+            length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else MAX_HEADER_BYTES + 1
+            raw = file.read(length) if length <= MAX_HEADER_BYTES else b""
+    except OSError as error:
+        raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    if length > MAX_HEADER_BYTES or not raw.startswith(b"{"):
+        raise CheckpointError(f"{str(path)!r} is not a safetensors file")
+    if len(raw) < length:
+        raise CheckpointError(
+            f"{str(path)!r} is truncated: its header needs {8 + length} bytes, it has {size}"
+        )
+    try:
+        entries = json.loads(raw)
+        text = entries.pop("__metadata__", {}).get(METADATA_KEY)
+        end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
+    except (ValueError, AttributeError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise CheckpointError(f"{str(path)!r} is damaged: its safetensors header does not parse") from error
+    if text is None:
+        raise CheckpointError(
+            f"{str(path)!r} is a foreign safetensors file: it has no {METADATA_KEY!r} metadata, "
+            "so save_checkpoint did not write it"
+        )
+    if size != 8 + length + end:
+        raise CheckpointError(
+            f"{str(path)!r} is truncated or damaged: {size} bytes where {8 + length + end} belong"
+        )
+    return _check_metadata(path, text)
+
+
+def _check_metadata(path: Path, text: str) -> dict[str, Any]:
+    try:
+        meta = json.loads(text)
+        version, digest = meta["version"], meta["digest"]
+        intact = digest == header_digest(meta)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{str(path)!r} is damaged: its metadata does not parse") from error
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}"
+        )
+    if not intact:
+        raise CheckpointError(
+            f"{str(path)!r} has been edited or damaged: its metadata does not match its digest"
+        )
+    return meta
+
+
+def list_pretrained() -> list[str]:
+    """Names of the checkpoints that ship with the package, for `load_checkpoint`."""
+    return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in PRETRAINED.rglob("*.safetensors"))
+
+
+def find_checkpoint(name_or_path: str | Path) -> Path:
+    """A bundled checkpoint's file for its name, or the path itself. Raises `CheckpointError`."""
+    name = str(name_or_path)
+    names = list_pretrained()
+    if name in names:
+        return PRETRAINED / f"{name}.safetensors"
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise CheckpointError(f"{name!r} is a folder; name the .safetensors file in it")
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise CheckpointError(
+        f"no file and no bundled checkpoint {name!r}{hint}; bundled are {', '.join(names) or 'none'}"
+    )

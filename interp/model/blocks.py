@@ -1,0 +1,89 @@
+"""The three blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from transformer_lens.hook_points import HookPoint
+
+from interp.config import TransformerConfig
+from interp.model.parts import MLP, Attention, UniformAttention, make_norm
+
+
+def make_attention(config: TransformerConfig, project_output: bool) -> UniformAttention:
+    """Learned or frozen-uniform attention."""
+    kind = Attention if config.attention == "learned" else UniformAttention
+    return kind(config, project_output)
+
+
+class PreNormBlock(nn.Module):
+    """GPT-2: x + attn(norm(x)), then x + mlp(norm(x)). The residual stream is a sum of its parts."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.ln1 = make_norm(config, config.d_model)
+        self.attn = make_attention(config, project_output=True)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as all hooks of a block
+        self.hook_attn_out = HookPoint()
+        self.has_mlp = config.mlp_depth > 0
+        if self.has_mlp:
+            self.ln2 = make_norm(config, config.d_model)
+            self.mlp = MLP(config)
+            self.hook_resid_mid = HookPoint()
+            self.hook_mlp_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch pos d_model"]:
+        x = self.hook_resid_pre(x)
+        x = x + self.hook_attn_out(self.attn(self.ln1(x), visible))
+        if self.has_mlp:
+            x = self.hook_resid_mid(x)
+            x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
+        return self.hook_resid_post(x)
+
+
+class PaperBlock(nn.Module):
+    """Wen et al. 2023, eq. 6: g(LN(W_V X A) + X), where g is an MLP with no skip around it.
+
+    There is no `hook_mlp_out`: the MLP's output *is* the residual stream (`hook_resid_post`).
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.attn = make_attention(config, project_output=False)
+        self.ln1_post = make_norm(config, config.d_model)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as all hooks of a block
+        self.hook_attn_out = HookPoint()  # after the norm: what is added to the stream
+        self.hook_resid_mid = HookPoint()
+        self.mlp = MLP(config) if config.mlp_depth > 0 else nn.Identity()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch pos d_model"]:
+        x = self.hook_resid_pre(x)
+        x = self.hook_resid_mid(x + self.hook_attn_out(self.ln1_post(self.attn(x, visible))))
+        return self.hook_resid_post(self.mlp(x))
+
+
+class BareAttention(nn.Module):
+    """norm(attention(x)) and nothing else: the second layer of the minimal-first-layer experiments.
+
+    The output has width n_heads * d_head and is not a residual stream, so no `hook_resid_post`.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.attn = make_attention(config, project_output=False)
+        self.ln1_post = make_norm(config, config.d_final)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model]
+        self.hook_attn_out = HookPoint()  # [batch, pos, n_heads * d_head], after the norm
+
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch pos d_final"]:
+        x = self.hook_resid_pre(x)
+        return self.hook_attn_out(self.ln1_post(self.attn(x, visible)))
+
+
+BLOCKS: dict[str, type[nn.Module]] = {"gpt2": PreNormBlock, "paper": PaperBlock, "bare": BareAttention}

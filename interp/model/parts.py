@@ -1,0 +1,313 @@
+"""The parts a model is built from. Each is written for one model; `torch.vmap` adds the seeds.
+
+Weights have TransformerLens's names and shapes. A part declares only hooks that mean what their
+name says. Biases that a config switches off are zero buffers, so that tools which add them still work.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformer_lens.hook_points import HookPoint
+
+from interp.config import TransformerConfig, oracle_width
+
+
+def weight(*shape: int) -> nn.Parameter:
+    """An uninitialised weight; values come from `interp.model.init` or a checkpoint."""
+    return nn.Parameter(torch.zeros(shape))
+
+
+def bias(module: nn.Module, name: str, learned: bool, *shape: int) -> None:
+    """Give `module` a bias: a parameter, or a zero buffer that no checkpoint holds."""
+    if learned:
+        setattr(module, name, nn.Parameter(torch.zeros(shape)))
+    else:
+        module.register_buffer(name, torch.zeros(shape), persistent=False)
+
+
+NARROW = 16
+
+
+def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "d_in d_out"]) -> Tensor:
+    """x @ w, with fewer than `NARROW` columns padded with zeros during the product.
+
+    MKL rounds narrow products differently as their memory happens to be aligned, so a model's bits
+    would depend on where in a stack of seeds it lies.
+    """
+    width = w.shape[-1]
+    if width >= NARROW:
+        return x @ w
+    return (x @ F.pad(w, (0, NARROW - width)))[..., :width]
+
+
+class Embed(nn.Module):
+    """W_E [d_vocab, d_model], learned or frozen one-hot."""
+
+    W_E: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        if config.embedding == "onehot":
+            self.register_buffer("W_E", torch.eye(config.d_vocab), persistent=False)
+        else:
+            self.W_E = weight(config.d_vocab, config.d_model)
+
+    def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return F.embedding(tokens, self.W_E)
+
+
+class OracleEmbed(nn.Module):
+    """Minimal first layer: what it gives depends on a bracket's type and depth only.
+
+    Wen et al. 2023, eqs. 15-17. Both partners carry the depth of the pair (the opener's): as printed,
+    eq. 15 maps a closer at depth 0 and the opener before it at depth D to one coordinate. START has
+    the last coordinate to itself; END and PAD are zero. Depths beyond the bound are clamped.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        assert config.num_types is not None
+        assert config.max_depth is not None
+        self.num_types, self.max_depth = config.num_types, config.max_depth
+        table = oracle_table(config.embedding, self.num_types, self.max_depth)
+        self.W_state: Tensor
+        self.register_buffer("W_state", table, persistent=False)
+
+    def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return F.embedding(oracle_states(tokens, self.num_types, self.max_depth), self.W_state)
+
+
+def oracle_states(tokens: Int[Tensor, "batch pos"], num_types: int, max_depth: int) -> Tensor:
+    """Index of (type, pair depth) for brackets, then START and, last, every other token."""
+    is_bracket = tokens < 2 * num_types
+    is_open = is_bracket & (tokens % 2 == 0)
+    is_close = is_bracket & (tokens % 2 == 1)
+    depth = torch.cumsum(is_open.long() - is_close.long(), dim=-1)
+    pair_depth = (depth + is_close.long()).clamp(1, max_depth)
+    brackets = 2 * num_types * max_depth
+    other = torch.where(tokens == 2 * num_types, brackets, brackets + 1)
+    return torch.where(is_bracket, tokens * max_depth + pair_depth - 1, other)
+
+
+def oracle_table(embedding: str, num_types: int, max_depth: int) -> Float[Tensor, "state d_model"]:
+    """Rows e(token, pair depth) in the order of `oracle_states`: brackets, START, zero."""
+    width = oracle_width(embedding, num_types, max_depth)
+    table = torch.zeros(2 * num_types * max_depth + 2, width)
+    for token in range(2 * num_types):
+        for d in range(1, max_depth + 1):
+            row = table[token * max_depth + d - 1]
+            if embedding == "minimal":
+                row[token * max_depth + d - 1] = 1.0
+            elif embedding == "minimal-sum":
+                row[token] = row[2 * num_types + d - 1] = 1.0
+            else:
+                angle = math.atan(d / (max_depth + 2 - d))
+                row[token] = 1.0
+                row[2 * num_types], row[2 * num_types + 1] = math.cos(angle), math.sin(angle)
+    table[-2, -1] = 1.0
+    return table
+
+
+class LinearPositions(nn.Module):
+    """Position i adds (i / n_ctx) w_pos to the residual stream (paper footnote 9, T_max = n_ctx)."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.n_ctx = config.n_ctx
+        self.w_pos = weight(config.d_model)
+
+    @property
+    def W_pos(self) -> Float[Tensor, "n_ctx d_model"]:
+        steps = torch.arange(self.n_ctx, device=self.w_pos.device, dtype=self.w_pos.dtype)
+        return (steps / self.n_ctx)[:, None] * self.w_pos
+
+    def forward(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return (positions.to(self.w_pos.dtype) / self.n_ctx)[..., None] * self.w_pos
+
+
+class LearnedPositions(nn.Module):
+    """W_pos [n_ctx, d_model]: one vector a position."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.W_pos = weight(config.n_ctx, config.d_model)
+
+    def forward(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return F.embedding(positions, self.W_pos)
+
+
+class LayerNorm(nn.Module):
+    """Centred, divided by its standard deviation; `affine` adds TransformerLens's w and b."""
+
+    def __init__(self, width: int, eps: float, affine: bool):
+        super().__init__()
+        self.eps, self.affine = eps, affine
+        if affine:
+            self.w = nn.Parameter(torch.ones(width))
+            self.b = nn.Parameter(torch.zeros(width))
+        self.hook_scale = HookPoint()  # [batch, pos, 1]
+        self.hook_normalized = HookPoint()  # [batch, pos, width]
+
+    def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
+        x = x - x.mean(-1, keepdim=True)
+        scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
+        x = x / scale
+        return self.hook_normalized(x * self.w + self.b if self.affine else x)
+
+
+class UnitNorm(nn.Module):
+    """LN_C of Wen et al. 2023, eq. 7: centred and divided by max(its 2-norm, C). No affine."""
+
+    def __init__(self, eps: float):
+        super().__init__()
+        self.eps = eps
+        self.hook_scale = HookPoint()  # [batch, pos, 1]
+        self.hook_normalized = HookPoint()  # [batch, pos, width]
+
+    def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
+        x = x - x.mean(-1, keepdim=True)
+        # The tiny term keeps the gradient of the norm finite at exactly 0.
+        norm = (x.square().sum(-1, keepdim=True) + 1e-30).sqrt()
+        return self.hook_normalized(x / self.hook_scale(norm.clamp(min=self.eps)))
+
+
+def make_norm(config: TransformerConfig, width: int) -> nn.Module:
+    """The norm a config names, for vectors of `width`."""
+    if config.norm == "none":
+        return nn.Identity()
+    if config.norm == "unit":
+        return UnitNorm(config.norm_eps)
+    return LayerNorm(width, config.norm_eps, affine=config.norm == "LN")
+
+
+class UniformAttention(nn.Module):
+    """Equal weight on every visible key; only values (and the output projection) are learned."""
+
+    W_V: Tensor
+    b_V: Tensor
+    W_O: Tensor
+    b_O: Tensor
+
+    def __init__(self, config: TransformerConfig, project_output: bool):
+        super().__init__()
+        h, d, e = config.n_heads, config.d_model, config.d_head
+        self.project_output = project_output
+        self.W_V = weight(h, d, e)
+        bias(self, "b_V", config.biases, h, e)
+        if project_output:
+            self.W_O = weight(h, e, d)
+        else:  # heads are laid side by side: W_O is a fixed selection, kept for tools that read it
+            self.register_buffer("W_O", torch.eye(h * e).reshape(h, e, h * e), persistent=False)
+        bias(self, "b_O", config.biases and project_output, d if project_output else h * e)
+        self.hook_v = HookPoint()  # [batch, pos, head, d_head]
+        self.hook_pattern = HookPoint()  # [batch, head, query, key]
+        self.hook_z = HookPoint()  # [batch, pos, head, d_head]
+
+    def pattern(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch head query key"]:
+        share = visible.to(x.dtype)
+        share = share / share.sum(-1, keepdim=True)
+        batch, _, query, key = share.shape
+        return share.expand(max(batch, x.shape[0]), self.W_V.shape[0], query, key)
+
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch pos d_out"]:
+        v = self.hook_v(heads_in(x, self.W_V, self.b_V))
+        pattern = self.hook_pattern(self.pattern(x, visible))
+        z = (pattern @ v.transpose(1, 2)).transpose(1, 2)
+        z = self.hook_z(z)
+        flat = z.flatten(2)
+        if not self.project_output:
+            return flat
+        return times(flat, self.W_O.flatten(0, 1)) + self.b_O
+
+
+class Attention(UniformAttention):
+    """Softmax attention with learned queries and keys."""
+
+    W_Q: Tensor
+    b_Q: Tensor
+    W_K: Tensor
+    b_K: Tensor
+
+    def __init__(self, config: TransformerConfig, project_output: bool):
+        super().__init__(config, project_output)
+        h, d, e = config.n_heads, config.d_model, config.d_head
+        self.attn_scale = math.sqrt(e) if config.scale_scores else 1.0
+        for name in ("Q", "K"):
+            setattr(self, f"W_{name}", weight(h, d, e))
+            bias(self, f"b_{name}", config.biases, h, e)
+        self.hook_q = HookPoint()  # [batch, pos, head, d_head]
+        self.hook_k = HookPoint()  # [batch, pos, head, d_head]
+        self.hook_attn_scores = HookPoint()  # [batch, head, query, key], masked
+
+    def pattern(
+        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+    ) -> Float[Tensor, "batch head query key"]:
+        q = self.hook_q(heads_in(x, self.W_Q, self.b_Q))
+        k = self.hook_k(heads_in(x, self.W_K, self.b_K))
+        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / self.attn_scale
+        scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
+        return scores.softmax(-1)
+
+
+def heads_in(
+    x: Float[Tensor, "batch pos d_model"], w: Float[Tensor, "head d_model d_head"], b: Tensor
+) -> Float[Tensor, "batch pos head d_head"]:
+    """x W + b for every head in one matrix product."""
+    h, d, e = w.shape
+    flat = times(x, w.transpose(0, 1).reshape(d, h * e))
+    return flat.unflatten(-1, (h, e)) + b
+
+
+class MLP(nn.Module):
+    """`depth` linear maps with the activation between them; TransformerLens's names for depth 2.
+
+    `hook_pre` and `hook_post` are the last hidden layer, so that hook_post @ W_out + b_out is the
+    output at every depth. Hidden-to-hidden maps of deeper MLPs are W_hid_1, W_hid_2, ...
+    """
+
+    b_in: Tensor
+    b_out: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.depth = config.mlp_depth
+        self.relu = config.activation == "relu"
+        self.W_in = weight(config.d_model, config.d_mlp)
+        bias(self, "b_in", config.biases, config.d_mlp)
+        for i in range(1, self.depth - 1):
+            setattr(self, f"W_hid_{i}", weight(config.d_mlp, config.d_mlp))
+            bias(self, f"b_hid_{i}", config.biases, config.d_mlp)
+        self.W_out = weight(config.d_mlp, config.d_model)
+        bias(self, "b_out", config.biases, config.d_model)
+        self.hook_pre = HookPoint()  # [batch, pos, d_mlp]
+        self.hook_post = HookPoint()  # [batch, pos, d_mlp]
+
+    def act(self, x: Tensor) -> Tensor:
+        return F.relu(x) if self.relu else F.gelu(x, approximate="tanh")
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        x = times(x, self.W_in) + self.b_in
+        for i in range(1, self.depth - 1):
+            x = times(self.act(x), getattr(self, f"W_hid_{i}")) + getattr(self, f"b_hid_{i}")
+        return times(self.hook_post(self.act(self.hook_pre(x))), self.W_out) + self.b_out
+
+
+class Unembed(nn.Module):
+    """W_U [d_final, d_vocab_out] and b_U."""
+
+    b_U: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.W_U = weight(config.d_final, config.d_out)
+        bias(self, "b_U", config.biases, config.d_out)
+
+    def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
+        return times(x, self.W_U) + self.b_U

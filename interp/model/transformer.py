@@ -1,0 +1,236 @@
+"""`SandboxTransformer`: a small Transformer with TransformerLens's hooks, weights and tools."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformer_lens import ActivationCache
+from transformer_lens.hook_points import HookPoint
+from transformer_lens.HookedRootModule import HookedRootModule
+
+from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
+from interp.errors import ConfigError, RequestError
+from interp.grammars import DyckGrammar
+from interp.model.blocks import BLOCKS
+from interp.model.init import init_params
+from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, Unembed, make_norm
+
+
+class SandboxTransformer(HookedRootModule):
+    """One hooked model. Comes back in eval mode, with zero weights until `init` or a checkpoint fills them.
+
+    `config` says what it is made of, `grammar` what it was trained on (or None), `provenance` where
+    its weights come from. `cfg` is the view of `config` that TransformerLens's tools read.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        grammar: DyckGrammar | None = None,
+        provenance: dict[str, Any] | None = None,
+    ):
+        super().__init__()
+        if grammar is not None and config.d_vocab != grammar.vocab_size:
+            raise ConfigError(
+                f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}"
+            )
+        self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
+        build(self, config)
+        self.setup()
+        self.eval()
+
+    @classmethod
+    def init(
+        cls, config: TransformerConfig, seed: int = 0, grammar: DyckGrammar | None = None
+    ) -> "SandboxTransformer":
+        """An untrained model: its weights are a function of (config, seed) alone."""
+        model = cls(config, grammar, {"seed": seed, "trained": False})
+        model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
+        return model
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
+        return_type: str | None = "logits",
+        *,
+        visible: Bool[Tensor, "#batch 1 query key"] | None = None,
+        positions: Int[Tensor, "#batch pos"] | None = None,
+    ) -> Any:
+        """Logits [batch, pos, d_out]; with return_type "loss" the mean next-token loss (nats), or None.
+
+        `visible` says which keys each query may attend to (default: by `config.direction`, PAD never);
+        `positions` overrides 0, 1, 2, ... so that several strings can share a row.
+        """
+        if not isinstance(tokens, Tensor):
+            tokens = self.to_tokens(tokens)
+        if visible is None:
+            visible = self.visible_keys(tokens)
+        x = self.hook_embed(self.embed(tokens))
+        if self.pos_embed is not None:
+            if positions is None:
+                positions = self._positions(tokens)
+            x = x + self.hook_pos_embed(self.pos_embed(positions))
+        for block in self.blocks:
+            x = block(x, visible)
+        if return_type is None:
+            return None
+        logits = self.unembed(self.ln_final(x))
+        if return_type == "logits":
+            return logits
+        if return_type == "loss":
+            return next_token_loss(logits, tokens, self.config.pad_token)
+        raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
+
+    def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
+        """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
+        n = tokens.shape[-1]
+        itself = torch.eye(n, dtype=torch.bool, device=tokens.device)
+        allowed = torch.ones(n, n, dtype=torch.bool, device=tokens.device)
+        if self.config.direction == "causal":
+            allowed = allowed.tril()
+        allowed = allowed.expand(tokens.shape[0], 1, n, n)
+        if self.config.pad_token is None:
+            return allowed
+        return (allowed & (tokens != self.config.pad_token)[:, None, None, :]) | itself
+
+    def _positions(self, tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "1 pos"]:
+        n = tokens.shape[-1]
+        if self.config.positions == "learned" and n > self.config.n_ctx:
+            raise RequestError(f"{n} tokens are more than the n_ctx={self.config.n_ctx} learned positions")
+        return torch.arange(n, device=tokens.device)[None]
+
+    def run_with_cache(self, *args: Any, return_cache_object: bool = True, **kwargs: Any) -> Any:
+        """As TransformerLens: (output, `ActivationCache`), or a plain dict if asked for."""
+        output, cache = super().run_with_cache(*args, **kwargs)
+        if return_cache_object:
+            cache = ActivationCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
+        return output, cache
+
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def to_tokens(self, text: str | Sequence[str] | Tensor, **_: Any) -> Int[Tensor, "batch pos"]:
+        """Text (one or several) to ids: START first, nothing appended, PAD on the right."""
+        if isinstance(text, Tensor):
+            return text if text.ndim == 2 else text[None]
+        if self.grammar is None:
+            raise RequestError("this model carries no grammar: pass token ids instead of text")
+        texts = text if isinstance(text, str) else list(text)
+        return torch.from_numpy(self.grammar.to_tokens(texts)).to(self.device)
+
+    def to_str_tokens(self, text: str | Tensor, **_: Any) -> list[str]:
+        """Token strings of one text or one row of ids."""
+        ids = self.to_tokens(text)[0].tolist()
+        return [str(i) if self.grammar is None else self.grammar.vocab[i] for i in ids]
+
+    def to_single_token(self, token: str) -> int:
+        """Id of one vocabulary string."""
+        if self.grammar is None or token not in self.grammar.vocab:
+            raise RequestError(f"{token!r} is not one token of this model's vocabulary")
+        return self.grammar.vocab.index(token)
+
+    def tokens_to_residual_directions(self, tokens: Any) -> Tensor:
+        """Columns of W_U for the given ids or token string, [..., d_final]."""
+        if isinstance(tokens, str):
+            tokens = self.to_single_token(tokens)
+        return self.unembed.W_U.T[torch.as_tensor(tokens)]
+
+    # -- what tools ask for -----------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.unembed.W_U.device
+
+    @property
+    def cfg(self) -> SimpleNamespace:
+        """`config` under TransformerLens's names."""
+        c = self.config
+        return SimpleNamespace(
+            n_layers=c.n_layers,
+            n_heads=c.n_heads,
+            n_key_value_heads=None,
+            d_model=c.d_model,
+            d_head=c.d_head,
+            d_mlp=c.d_mlp if c.mlp_depth else None,
+            d_vocab=c.d_vocab,
+            d_vocab_out=c.d_out,
+            n_ctx=c.n_ctx,
+            attn_only=c.mlp_depth == 0,
+            act_fn="relu" if c.activation == "relu" else "gelu_new",
+            # Only in pre-norm blocks does TransformerLens's arithmetic on norms hold.
+            normalization_type=c.norm if c.block == "gpt2" and c.norm in ("LN", "LNPre") else None,
+            eps=c.norm_eps,
+            attention_dir=c.direction,
+            positional_embedding_type="standard",
+            default_prepend_bos=True,
+            device=self.device,
+            dtype=self.unembed.W_U.dtype,
+            use_split_qkv_input=False,
+            use_attn_in=False,
+            use_attn_result=False,
+        )
+
+    def accumulated_bias(
+        self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
+    ) -> Float[Tensor, " d_model"]:
+        """Sum of the biases written to the residual stream before `layer` (pre-norm blocks)."""
+        total = torch.zeros(self.config.d_model, device=self.device)
+        for i in range(min(layer + mlp_input, self.config.n_layers)):
+            total = total + self.blocks[i].attn.b_O
+            if include_mlp_biases and i < layer and self.config.mlp_depth:
+                total = total + self.blocks[i].mlp.b_out
+        return total
+
+    def _stack(self, module: str, name: str) -> Tensor:
+        parts = [getattr(block, module) for block in self.blocks]
+        if not all(hasattr(part, name) for part in parts):
+            raise RequestError(f"this model has no {name}: attention={self.config.attention!r}")
+        return torch.stack([getattr(part, name) for part in parts])
+
+    W_Q = property(lambda self: self._stack("attn", "W_Q"), doc="[layer, head, d_model, d_head]")
+    W_K = property(lambda self: self._stack("attn", "W_K"), doc="[layer, head, d_model, d_head]")
+    W_V = property(lambda self: self._stack("attn", "W_V"), doc="[layer, head, d_model, d_head]")
+    W_O = property(lambda self: self._stack("attn", "W_O"), doc="[layer, head, d_head, d_model]")
+    b_Q = property(lambda self: self._stack("attn", "b_Q"), doc="[layer, head, d_head]")
+    b_K = property(lambda self: self._stack("attn", "b_K"), doc="[layer, head, d_head]")
+    b_V = property(lambda self: self._stack("attn", "b_V"), doc="[layer, head, d_head]")
+    b_O = property(lambda self: self._stack("attn", "b_O"), doc="[layer, d_model]")
+    W_in = property(lambda self: self._stack("mlp", "W_in"), doc="[layer, d_model, d_mlp]")
+    W_out = property(lambda self: self._stack("mlp", "W_out"), doc="[layer, d_mlp, d_model]")
+    W_U = property(lambda self: self.unembed.W_U, doc="[d_final, d_vocab_out]")
+    b_U = property(lambda self: self.unembed.b_U, doc="[d_vocab_out]")
+
+    @property
+    def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
+        """Embedding matrix; an oracle first layer has none."""
+        if not hasattr(self.embed, "W_E"):
+            raise RequestError(f"this model has no W_E: embedding={self.config.embedding!r}")
+        return self.embed.W_E
+
+
+def build(model: SandboxTransformer, config: TransformerConfig) -> None:
+    """Put the parts in: the only place where a config branches."""
+    model.embed = OracleEmbed(config) if config.embedding in MINIMAL_EMBEDDINGS else Embed(config)
+    model.hook_embed = HookPoint()  # [batch, pos, d_model]
+    positions = {"none": None, "linear": LinearPositions, "learned": LearnedPositions}[config.positions]
+    model.pos_embed = positions(config) if positions else None
+    if positions:
+        model.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
+    model.blocks = nn.ModuleList(BLOCKS[config.block](config) for _ in range(config.n_layers))
+    model.ln_final = make_norm(config, config.d_model) if config.block == "gpt2" else nn.Identity()
+    model.unembed = Unembed(config)
+
+
+def next_token_loss(
+    logits: Float[Tensor, "batch pos vocab"], tokens: Int[Tensor, "batch pos"], pad_token: int | None
+) -> Float[Tensor, ""]:
+    """Mean cross entropy in nats of each token given those before it; PAD is not predicted."""
+    targets = tokens[:, 1:]
+    ignore = -100 if pad_token is None else pad_token
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=ignore)

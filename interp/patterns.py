@@ -1,0 +1,38 @@
+"""Attention patterns of any hooked model, and the sizes analyzers need, in one place."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from interp.errors import AnalysisError
+
+
+def attention_patterns(
+    model: Any, tokens: Tensor, layers: list[int] | None = None
+) -> list[NDArray[np.float64]]:
+    """Attention patterns of a `SandboxTransformer` or `TransformerBridge`.
+
+    One array [batch, head, query, key] a layer (all layers, or those named), float64. The model is
+    left as it was: mode, gradients, device and the user's own hooks.
+
+    Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for.
+    """
+    chosen = list(range(model.cfg.n_layers)) if layers is None else layers
+    for layer in chosen:
+        if not 0 <= layer < model.cfg.n_layers:
+            raise AnalysisError(f"no layer {layer}: this model has layers 0..{model.cfg.n_layers - 1}")
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in chosen]
+    missing = [name for name in names if name not in model.hook_dict]
+    if missing:
+        raise AnalysisError(f"this model has no {missing[0]}: it does not expose its attention patterns")
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None)
+    finally:
+        model.train(training)
+    return [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]

@@ -1,0 +1,146 @@
+"""Figures to files: offline HTML with the same bytes every time, and PNG, SVG, PDF."""
+
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from interp.errors import ExportError, RequestError
+from interp.files import check_writable, replacing, write_text
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+IMAGES = (".png", ".svg", ".pdf")
+ENDINGS = (".html", *IMAGES)
+SCRIPT = "plotly.min.js"
+PLOT_CONFIG = {"responsive": True, "displaylogo": False}
+DEFAULT_SIZE = (900, 600)
+
+
+def save_figure(
+    fig: "go.Figure",
+    path: str | Path,
+    *,
+    include_plotlyjs: Literal["inline", "directory"] = "inline",
+    scale: float = 2.0,
+) -> Path:
+    """Write `fig` by the ending of `path`: .html, .png, .svg or .pdf; return the path.
+
+    - .html is one page that needs no network. `include_plotlyjs="inline"` puts the plotly script
+      (4.5 MB) in it; "directory" puts it once beside the page as plotly.min.js.
+    - Images are drawn by plotly's exporter in a Chromium or Chrome: `BROWSER_PATH` if it is set,
+      else one found on this machine. `scale` is pixels a layout unit, for .png.
+
+    The same figure gives the same bytes. The file appears whole or not at all.
+
+    Raises `RequestError` (unknown ending), `OutputError` (cannot be written), `ExportError` (no browser).
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
+    if include_plotlyjs not in ("inline", "directory"):
+        raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
+    check_writable(path)  # before anything slow
+    if ending in IMAGES:
+        _write_bytes(path, _image(fig, ending[1:], scale))
+        return path
+    if include_plotlyjs == "directory":
+        write_plotly_script(path.parent)
+    write_text(path, _page(fig, include_plotlyjs))
+    return path
+
+
+def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
+    """`fig` as a <div> for a page that loads the plotly script itself.
+
+    Without `div_id` the id is a hash of the figure: the same bytes every time, but a page that shows
+    one figure twice must name its divs.
+    """
+    if div_id is None:
+        div_id = "figure-" + hashlib.sha256(fig.to_json().encode()).hexdigest()[:12]
+    return str(fig.to_html(full_html=False, include_plotlyjs=False, div_id=div_id, config=PLOT_CONFIG))
+
+
+def write_plotly_script(folder: Path) -> Path:
+    """Put plotly.min.js into `folder` for the pages there to share; an equal one is left alone."""
+    from plotly.offline import get_plotlyjs
+
+    path, script = folder / SCRIPT, get_plotlyjs().encode()
+    if not path.is_file() or path.read_bytes() != script:
+        _write_bytes(path, script)
+    return path
+
+
+def find_browser() -> str | None:
+    """Path of a Chromium or Chrome: `BROWSER_PATH` if set, else what plotly's exporter finds, or None."""
+    if chosen := os.environ.get("BROWSER_PATH"):
+        return shutil.which(chosen)
+    try:
+        from choreographer.browsers.chromium import Chromium
+    except ImportError:  # it comes with kaleido
+        return None
+    return Chromium.find_browser(skip_local=False)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _page(fig: "go.Figure", include_plotlyjs: str) -> str:
+    from plotly.offline import get_plotlyjs
+
+    inline = include_plotlyjs == "inline"
+    script = f"<script>{get_plotlyjs()}</script>" if inline else f'<script src="{SCRIPT}"></script>'
+    title = re.sub(r"<br>.*|<[^>]*>", "", fig.layout.title.text or "figure")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n{script}\n</head>\n<body>\n{figure_html(fig, 'figure')}\n</body>\n</html>\n"
+    )
+
+
+def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
+    try:
+        import kaleido
+    except ImportError as error:
+        raise ExportError(f".{kind} needs the package kaleido: pip install 'kaleido>=1'") from error
+    browser = find_browser()
+    if browser is None:
+        tried = os.environ.get("BROWSER_PATH")
+        found = f"BROWSER_PATH={tried!r} is no program" if tried else "none was found"
+        raise ExportError(
+            f".{kind} is drawn by a browser and {found}: install chromium "
+            "(apt install chromium, or run plotly_get_chrome), or set BROWSER_PATH; .html needs none"
+        )
+    drawing = fig.to_dict()
+    for i, trace in enumerate(drawing["data"]):
+        trace["uid"] = f"t{i}"  # plotly.js would draw one at random and write it into the file
+    size = {
+        "width": fig.layout.width or DEFAULT_SIZE[0],
+        "height": fig.layout.height or DEFAULT_SIZE[1],
+        "scale": scale if kind == "png" else 1,
+    }
+    try:
+        # kaleido's default loads MathJax from the network; its browser runs without a sandbox, so root may.
+        data = kaleido.calc_fig_sync(
+            drawing, opts={"format": kind, **size}, kopts={"mathjax": False, "path": browser}
+        )
+    except Exception as error:  # kaleido and choreographer share no base class
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ExportError(f"{browser!r} could not draw the .{kind}: {reason}") from error
+    return _without_chance(bytes(data), kind)
+
+
+def _without_chance(data: bytes, kind: str) -> bytes:
+    """The same image without what differs between two runs: plotly's id in .svg, dates in .pdf."""
+    if kind == "svg" and (found := re.search(rb'id="defs-([0-9a-f]{6})"', data)):
+        return re.sub(rb"(?<!#)" + found[1], b"figure", data)  # after # it would be a colour
+    if kind == "pdf":
+        # Same length, since a .pdf holds byte offsets.
+        return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
+    return data

@@ -1,0 +1,95 @@
+"""One look for every figure: template, palette, colour scales."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# Okabe & Ito's palette: told apart under the common kinds of colour blindness, and in print.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6F6F6F")
+INK = "#1F2933"
+MUTED = "#5B6770"
+GRID = "#E3E7EB"
+PAPER = "#FFFFFF"
+OVERLAY = "#D55E00"  # vermilion: stands out from every colour of SEQUENTIAL
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
+MONO = "'DejaVu Sans Mono', 'SF Mono', Consolas, monospace"
+
+# cmocean's "dense" (Thyng et al. 2016): perceptually uniform, lightness falls steadily, so that a
+# weight of 0 is nearly paper and still differs from a masked cell, which is paper itself.
+SEQUENTIAL = (
+    "rgb(230,240,240)",
+    "rgb(191,221,229)",
+    "rgb(156,201,226)",
+    "rgb(129,180,227)",
+    "rgb(115,154,228)",
+    "rgb(117,127,221)",
+    "rgb(120,100,202)",
+    "rgb(119,74,175)",
+    "rgb(113,50,141)",
+    "rgb(100,31,104)",
+    "rgb(80,20,66)",
+    "rgb(54,14,36)",
+)
+
+
+def colorscale(power: float = 1.0) -> list[list[object]]:
+    """`SEQUENTIAL` as plotly stops on [0, 1]; a weight w gets the colour of w**power.
+
+    With power = 1/2 the data stay weights (for the hover) and only the colours follow their root.
+    """
+    steps = 64 if power != 1 else len(SEQUENTIAL) - 1
+    stops = [i / steps for i in range(steps + 1)]
+    return [[stop ** (1 / power), _colour_at(stop)] for stop in stops]
+
+
+def template() -> "go.layout.Template":
+    """The shared layout. Paper is white on purpose: figures stay legible in dark notebooks."""
+    import plotly.graph_objects as go
+
+    axis = {
+        "gridcolor": GRID,
+        "linecolor": MUTED,
+        "showline": True,
+        "ticks": "outside",
+        "tickcolor": MUTED,
+        "ticklen": 4,
+        "zeroline": False,
+        "title": {"standoff": 8, "font": {"size": 13}},
+        "automargin": True,
+    }
+    return go.layout.Template(
+        layout={
+            "font": {"family": FONT, "size": 13, "color": INK},
+            "title": {"font": {"size": 16}, "x": 0.0, "xref": "paper", "xanchor": "left"},
+            "paper_bgcolor": PAPER,
+            "plot_bgcolor": PAPER,
+            "colorway": list(PALETTE),
+            "hoverlabel": {"font": {"family": MONO, "size": 13}, "bgcolor": PAPER, "bordercolor": MUTED},
+            "legend": {"bgcolor": "rgba(255,255,255,0.85)"},
+            "margin": {"l": 70, "r": 30, "t": 70, "b": 60},
+            "xaxis": axis,
+            "yaxis": axis,
+        }
+    )
+
+
+def escape(label: object) -> str:
+    """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is."""
+    return str(label).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def shorten(text: str, width: int) -> str:
+    """At most `width` characters, the middle left out."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def _colour_at(share: float) -> str:
+    place = share * (len(SEQUENTIAL) - 1)
+    left = min(int(place), len(SEQUENTIAL) - 2)
+    pair = [[int(c) for c in SEQUENTIAL[i][4:-1].split(",")] for i in (left, left + 1)]
+    mixed = [round(a + (b - a) * (place - left)) for a, b in zip(*pair, strict=True)]
+    return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})"

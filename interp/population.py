@@ -1,0 +1,165 @@
+"""`Population`: S models of one config, as stacked tensors with their provenance."""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from interp.config import TransformerConfig
+from interp.errors import CheckpointError, RequestError
+from interp.functional import Params, stack_params
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Population(Sequence[SandboxTransformer]):
+    """Models that differ in their seed only: a sequence of `SandboxTransformer`s.
+
+    - `params`: every parameter stacked, name -> [S, ...].
+    - `history`: a tidy table, one dict a seed and evaluated step ("seed", "step", "loss", ...).
+    - `snapshots`: step -> parameters stacked as in `params`.
+    - `provenance`: recipe name, training settings, versions, seeds that diverged.
+    - `timing`: CPU seconds a seed, where this process trained it. Never saved: files stay reproducible.
+    """
+
+    config: TransformerConfig
+    grammar: DyckGrammar | None
+    params: Params
+    seeds: tuple[int, ...]
+    provenance: dict[str, Any] = field(default_factory=dict)
+    history: tuple[dict[str, Any], ...] = ()
+    snapshots: dict[int, Params] = field(default_factory=dict)
+    timing: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_params(self.config, self.params, len(self.seeds))
+
+    @classmethod
+    def init(
+        cls, config: TransformerConfig, seeds: Sequence[int], grammar: DyckGrammar | None = None
+    ) -> "Population":
+        """Untrained models, one a seed."""
+        models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
+        return cls.from_models(models)
+
+    @classmethod
+    def from_models(cls, models: Sequence[SandboxTransformer]) -> "Population":
+        """Copies of several models of one config and grammar."""
+        models = list(models)
+        if not models:
+            raise RequestError("a population needs at least one model, got none")
+        first = models[0]
+        for i, model in enumerate(models):
+            if model.config != first.config or model.grammar != first.grammar:
+                raise RequestError(
+                    f"model {i} has another config or grammar than model 0: one population has one"
+                )
+        params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
+        seeds = tuple(int(m.provenance.get("seed", i)) for i, m in enumerate(models))
+        trained = any(m.provenance.get("trained", True) for m in models)
+        return cls(first.config, first.grammar, params, seeds, {"trained": trained})
+
+    def untrained(self) -> "Population":
+        """The same config and seeds before training: the null of every analyzer."""
+        return Population.init(self.config, self.seeds, self.grammar)
+
+    def at_step(self, step: int) -> "Population":
+        """The population as it was at a snapshot step."""
+        if step not in self.snapshots:
+            have = ", ".join(map(str, sorted(self.snapshots))) or "none"
+            raise RequestError(f"no snapshot of step {step}; snapshots are {have}")
+        return Population(
+            self.config, self.grammar, self.snapshots[step], self.seeds, {**self.provenance, "step": step}
+        )
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @overload
+    def __getitem__(self, index: int) -> SandboxTransformer: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Population": ...
+
+    def __getitem__(self, index: int | slice) -> "SandboxTransformer | Population":
+        """Copy one seed into a model, or cut out some seeds (with their history and snapshots)."""
+        if isinstance(index, slice):
+            seeds = self.seeds[index]
+            if not seeds:
+                raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
+            return Population(
+                self.config,
+                self.grammar,
+                {name: p[index].clone() for name, p in self.params.items()},
+                seeds,
+                self.provenance,
+                tuple(row for row in self.history if row["seed"] in seeds),
+                {s: {n: p[index].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
+            )
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} of a population of {len(self)}")  # ends iteration
+        seed = self.seeds[index]
+        model = SandboxTransformer(self.config, self.grammar, {**self.provenance, "seed": seed})
+        model.load_state_dict({name: p[index].detach().clone() for name, p in self.params.items()})
+        return model.to(next(iter(self.params.values())).device)
+
+    def __iter__(self) -> Iterator[SandboxTransformer]:
+        return (self[i] for i in range(len(self)))
+
+    def final_metrics(self) -> list[dict[str, Any]]:
+        """The last row of `history` of each seed, in the order of `seeds`."""
+        last = {row["seed"]: row for row in self.history}
+        return [last[seed] for seed in self.seeds if seed in last]
+
+    def summary(self) -> str:
+        """A few lines: what it is, and how well each seed does."""
+        c, name = self.config, self.provenance.get("name", "population")
+        lines = [
+            f"{name}: {len(self)} models, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"
+        ]
+        if self.grammar is not None:
+            lines.append(f"grammar: {self.grammar}")
+        for row in self.final_metrics():
+            lines.append("  " + ", ".join(f"{k} {_short(row[k])}" for k in _SHOWN if k in row))
+        for seed, step in self.provenance.get("diverged", {}).items():
+            lines.append(f"  seed {seed} diverged at step {step}: its last good weights are kept")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+_SHOWN = ("seed", "step", "loss", "argmax", "argmax_closers", "mass", "mass_nontrivial")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def check_params(config: TransformerConfig, params: Params, count: int) -> None:
+    """Raise `CheckpointError`, naming the tensor, unless `params` fit `count` models of `config`."""
+    with torch.device("meta"):
+        expected = dict(SandboxTransformer(config).named_parameters())
+    for name in expected:
+        if name not in params:
+            raise CheckpointError(f"tensor {name!r} is missing")
+    for name, tensor in params.items():
+        if name not in expected:
+            raise CheckpointError(f"tensor {name!r} does not belong to this config")
+        shape = (count, *expected[name].shape)
+        if tuple(tensor.shape) != shape:
+            raise CheckpointError(
+                f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}"
+            )
+
+
+def to_device(params: Params, device: str | torch.device) -> dict[str, Tensor]:
+    """Copies on another device."""
+    return {name: p.to(device) for name, p in params.items()}

@@ -1,0 +1,239 @@
+"""Presets: a grammar, a model and training settings under one name. Imports no torch."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from interp.config import TransformerConfig, oracle_width
+from interp.errors import ConfigError, RequestError
+from interp.grammars import DyckGrammar
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a population is trained. `batch` counts strings a seed and step.
+
+    - `data`: `complete` strings of min_length..max_length brackets, or `prefix`es of `length`.
+    - `targets`: the loss is taken on `all` predictions, or on `closers` only (as in the released code
+      of Wen et al. 2023).  `loss`: cross entropy `ce`, or `mse` between logits and one-hot (eq. 5).
+    - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
+    - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
+    - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
+    """
+
+    steps: int = 1500
+    batch: int = 32
+    lr: float = 3e-3
+    schedule: Literal["cosine", "constant"] = "cosine"
+    warmup: int = 0
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    weight_decay: float = 0.0
+    loss: Literal["ce", "mse"] = "ce"
+    l2: float = 0.0
+    targets: Literal["all", "closers"] = "all"
+    data: Literal["complete", "prefix"] = "complete"
+    min_length: int = 2
+    max_length: int = 26
+    length: int = 28
+    eval_every: int = 250
+    snapshots: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "snapshots", tuple(self.snapshots))
+        for name, allowed in (
+            ("schedule", ("cosine", "constant")),
+            ("optimizer", ("adamw", "sgd")),
+            ("loss", ("ce", "mse")),
+            ("targets", ("all", "closers")),
+            ("data", ("complete", "prefix")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+        for name in ("steps", "batch", "eval_every", "length"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name}={value!r} is not a whole number of at least 1")
+        if isinstance(self.warmup, bool) or not isinstance(self.warmup, int) or self.warmup < 0:
+            raise ConfigError(f"warmup={self.warmup!r} is not a whole number of at least 0")
+        for name in ("lr", "weight_decay", "l2"):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 <= value < float("inf")
+            ):
+                raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
+        for step in self.snapshots:
+            if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
+                raise ConfigError(f"snapshot step {step!r} is not within 0..{self.steps}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**asdict(self), "snapshots": list(self.snapshots)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "TrainingSettings":
+        """Inverse of `to_dict`; an unknown key is a `ConfigError`."""
+        known = {f.name for f in fields(cls)}
+        if unknown := sorted(set(data) - known):
+            raise ConfigError(
+                f"unknown training setting {unknown[0]!r}; known are {', '.join(sorted(known))}"
+            )
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what a population becomes, apart from its seeds."""
+
+    name: str
+    grammar: DyckGrammar
+    config: TransformerConfig
+    settings: TrainingSettings
+
+    def __post_init__(self) -> None:
+        if self.config.d_vocab != self.grammar.vocab_size or self.config.d_out != self.grammar.vocab_size:
+            raise ConfigError(
+                f"d_vocab={self.config.d_vocab}, d_out={self.config.d_out} do not fit the grammar's "
+                f"vocabulary of {self.grammar.vocab_size}"
+            )
+        if self.settings.data == "complete":  # refuse bounds that admit no string before any work
+            self.grammar.length_distribution(self.settings.min_length, self.settings.max_length)
+        needed = self.settings.length if self.settings.data == "prefix" else self.settings.max_length + 1
+        if self.config.positions == "learned" and needed > self.config.n_ctx:
+            raise ConfigError(f"strings fill {needed} positions, more than n_ctx={self.config.n_ctx}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "name": self.name,
+            "grammar": self.grammar.to_dict(),
+            "config": self.config.to_dict(),
+            "settings": self.settings.to_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named recipe. `model` builds the config for a grammar; `settings` are its training defaults."""
+
+    about: str
+    model: Callable[[DyckGrammar], TransformerConfig]
+    settings: TrainingSettings
+
+
+def _standard(grammar: DyckGrammar, **changes: Any) -> TransformerConfig:
+    base = {
+        "d_vocab": grammar.vocab_size,
+        "pad_token": grammar.pad,
+        "num_types": grammar.num_types,
+        "max_depth": grammar.max_depth,
+    }
+    return TransformerConfig(**{**base, **changes})
+
+
+def _paper(grammar: DyckGrammar) -> TransformerConfig:
+    return _standard(grammar, block="paper", norm="unit", scale_scores=False, activation="relu", biases=False)
+
+
+def _minimal(
+    embedding: Literal["minimal", "minimal-sum", "minimal-angle"],
+) -> Callable[[DyckGrammar], TransformerConfig]:
+    def model(grammar: DyckGrammar) -> TransformerConfig:
+        return _standard(
+            grammar,
+            embedding=embedding,
+            d_model=oracle_width(embedding, grammar.num_types, grammar.max_depth),
+            n_layers=1,
+            block="bare",
+            mlp_depth=0,
+        )
+
+    return model
+
+
+_TWO_LAYERS = TrainingSettings()
+_ONE_LAYER = TrainingSettings(lr=1e-2)
+
+PRESETS: dict[str, Preset] = {
+    "dyck-standard": Preset("2-layer GPT-2 style Transformer, 1 head, width 50", _standard, _TWO_LAYERS),
+    "dyck-paper": Preset(
+        "the paper's eq. 6: unit norm on the attention output, no skip around the MLP", _paper, _TWO_LAYERS
+    ),
+    "dyck-minimal": Preset(
+        "one attention layer on the oracle embedding of eq. 15", _minimal("minimal"), _ONE_LAYER
+    ),
+    "dyck-minimal-sum": Preset("the same on eq. 16 (type + depth)", _minimal("minimal-sum"), _ONE_LAYER),
+    "dyck-minimal-angle": Preset("the same on eq. 17 (type + angle)", _minimal("minimal-angle"), _ONE_LAYER),
+    "dyck-uniform": Preset(
+        "dyck-standard with attention frozen uniform",
+        lambda g: _standard(g, attention="uniform"),
+        _TWO_LAYERS,
+    ),
+}
+
+_GRAMMAR_KEYS = {"k": "num_types", "depth": "max_depth", "open_prob": "open_prob", "end_prob": "end_prob"}
+_MODEL_KEYS = {
+    "positions": "positions",
+    "layers": "n_layers",
+    "heads": "n_heads",
+    "n_ctx": "n_ctx",
+    "init_std": "init_std",
+}
+_SETTING_KEYS = tuple(f.name for f in fields(TrainingSettings) if f.name != "snapshots")
+SET_KEYS = tuple(sorted({*_GRAMMAR_KEYS, *_MODEL_KEYS, "width", *_SETTING_KEYS} - {"steps", "batch"}))
+
+
+def make_recipe(
+    preset: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    steps: int | None = None,
+    batch: int | None = None,
+) -> Recipe:
+    """The recipe of a preset with `--set` options applied (`SET_KEYS`).
+
+    `width` sets d_model, d_head x n_heads and d_mlp together; for an oracle first layer, whose d_model
+    is fixed, it sets d_head.
+    """
+    if preset not in PRESETS:
+        raise RequestError(
+            f"no preset {preset!r}{_nearest(preset, PRESETS)}; presets are {', '.join(PRESETS)}"
+        )
+    options = dict(options or {})
+    for key in options:
+        if key not in SET_KEYS:
+            raise RequestError(
+                f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}"
+            )
+    grammar = DyckGrammar(**{name: options.pop(key) for key, name in _GRAMMAR_KEYS.items() if key in options})
+    config = PRESETS[preset].model(grammar)
+    model_changes = {name: options.pop(key) for key, name in _MODEL_KEYS.items() if key in options}
+    config = _resize(config, options.pop("width", None), model_changes)
+    changes = dict(options)
+    if steps is not None:
+        changes["steps"] = steps
+    if batch is not None:
+        changes["batch"] = batch
+    return Recipe(preset, grammar, config, replace(PRESETS[preset].settings, **changes))
+
+
+def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:
+    """Apply width and heads together: without an explicit width the heads share the present one."""
+    total = config.n_heads * config.d_head if width is None else width
+    heads = changes.get("n_heads", config.n_heads)
+    for name, value in (("width", total), ("heads", heads)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise RequestError(f"{name}={value!r} is not a whole number of at least 1")
+    if total % heads:
+        raise RequestError(f"width={total} is not divisible by heads={heads}")
+    sizes = {"d_head": total // heads}
+    if config.block != "bare":
+        sizes |= {"d_model": total, "d_mlp": total}
+    return replace(config, **sizes, **changes)
+
+
+def _nearest(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,1 @@
+"""Training populations: data layouts, the batched loop, workers, evaluation."""

@@ -1,0 +1,198 @@
+"""Evaluation on held-out strings, for all seeds of a population at once.
+
+Closing accuracy follows three rules over positions whose true token is a closer: `argmax` among all
+tokens, `argmax_closers` among closers, and `mass`, where the right closer must hold more than 0.8
+of the closers' probability (Hewitt et al. 2020; the released code of Wen et al. 2023). About two
+thirds of closers directly follow their opener, so each rule is also given on *non-trivial* closers
+(the token before is itself a closer) and by open-close distance.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from interp.functional import Params, stacked_logits
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+from interp.training.layout import IGNORE
+
+RULES = ("argmax", "argmax_closers", "mass")
+MASS_THRESHOLD = 0.8
+_CELLS = 6000  # positions a forward pass, per seed: bounds memory
+
+
+@dataclass(frozen=True)
+class EvalSet:
+    """Held-out strings, each distinct one once with its count. All arrays [string, position].
+
+    `targets` is -100 where nothing is scored; `law_nll` is the exact law's surprise (nats) at each
+    target, whose weighted mean is the entropy floor of this very sample.
+    """
+
+    inputs: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    weight: NDArray[np.float64]  # [string]
+    law_nll: NDArray[np.float64]
+    distance: NDArray[np.int64]  # of a closer target to its opener; 0 elsewhere
+    num_types: int
+
+    @property
+    def closer(self) -> NDArray[np.bool_]:
+        """Where a closer is to be predicted."""
+        return (self.targets >= 0) & (self.targets < 2 * self.num_types) & (self.targets % 2 == 1)
+
+    @property
+    def nontrivial(self) -> NDArray[np.bool_]:
+        """Closers that follow a closer: "close what was just opened" cannot get them right."""
+        previous = (self.inputs < 2 * self.num_types) & (self.inputs % 2 == 1)
+        return self.closer & previous
+
+
+def held_out(
+    grammar: DyckGrammar,
+    count: int,
+    *,
+    data: str = "complete",
+    min_length: int = 2,
+    max_length: int = 26,
+    length: int = 28,
+    score_from: int = 0,
+    seed: int = 0,
+) -> EvalSet:
+    """Draw `count` strings of a data law from a stream no training run uses.
+
+    `score_from`: score only targets whose position in the string (from 0) is at least this, as in
+    length generalisation, where position 400 and beyond is asked about.
+    """
+    if data == "complete":
+        strings = grammar.sample(
+            count, seed=seed, mode="complete", min_length=min_length, max_length=max_length, stream="held-out"
+        )
+    else:
+        strings = grammar.sample(count, seed=seed, mode="prefix", length=length, stream="held-out")
+    strings, counts = np.unique(np.asarray(strings, dtype=np.int64), axis=0, return_counts=True)
+    order = np.argsort((strings != grammar.pad).sum(1), kind="stable")
+    strings, counts = strings[order], counts[order]
+    grown = _even_width(strings.shape[1] + 1)
+    strings = np.pad(strings, ((0, 0), (0, grown - strings.shape[1])), constant_values=grammar.pad)
+    rows, width = strings.shape
+    start = np.full((rows, 1), grammar.start)
+    full = np.concatenate([start, strings, np.full((rows, 1), grammar.pad)], axis=1)
+    if data == "complete":
+        full[np.arange(rows), 1 + (strings != grammar.pad).sum(1)] = grammar.end
+        inputs, targets = np.where(full[:, :-1] == grammar.end, grammar.pad, full[:, :-1]), full[:, 1:].copy()
+        law = grammar.next_token_probs(inputs, mode="complete", min_length=min_length, max_length=max_length)
+    else:
+        inputs, targets = full[:, :width], full[:, 1 : width + 1].copy()
+        law = grammar.next_token_probs(inputs, mode="prefix")
+    scored = (targets != grammar.pad) & (np.arange(targets.shape[1]) >= score_from)
+    picked = np.take_along_axis(law, targets[..., None], axis=-1)[..., 0]
+    law_nll = np.where(scored, -np.log(np.where(scored, picked, 1.0)), 0.0)
+    partner = grammar.partner(full)[:, 1 : targets.shape[1] + 1]
+    position = np.arange(1, targets.shape[1] + 1)
+    distance = np.where(scored & (partner >= 0) & (partner < position), position - partner, 0)
+    targets[~scored] = IGNORE
+    return EvalSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types)
+
+
+def evaluate(
+    template: SandboxTransformer, params: Params, data: EvalSet, by_distance: bool = False
+) -> dict[str, NDArray[np.float64]]:
+    """Metrics of every seed, name -> [S] (NaN where a rule has no closer to be asked about).
+
+    `loss` and `excess` (over the exact law on the same strings) in nats a prediction; each rule, and
+    each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
+    """
+    sums: dict[str, Any] = {}
+
+    def add(name: str, value: Tensor | float, weight: Tensor) -> None:
+        old_value, old_weight = sums.get(name, (0.0, 0.0))
+        sums[name] = (old_value + (value * weight).sum((-1, -2)).double(), old_weight + weight.sum().double())
+
+    device = next(iter(params.values())).device
+    dtype = next(iter(params.values())).dtype
+    with torch.no_grad():
+        for rows in _chunks(data):
+            used = _even_width(int((data.targets[rows] != IGNORE).any(0).nonzero()[0].max(initial=0)) + 1)
+            inputs = torch.from_numpy(data.inputs[rows, :used]).to(device)
+            target = torch.from_numpy(data.targets[rows, :used]).to(device)
+            logits = stacked_logits(template, params, inputs)
+            weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
+            scored = (target != IGNORE) * weight
+            index = target.clamp(min=0).expand(logits.shape[:-1])[..., None]
+            nll = torch.logsumexp(logits, -1) - logits.gather(-1, index)[..., 0]
+            floor = torch.from_numpy(data.law_nll[rows, :used]).to(device, dtype)
+            add("loss", nll, scored)
+            add("excess", nll - floor, scored)
+            if data.num_types < 2:
+                continue  # one type: nothing to get right
+            correct = closing_rules(logits, target, data.num_types)
+            for kind, mask in (("", data.closer), ("_nontrivial", data.nontrivial)):
+                chosen = torch.from_numpy(mask[rows, :used]).to(device) * weight
+                for rule, right in correct.items():
+                    add(rule + kind, right.to(dtype), chosen)
+            if by_distance:
+                distance = torch.from_numpy(data.distance[rows, :used]).to(device)
+                for d in np.unique(data.distance[rows][data.closer[rows]]):
+                    add(f"mass@{d}", correct["mass"].to(dtype), (distance == int(d)) * weight)
+    return {name: (v / w).cpu().numpy() for name, (v, w) in sums.items()}
+
+
+def closing_rules(logits: Tensor, target: Tensor, num_types: int) -> dict[str, Tensor]:
+    """For each rule whether the prediction is right, [..., pos] bool; meaningful at closers only.
+
+    `logits` [..., pos, vocab], `target` [pos or ..., pos] token ids (anything where not a closer).
+    """
+    closers = logits[..., 1 : 2 * num_types : 2]
+    kind = (target.clamp(min=0) // 2).clamp(max=num_types - 1).expand(logits.shape[:-1])
+    share = closers.softmax(-1).gather(-1, kind[..., None])[..., 0]
+    return {
+        "argmax": logits.argmax(-1) == target,
+        "argmax_closers": closers.argmax(-1) == kind,
+        "mass": share > MASS_THRESHOLD,
+    }
+
+
+def rule_floors(data: EvalSet) -> dict[str, float]:
+    """What "close the token before if it is an opener, else guess a type" scores on this set.
+
+    The floor of `mass` counts a guess as wrong (no type then holds 0.8 of the mass).
+    """
+    weight = np.broadcast_to(data.weight[:, None], data.targets.shape)
+    total = float(weight[data.closer].sum())
+    if data.num_types < 2 or total == 0:
+        return {}
+    trivial = total - float(weight[data.nontrivial].sum())
+    guess = (total - trivial) / data.num_types
+    return {
+        "argmax": (trivial + guess) / total,
+        "argmax_closers": (trivial + guess) / total,
+        "mass": trivial / total,
+        "argmax_nontrivial": 1 / data.num_types,
+        "argmax_closers_nontrivial": 1 / data.num_types,
+        "mass_nontrivial": 0.0,
+    }
+
+
+def _even_width(used: int) -> int:
+    """Widths at which a seed's bits do not depend on its place in the stack (see `layout.pack`)."""
+    return max(16, -(-used // 4) * 4)
+
+
+def _chunks(data: EvalSet) -> list[slice]:
+    """Slices of strings (sorted by length) of at most `_CELLS` positions after trimming."""
+    lengths = np.where(data.targets != IGNORE, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
+    chunks, begin = [], 0
+    for i in range(1, len(lengths) + 1):
+        if (
+            i == len(lengths)
+            or lengths[i] * (i + 1 - begin) > _CELLS
+            or lengths[i] > 1.25 * lengths[begin] + 2
+        ):
+            chunks.append(slice(begin, i))
+            begin = i
+    return chunks

@@ -1,0 +1,287 @@
+"""The training loop for one chunk of seeds on one device."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from interp.functional import Params
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+from interp.presets import Recipe, TrainingSettings
+from interp.training.evaluate import EvalSet, evaluate, held_out
+from interp.training.flat import FlatParams
+from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source
+
+_DRAW_AHEAD = 32  # steps whose strings are sampled together
+EVAL_STRINGS, FINAL_STRINGS = 400, 4000
+LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
+
+
+@dataclass
+class ChunkState:
+    """All that a run needs to continue: after `step` steps, for the seeds of one chunk."""
+
+    seeds: tuple[int, ...]
+    step: int
+    params: Params
+    moments: dict[str, Params]  # optimizer state: "exp_avg", "exp_avg_sq"
+    history: list[dict[str, Any]] = field(default_factory=list)
+    snapshots: dict[int, Params] = field(default_factory=dict)
+    diverged: dict[int, int] = field(default_factory=dict)  # seed -> first bad step
+
+    @property
+    def all_diverged(self) -> bool:
+        return len(self.diverged) == len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """CPU seconds of this process spent on a chunk."""
+
+    training: float
+    evaluation: float
+
+
+def data_source(recipe: Recipe) -> Source:
+    """The batches of a recipe."""
+    s = recipe.settings
+    if s.data == "complete":
+        return CompleteStrings(recipe.grammar, s.batch, s.min_length, s.max_length)
+    return Prefixes(recipe.grammar, s.batch, s.length)
+
+
+def initial_state(recipe: Recipe, seeds: tuple[int, ...]) -> ChunkState:
+    """Step 0: each seed's own initial weights."""
+    models = [SandboxTransformer.init(recipe.config, seed) for seed in seeds]
+    names = [name for name, _ in models[0].named_parameters()]
+    params = {n: torch.stack([m.get_parameter(n).detach() for m in models]) for n in names}
+    return ChunkState(seeds, 0, params, {})
+
+
+def train_chunk(
+    recipe: Recipe,
+    state: ChunkState,
+    *,
+    device: str = "cpu",
+    until: int | None = None,
+    save: Callable[[ChunkState], None] = lambda state: None,
+    progress: Callable[[int], None] = lambda step: None,
+) -> tuple[ChunkState, Timing]:
+    """Train the chunk's seeds from `state` to the last step (or `until`).
+
+    Seeds share nothing but the clock: each has its own weights, moments and strings, and the loss is
+    summed over seeds, so that a seed's gradient is its own. `save` is called with a consistent state
+    at each evaluation.
+    """
+    s = recipe.settings
+    last = s.steps if until is None else min(until, s.steps)
+    run = _Run(recipe, state, device)
+    training = evaluation = 0.0
+    while True:
+        clock = time.process_time()
+        if run.due():
+            run.record()
+            save(run.export())
+        evaluation += time.process_time() - clock
+        if run.step >= last or len(run.diverged) == len(state.seeds):
+            break
+        clock = time.process_time()
+        run.train(min(_next_stop(s, run.step), last))
+        training += time.process_time() - clock
+        progress(run.step)
+    return run.export(), Timing(training, evaluation)
+
+
+def _next_stop(s: TrainingSettings, step: int) -> int:
+    """The next step at which something is measured or kept, at most `_DRAW_AHEAD` away."""
+    stops = [(step // s.eval_every + 1) * s.eval_every, s.steps, *(k for k in s.snapshots if k > step)]
+    return min(*stops, step + _DRAW_AHEAD)
+
+
+class _Run:
+    """The mutable part of `train_chunk`."""
+
+    def __init__(self, recipe: Recipe, state: ChunkState, device: str):
+        self.recipe, self.device, self.seeds = recipe, device, state.seeds
+        self.template = SandboxTransformer(recipe.config).to(device)
+        self.step, self.history = state.step, list(state.history)
+        self.snapshots, self.diverged = dict(state.snapshots), dict(state.diverged)
+        self.flat = FlatParams(state.params, device)
+        self.optimizer = _optimizer(recipe.settings, self.flat.data)
+        self.flat.data.grad = self.flat.grad
+        if state.moments:
+            moments = {key: self.flat.flatten(values) for key, values in state.moments.items()}
+            self.optimizer.state[self.flat.data] = {**moments, "step": torch.tensor(float(state.step))}
+        self.source = data_source(recipe)
+        self.loss = _loss_function(self.template, recipe, self.source.layout(), device)
+        self.good = self.flat.data.clone()
+        self.eval_sets = _EvalSets(recipe)
+
+    def due(self) -> bool:
+        """Is there something to measure or keep at this step that has not been yet?"""
+        s = self.recipe.settings
+        if self.history and self.history[-1]["step"] == self.step:
+            return False
+        return self.step % s.eval_every == 0 or self.step == s.steps or self.step in s.snapshots
+
+    def record(self) -> None:
+        """Evaluate every seed and keep a snapshot where one is asked for."""
+        s = self.recipe.settings
+        params = self.flat.views(self.flat.data)
+        if self.step in s.snapshots:
+            self.snapshots[self.step] = self.flat.copy()
+        rows: list[dict[str, Any]] = [{"seed": seed, "step": self.step} for seed in self.seeds]
+        for prefix, data in self.eval_sets.at(self.step == s.steps):
+            for name, values in evaluate(self.template, params, data).items():
+                for row, value in zip(rows, values, strict=True):
+                    row[prefix + name] = float(value) if math.isfinite(value) else None
+        if s.snapshots:
+            for name, p in params.items():
+                for row, value in zip(rows, p.flatten(1).norm(dim=1).tolist(), strict=True):
+                    row[f"norm/{name}"] = value
+        self.history += rows
+
+    def train(self, until: int) -> None:
+        """Take the steps up to `until`; then look whether any seed went bad on the way."""
+        steps = range(self.step, until)
+        drawn = [self.source.draw(seed, steps) for seed in self.seeds]
+        inputs = torch.from_numpy(np.stack([d[0] for d in drawn], axis=1)).to(self.device)
+        targets = torch.from_numpy(np.stack([d[1] for d in drawn], axis=1)).to(self.device)
+        dead = self._dead()
+        losses = []
+        for i, step in enumerate(steps):
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(self.recipe.settings, step)
+            loss = self.loss(self.flat.leaves, inputs[i], targets[i])  # [S]
+            self.flat.set_grad(torch.autograd.grad(loss.sum(), list(self.flat.leaves.values())))
+            if self.diverged:
+                self.flat.grad[dead] = 0
+            self.optimizer.step()
+            losses.append(loss.detach())
+        self.step = until
+        self._retire(torch.stack(losses), steps)
+
+    def _dead(self) -> Tensor:
+        return torch.tensor([seed in self.diverged for seed in self.seeds], device=self.device)
+
+    def _retire(self, losses: Tensor, steps: range) -> None:
+        """Name seeds that went bad in these steps and put them back to their last good weights."""
+        bad = ~torch.isfinite(losses)  # [step, S]
+        broken = ~self.flat.data.isfinite().all(1)
+        for i, seed in enumerate(self.seeds):
+            if seed not in self.diverged and bool(bad[:, i].any() | broken[i]):
+                first = int(bad[:, i].long().argmax()) if bool(bad[:, i].any()) else len(steps) - 1
+                self.diverged[seed] = steps[first]
+        if self.diverged:
+            dead = self._dead()
+            self.flat.data[dead] = self.good[dead]
+            for key, moment in self.optimizer.state.get(self.flat.data, {}).items():
+                if key != "step" and moment is not None:
+                    moment[dead] = 0
+        self.good = self.flat.data.clone()
+
+    def export(self) -> ChunkState:
+        """A copy on the CPU that later steps do not touch."""
+        moments = {
+            key: self.flat.copy(value)
+            for key, value in self.optimizer.state.get(self.flat.data, {}).items()
+            if key != "step" and value is not None
+        }
+        return ChunkState(
+            self.seeds,
+            self.step,
+            self.flat.copy(),
+            moments,
+            list(self.history),
+            dict(self.snapshots),
+            dict(self.diverged),
+        )
+
+
+class _EvalSets:
+    """Held-out data, drawn when first needed: small ones on the way, all of it at the end."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+        self._small: list[tuple[str, EvalSet]] | None = None
+
+    def at(self, final: bool) -> list[tuple[str, EvalSet]]:
+        """(prefix of the metric's name, data)."""
+        if final:
+            return final_eval_sets(self.recipe)
+        if self._small is None:
+            self._small = [("", in_distribution(self.recipe, EVAL_STRINGS))]
+        return self._small
+
+
+def in_distribution(recipe: Recipe, count: int) -> EvalSet:
+    """Held-out strings of the recipe's own data law."""
+    s = recipe.settings
+    return held_out(
+        recipe.grammar, count, data=s.data, min_length=s.min_length, max_length=s.max_length, length=s.length
+    )
+
+
+def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> EvalSet:
+    """Length generalisation: prefixes of 500 brackets, scored from position 400 on."""
+    return held_out(grammar, count, data="prefix", length=LONG_TO, score_from=LONG_FROM)
+
+
+def final_eval_sets(recipe: Recipe) -> list[tuple[str, EvalSet]]:
+    """In distribution, and (where positions allow) length generalisation under `long_`."""
+    sets = [("", in_distribution(recipe, FINAL_STRINGS))]
+    config = recipe.config
+    if config.positions != "learned" or config.n_ctx >= LONG_TO:
+        sets.append(("long_", long_prefixes(recipe.grammar)))
+    return sets
+
+
+def learning_rate(s: TrainingSettings, step: int) -> float:
+    """Learning rate of the step numbered from 0."""
+    if step < s.warmup:
+        return s.lr * (step + 1) / s.warmup
+    if s.schedule == "constant":
+        return s.lr
+    done = (step - s.warmup) / max(1, s.steps - s.warmup)
+    return s.lr * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _optimizer(s: TrainingSettings, data: Tensor) -> torch.optim.Optimizer:
+    if s.optimizer == "sgd":
+        return torch.optim.SGD([data], lr=s.lr, weight_decay=s.weight_decay, foreach=False)
+    # Not fused: the fused kernel's rounding depends on the number of seeds.
+    return torch.optim.AdamW([data], lr=s.lr, weight_decay=s.weight_decay, foreach=False, fused=False)
+
+
+def _loss_function(
+    template: SandboxTransformer, recipe: Recipe, layout: Layout, device: str
+) -> Callable[[Params, Tensor, Tensor], Tensor]:
+    """(params [S, ...], inputs, targets [S, rows, width]) -> mean loss a seed [S]."""
+    s, grammar = recipe.settings, recipe.grammar
+    visible = torch.from_numpy(layout.visible).to(device)
+    positions = torch.from_numpy(layout.position).to(device)
+
+    def one(params: Params, inputs: Tensor, targets: Tensor) -> Tensor:
+        logits = functional_call(template, params, (inputs,), {"visible": visible, "positions": positions})
+        counted = targets != IGNORE
+        if s.targets == "closers":
+            counted = counted & (targets < 2 * grammar.num_types) & (targets % 2 == 1)
+        index = targets.clamp(min=0)[..., None]
+        picked = logits.gather(-1, index)[..., 0]
+        if s.loss == "ce":
+            each = torch.logsumexp(logits, -1) - picked
+        else:  # squared distance to the one-hot target, eq. 5
+            each = logits.square().sum(-1) - 2 * picked + 1
+        loss = (each * counted).sum() / counted.sum().clamp(min=1)
+        if s.l2:
+            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
+        return loss
+
+    return torch.vmap(one)

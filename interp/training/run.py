@@ -1,0 +1,423 @@
+"""`train_population`: seeds split into chunks, chunks trained by one-thread workers, nothing lost.
+
+A run keeps its state in a folder beside the output, `<out>.run/`: the plan (recipe and chunks) and
+one state file a chunk. The folder goes away when the checkpoint is written. Workers are plain
+subprocesses that read the plan and write the state: no pickling, and no `__main__` guard in the caller.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from interp.checkpoints import load_checkpoint, save_checkpoint
+from interp.config import TransformerConfig
+from interp.errors import CheckpointError, RequestError, TrainingError
+from interp.files import check_writable, write_text
+from interp.grammars import DyckGrammar
+from interp.header import canonical_json
+from interp.population import Population
+from interp.presets import Recipe, TrainingSettings, make_recipe
+from interp.rng import check_seed
+from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
+from interp.training.state import read_state, write_state
+
+MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
+PLAN_FILE = "plan.json"
+
+
+def train_population(
+    preset: str | Recipe | TransformerConfig,
+    seeds: int | Sequence[int] = 40,
+    *,
+    grammar: DyckGrammar | None = None,
+    settings: TrainingSettings | None = None,
+    options: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    workers: int | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+) -> Population:
+    """Train S models of one config together and return them as a `Population`.
+
+    - `preset`: a preset's name (with `options`, the `--set` keys), a `Recipe`, or a `TransformerConfig`
+      (with `grammar` and `settings`).
+    - `seeds`: how many (0, 1, ...) or which. Seed s gives the same model bit for bit (on one kind of
+      machine) whether trained alone or among others, resumed or not, by however many workers.
+    - `out`: write the checkpoint there; `resume` continues a run that was stopped on the way.
+    - `workers`: one-thread processes (default: one a core, as far as there are seeds); 1 trains in
+      this process. On another `device` than "cpu" all seeds train in this process.
+
+    Raises `RequestError`/`ConfigError` for what cannot be done and `TrainingError` when every seed
+    diverged or a worker died; seeds that diverge among others are named in `provenance["diverged"]`.
+    """
+    recipe = _recipe(preset, grammar, settings, options, steps, batch)
+    chosen = _seeds(seeds)
+    _check_device(device)
+    if resume and out is None:
+        raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
+    workers = _workers(workers, len(chosen), device)
+    with _run_folder(out, resume) as folder:
+        if out is not None and resume and not (folder / PLAN_FILE).exists() and Path(out).exists():
+            return _finished(Path(out), recipe, chosen)
+        plan = _Plan.open(folder, recipe, chosen, workers, device)
+        bar = tqdm(
+            total=len(chosen) * recipe.settings.steps,
+            disable=not progress,
+            desc=f"training {len(chosen)} x {recipe.name}",
+            unit="step",
+            unit_scale=True,
+            mininterval=0.5 if sys.stderr.isatty() else 15,
+        )
+        with bar:
+            if workers == 1 or device != "cpu":
+                _train_here(plan, bar.update)
+            else:
+                _train_in_workers(plan, workers, bar.update)
+        population = _assemble(plan)
+        if out is not None:
+            save_checkpoint(population, out)
+        plan.remove()
+    return population
+
+
+# -- the plan ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    folder: Path
+    recipe: Recipe
+    chunks: tuple[tuple[int, ...], ...]
+    device: str
+    digest: str
+
+    @classmethod
+    def open(cls, folder: Path, recipe: Recipe, seeds: Sequence[int], workers: int, device: str) -> "_Plan":
+        """Continue the plan in the folder, or make one."""
+        path = folder / PLAN_FILE
+        if path.exists():
+            plan = cls.read(folder)
+            if plan.recipe != recipe or [s for c in plan.chunks for s in c] != list(seeds):
+                raise RequestError(
+                    f"{str(folder)!r} holds another run ({_differences(plan, recipe, seeds)}); "
+                    "remove it or choose another output file"
+                )
+            return plan
+        size = min(MAX_CHUNK, -(-len(seeds) // workers)) if device == "cpu" else len(seeds)
+        chunks = tuple(tuple(seeds[i : i + size]) for i in range(0, len(seeds), size))
+        content = {"recipe": recipe.to_dict(), "chunks": chunks, "device": device}
+        write_text(path, canonical_json(content))
+        return cls.read(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> "_Plan":
+        try:
+            text = (folder / PLAN_FILE).read_text(encoding="utf-8")
+            data = json.loads(text)
+            r = data["recipe"]
+            recipe = Recipe(
+                r["name"],
+                DyckGrammar.from_dict(r["grammar"]),
+                TransformerConfig.from_dict(r["config"]),
+                TrainingSettings.from_dict(r["settings"]),
+            )
+            chunks = tuple(tuple(c) for c in data["chunks"])
+            device = data["device"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over"
+            ) from error
+        return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
+
+    def state_file(self, index: int) -> Path:
+        return self.folder / f"chunk-{index:03d}.safetensors"
+
+    def load(self, index: int) -> tuple[ChunkState, Timing]:
+        path = self.state_file(index)
+        if path.exists():
+            return read_state(path, self.digest)
+        return initial_state(self.recipe, self.chunks[index]), Timing(0.0, 0.0)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int]) -> str:
+    old, new = plan.recipe.to_dict(), recipe.to_dict()
+    parts = []
+    for group in ("grammar", "config", "settings"):
+        parts += [f"{k}={old[group][k]!r}" for k in old[group] if old[group][k] != new[group].get(k)]
+    if old["name"] != new["name"]:
+        parts.append(f"preset {old['name']!r}")
+    planned = [s for c in plan.chunks for s in c]
+    if planned != list(seeds):
+        parts.append(f"{len(planned)} seeds")
+    return "with " + ", ".join(parts[:4])
+
+
+@contextlib.contextmanager
+def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
+    """The folder of a run's state: beside the output, or a temporary one."""
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="interp-run-") as name:
+            yield Path(name)
+        return
+    check_writable(out)
+    folder = Path(f"{out}.run")
+    if folder.exists() and not resume:
+        raise RequestError(
+            f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder"
+        )
+    folder.mkdir(exist_ok=True)
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):  # a run that got nowhere leaves nothing behind
+            if not any(folder.glob("chunk-*")):
+                shutil.rmtree(folder)
+
+
+# -- running ----------------------------------------------------------------------------------------
+
+
+def run_chunk(plan: "_Plan", index: int, progress: Callable[[int], None] = lambda steps: None) -> None:
+    """Train one chunk from where its state file stands to the end. `progress` gets seed-steps."""
+    state, before = plan.load(index)
+    done = state.step
+    progress(done * len(state.seeds))
+    clock = _Clock(before)
+
+    def save(current: ChunkState) -> None:
+        write_state(plan.state_file(index), current, plan.digest, clock.now())
+
+    def report(step: int) -> None:
+        nonlocal done
+        progress((step - done) * len(state.seeds))
+        done = step
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two threads round differently and hardly help
+    try:
+        state, timing = train_chunk(plan.recipe, state, device=plan.device, save=save, progress=report)
+    finally:
+        torch.set_num_threads(threads)
+    total = Timing(before.training + timing.training, before.evaluation + timing.evaluation)
+    write_state(plan.state_file(index), state, plan.digest, total)
+
+
+class _Clock:
+    """CPU seconds so far, for states written on the way (their split is settled at the end)."""
+
+    def __init__(self, before: Timing):
+        self.before, self.start = before, sum(os.times()[:2])
+
+    def now(self) -> Timing:
+        return replace(self.before, training=self.before.training + sum(os.times()[:2]) - self.start)
+
+
+def _train_here(plan: _Plan, progress: Callable[[int], Any]) -> None:
+    for index in range(len(plan.chunks)):
+        run_chunk(plan, index, progress)
+
+
+def _train_in_workers(plan: _Plan, workers: int, progress: Callable[[int], Any]) -> None:
+    """A queue of chunks over subprocesses; the first failure stops the others."""
+    waiting = list(range(len(plan.chunks)))
+    lock = threading.Lock()
+    running: list[subprocess.Popen[str]] = []
+    failures: list[str] = []
+
+    def serve() -> None:
+        while True:
+            with lock:
+                if not waiting or failures:
+                    return
+                index = waiting.pop(0)
+                process = _start_worker(plan, index)
+                running.append(process)
+            assert process.stdout is not None
+            assert process.stderr is not None
+            errors: list[str] = []
+            reader = threading.Thread(target=lambda p=process, e=errors: e.extend(p.stderr or []))
+            reader.start()
+            for line in process.stdout:
+                with lock:
+                    progress(int(line))
+            code = process.wait()
+            reader.join()
+            with lock:
+                running.remove(process)
+                if code != 0:
+                    last = errors[-1].strip() if errors else "no message"
+                    failures.append(
+                        f"the worker for seeds {_span(plan.chunks[index])} ended with {code}: {last}"
+                    )
+                    for other in running:
+                        other.terminate()
+
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(timeout=0.5)
+    except BaseException:
+        with lock:
+            waiting.clear()
+            for process in running:
+                process.terminate()
+        for thread in threads:
+            thread.join(timeout=10)
+        raise
+    if failures:
+        raise TrainingError(f"{failures[0]}; what was done so far is kept")
+
+
+def _start_worker(plan: _Plan, index: int) -> "subprocess.Popen[str]":
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "interp.training.worker", str(plan.folder), str(index)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        start_new_session=True,  # Ctrl-C goes to the parent, which stops its workers
+    )
+
+
+def _assemble(plan: _Plan) -> Population:
+    parts = [plan.load(i) for i in range(len(plan.chunks))]
+    states = [state for state, _ in parts]
+    diverged = {seed: step for state in states for seed, step in state.diverged.items()}
+    if all(state.all_diverged for state in states):
+        first = min(diverged.values())
+        raise TrainingError(
+            f"every seed diverged, the first at step {first}: lr={plan.recipe.settings.lr} is too large; "
+            f"the last good weights are kept in {str(plan.folder)!r}"
+        )
+    recipe, seeds = plan.recipe, tuple(s for c in plan.chunks for s in c)
+    params = {n: torch.cat([state.params[n] for state in states]) for n in states[0].params}
+    snapshots = {
+        step: {n: torch.cat([state.snapshots[step][n] for state in states]) for n in params}
+        for step in states[0].snapshots
+    }
+    history = sorted(
+        (row for state in states for row in state.history), key=lambda r: (r["step"], seeds.index(r["seed"]))
+    )
+    provenance = {
+        "name": recipe.name,
+        "trained": True,
+        "settings": recipe.settings.to_dict(),
+        "diverged": {str(seed): step for seed, step in sorted(diverged.items())},
+        "versions": {
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    timing = {
+        "training_cpu_s_per_seed": sum(t.training for _, t in parts) / len(seeds),
+        "evaluation_cpu_s_per_seed": sum(t.evaluation for _, t in parts) / len(seeds),
+    }
+    return Population(
+        recipe.config, recipe.grammar, params, seeds, provenance, tuple(history), snapshots, timing
+    )
+
+
+# -- what was asked for -----------------------------------------------------------------------------
+
+
+def _recipe(
+    preset: str | Recipe | TransformerConfig,
+    grammar: DyckGrammar | None,
+    settings: TrainingSettings | None,
+    options: Mapping[str, Any] | None,
+    steps: int | None,
+    batch: int | None,
+) -> Recipe:
+    if isinstance(preset, str):
+        if grammar is not None or settings is not None:
+            raise RequestError(
+                f"preset {preset!r} brings its grammar and settings: change them with options={{...}}"
+            )
+        return make_recipe(preset, options, steps=steps, batch=batch)
+    if options:
+        raise RequestError("options={...} change a preset; a Recipe or TransformerConfig is taken as it is")
+    if isinstance(preset, TransformerConfig):
+        if grammar is None:
+            raise RequestError("a TransformerConfig needs grammar= to be trained on")
+        preset = Recipe("custom", grammar, preset, settings or TrainingSettings())
+    elif not isinstance(preset, Recipe):
+        raise RequestError(f"cannot train {preset!r}: name a preset, or pass a Recipe or TransformerConfig")
+    changes: dict[str, Any] = {k: v for k, v in (("steps", steps), ("batch", batch)) if v is not None}
+    return replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
+
+
+def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
+        raise RequestError(f"seeds={seeds!r} is neither a count nor a list of seeds")
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= 100_000:
+            raise RequestError(f"seeds={seeds} is not a count from 1 to 100000")
+        return list(range(seeds))
+    chosen = [check_seed(s) for s in seeds]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise RequestError(f"seeds={list(seeds)!r} must name at least one seed and none twice")
+    return chosen
+
+
+def _workers(workers: int | None, seeds: int, device: str) -> int:
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise RequestError(f"workers={workers!r} is not a whole number of at least 1")
+    if device != "cpu":
+        return 1
+    return min(workers or len(os.sched_getaffinity(0)), seeds)
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise RequestError(f"device {device!r} is not usable here: {str(error).splitlines()[0]}") from error
+
+
+def _finished(out: Path, recipe: Recipe, seeds: list[int]) -> Population:
+    """`--resume` on a run that is already complete."""
+    population = load_checkpoint(out)
+    if (
+        not isinstance(population, Population)
+        or population.config != recipe.config
+        or population.grammar != recipe.grammar
+        or population.provenance.get("settings") != recipe.settings.to_dict()
+        or list(population.seeds) != seeds
+    ):
+        raise RequestError(
+            f"{str(out)!r} holds another finished run and there is no unfinished one to resume"
+        )
+    return population
+
+
+def _span(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"

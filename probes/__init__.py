@@ -1,0 +1,21 @@
+"""Analyzers: `analyze_x(model_or_population, ...) -> XResult`, one a file, imported when first used."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from probes.variation import analyze_variation
+
+_HOME = {"analyze_variation": "probes.variation"}
+
+__all__ = ["analyze_variation"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'probes' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

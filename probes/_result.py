@@ -1,0 +1,65 @@
+"""`Result`: what every analyzer returns has in common."""
+
+import html
+import math
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interp.stats import Estimate
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+class Result:
+    """Base of the frozen dataclasses that analyzers return.
+
+    A subclass writes `summary()` and `figure()`. Fields whose metadata say `json=False` (arrays kept
+    for the picture, say) stay out of `to_dict()`.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain JSON: Estimates and dataclasses as dicts, arrays as lists, NaN as None."""
+        assert is_dataclass(self), f"{type(self).__name__} must be a dataclass"
+        return {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.metadata.get("json", True)}
+
+    def summary(self) -> str:
+        """A few lines of at most 80 columns for a terminal."""
+        raise NotImplementedError
+
+    def figure(self) -> "go.Figure":
+        """The result as a plotly figure."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Summary and figure for a notebook. The plotly script (4.5 MB) travels along: no network needed."""
+        picture = self.figure().to_html(full_html=False, include_plotlyjs=True)
+        return f"<pre>{html.escape(self.summary())}</pre>\n{picture}"
+
+
+def to_json(value: Any) -> Any:
+    """`value` as dicts, lists, strings, numbers, booleans and None; what is not finite becomes None."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (Estimate, Result)):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(to_json(item) for item in value)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return to_json(value.tolist())
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

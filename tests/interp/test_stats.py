@@ -1,0 +1,168 @@
+"""Estimates and intervals, against literal implementations and closed forms."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+from interp.errors import RequestError
+from interp.stats import Estimate, bootstrap_mean, clopper_pearson, holm, jackknife_pairs, mean_over_seeds
+
+
+def distances(points: np.ndarray) -> np.ndarray:
+    return ((points[:, None] - points[None]) ** 2).sum(axis=-1)
+
+
+# ---- Estimate ------------------------------------------------------------------------------------
+
+
+def test_estimate_reads_as_one_line():
+    assert str(Estimate(0.972, 0.968, 0.976, 8, "seeds")) == "0.972 [0.968, 0.976] (n=8 seeds)"
+    assert str(Estimate(1.0, None, None, 1, "seeds")) == "1.000 (n=1 seed, no interval)"
+    assert str(Estimate.undefined("k = 1", 8, "seeds")) == "undefined (n=8 seeds): k = 1"
+
+
+def test_estimate_to_dict_has_the_contract_keys_and_is_json():
+    estimate = Estimate(np.float32(0.5), 0, 1, np.int64(3), "inputs", {"a": np.float64(2), "b": None})
+    out = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
+    assert out == {"value": 0.5, "low": 0, "high": 1, "n": 3, "over": "inputs", "null": {"a": 2, "b": None}}
+
+
+def test_nan_never_leaves():
+    estimate = Estimate(math.nan, -math.inf, 1.0, 4, "seeds", {"a": math.nan, "b": {"c": math.inf}})
+    out = estimate.to_dict()
+    assert (out["value"], out["low"], out["high"]) == (None, None, 1.0)
+    assert out["null"] == {"a": None, "b": {"c": None}}
+    assert out["reason"] == "value came out as nan"
+
+
+def test_a_nested_estimate_in_a_null_becomes_a_dict():
+    inner = Estimate(1.0, 0.5, 1.5, 3, "seeds")
+    assert Estimate(2.0, 1.0, 3.0, 3, "seeds").with_null({"untrained": inner}).null["untrained"]["low"] == 0.5
+
+
+def test_unknown_unit_and_missing_reason_are_refused():
+    with pytest.raises(RequestError, match="over='days' is not one of seeds, inputs"):
+        Estimate(1.0, None, None, 1, "days")
+    with pytest.raises(RequestError, match="needs a reason"):
+        Estimate(None, None, None, 1, "seeds")
+
+
+# ---- jackknife -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [3, 4, 9])
+def test_jackknife_equals_a_literal_delete_one_loop(size):
+    d = distances(np.random.default_rng(size).normal(size=(size, 5)))
+
+    def mean_of_pairs(members):
+        return np.mean([d[i, j] for i in members for j in members if i < j])
+
+    everyone = list(range(size))
+    without = np.array([mean_of_pairs([m for m in everyone if m != i]) for i in everyone])
+    error = math.sqrt((size - 1) / size * ((without - without.mean()) ** 2).sum())
+    half = reference.t.ppf(0.975, size - 1) * error
+
+    estimate = jackknife_pairs(d)
+    assert estimate.value == pytest.approx(mean_of_pairs(everyone))
+    assert estimate.low == pytest.approx(mean_of_pairs(everyone) - half)
+    assert estimate.high == pytest.approx(mean_of_pairs(everyone) + half)
+    assert (estimate.n, estimate.over, estimate.reason) == (size, "seeds", None)
+
+
+def test_jackknife_ignores_the_diagonal_and_cuts_to_the_support():
+    d = distances(np.random.default_rng(0).normal(size=(3, 1)))
+    with_nan = d.copy()
+    np.fill_diagonal(with_nan, np.nan)
+    assert jackknife_pairs(with_nan) == jackknife_pairs(d)
+    assert jackknife_pairs(d).low < 0
+    assert jackknife_pairs(d, support=(0, math.inf)).low == 0
+
+
+def test_one_member_has_no_value_and_two_have_no_interval():
+    one = jackknife_pairs(np.zeros((1, 1)))
+    assert one.value is None
+    assert "no pairs" in one.reason
+    two = jackknife_pairs([[0.0, 3.0], [3.0, 0.0]])
+    assert (two.value, two.low, two.high) == (3.0, None, None)
+    assert "one pair" in two.reason
+
+
+def test_jackknife_says_what_is_wrong():
+    with pytest.raises(RequestError, match=r"\[S, S\], not \[2, 3\]"):
+        jackknife_pairs(np.zeros((2, 3)))
+    with pytest.raises(RequestError, match="symmetric"):
+        jackknife_pairs([[0, 1, 1], [2, 0, 1], [1, 1, 0]])
+    broken = np.ones((3, 3))
+    broken[0, 2] = broken[2, 0] = np.nan
+    assert jackknife_pairs(broken).reason == "pair (0, 2) has no finite value"
+
+
+def test_jackknife_covers_for_populations_of_patterns():
+    rng = np.random.default_rng(1)
+    truth = 2 * 9 / (10 * 11)  # two draws from a flat Dirichlet of 10 cells
+    estimates = [jackknife_pairs(distances(rng.dirichlet(np.ones(10), size=8))) for _ in range(400)]
+    assert np.mean([e.low <= truth <= e.high for e in estimates]) > 0.9
+
+
+# ---- the others ----------------------------------------------------------------------------------
+
+
+def test_mean_over_seeds_is_student_t():
+    values = [0.1, 0.4, 0.5, 0.9]
+    low, high = reference.t.interval(0.95, 3, np.mean(values), reference.sem(values))
+    estimate = mean_over_seeds(values)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((np.mean(values), low, high))
+    assert mean_over_seeds([1.0, 1.0, 0.9], support=(0, 1)).high == 1
+
+
+def test_mean_over_seeds_of_one_none_or_a_diverged_seed():
+    assert mean_over_seeds([0.5]).value == 0.5
+    assert mean_over_seeds([0.5]).low is None
+    assert mean_over_seeds([]).value is None
+    assert mean_over_seeds([1.0, math.nan, 2.0]).reason == "seed 1 has no finite value"
+    assert mean_over_seeds([math.nan] * 5).reason == "seeds 0, 1, 2 and others have no finite value"
+
+
+def test_tensors_are_taken():
+    torch = pytest.importorskip("torch")
+    assert mean_over_seeds(torch.tensor([1.0, 3.0], requires_grad=True)).value == 2.0
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 10), (10, 10), (3, 10), (97, 100)])
+def test_clopper_pearson_is_the_exact_interval(successes, n):
+    exact = reference.binomtest(successes, n).proportion_ci(method="exact")
+    estimate = clopper_pearson(successes, n)
+    assert (estimate.low, estimate.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_clopper_pearson_refuses_what_is_no_count():
+    with pytest.raises(RequestError, match="successes=11 are more than n=10"):
+        clopper_pearson(11, 10)
+    with pytest.raises(RequestError, match=r"successes=2\.5 is not a whole number"):
+        clopper_pearson(2.5, 10)
+    assert clopper_pearson(0, 0).value is None
+
+
+def test_bootstrap_is_a_function_of_its_seed_and_near_the_normal_interval():
+    values = np.random.default_rng(0).normal(size=200)
+    estimate = bootstrap_mean(values, seed=3)
+    assert estimate == bootstrap_mean(values, seed=3)
+    assert estimate != bootstrap_mean(values, seed=4)
+    half = 1.96 * values.std(ddof=1) / math.sqrt(200)
+    assert estimate.value == pytest.approx(values.mean())
+    assert estimate.high - estimate.value == pytest.approx(half, rel=0.15)
+
+
+def test_holm_against_the_literal_step_down():
+    p = np.array([0.01, 0.04, 0.03, 0.005, 0.9])
+    adjusted, worst = np.empty(5), 0.0
+    for rank, i in enumerate(np.argsort(p)):
+        worst = max(worst, (5 - rank) * p[i])
+        adjusted[i] = min(worst, 1)
+    assert holm(p) == pytest.approx(adjusted)
+    assert holm([]).size == 0
+    with pytest.raises(RequestError, match="p-value 1 is nan"):
+        holm([0.1, math.nan])
