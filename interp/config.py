@@ -82,13 +82,15 @@ class TransformerConfig:
             raise ConfigError("mlp_depth=1 is a linear map, not an MLP: use 0 (none), 2, or more")
         for name in ("norm_eps", "init_std"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
         for name in ("scale_scores", "biases"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r} is neither True nor False")
-        if self.pad_token is not None and not 0 <= self.pad_token < self.d_vocab:
-            raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
+        if self.pad_token is not None:
+            _check_whole("pad_token", self.pad_token, 0)
+            if self.pad_token >= self.d_vocab:
+                raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
         self._check_widths()
 
     def _check_widths(self) -> None:

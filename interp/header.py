@@ -47,9 +47,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     if length > MAX_HEADER_BYTES or not raw.startswith(b"{"):
         raise CheckpointError(f"{str(path)!r} is not a safetensors file")
     if len(raw) < length:
-        raise CheckpointError(
-            f"{str(path)!r} is truncated: its header needs {8 + length} bytes, it has {size}"
-        )
+        raise CheckpointError(f"{str(path)!r} is truncated: its header needs {8 + length} bytes, it has {size}")
     try:
         entries = json.loads(raw)
         text = entries.pop("__metadata__", {}).get(METADATA_KEY)
@@ -62,9 +60,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
             "so save_checkpoint did not write it"
         )
     if size != 8 + length + end:
-        raise CheckpointError(
-            f"{str(path)!r} is truncated or damaged: {size} bytes where {8 + length + end} belong"
-        )
+        raise CheckpointError(f"{str(path)!r} is truncated or damaged: {size} bytes where {8 + length + end} belong")
     return _check_metadata(path, text)
 
 
@@ -76,13 +72,9 @@ def _check_metadata(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged: its metadata does not parse") from error
     if version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}"
-        )
+        raise CheckpointError(f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}")
     if not intact:
-        raise CheckpointError(
-            f"{str(path)!r} has been edited or damaged: its metadata does not match its digest"
-        )
+        raise CheckpointError(f"{str(path)!r} has been edited or damaged: its metadata does not match its digest")
     return meta
 
 
@@ -104,6 +96,4 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
         raise CheckpointError(f"{name!r} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise CheckpointError(
-        f"no file and no bundled checkpoint {name!r}{hint}; bundled are {', '.join(names) or 'none'}"
-    )
+    raise CheckpointError(f"no file and no bundled checkpoint {name!r}{hint}; bundled are {', '.join(names) or 'none'}")

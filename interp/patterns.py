@@ -10,9 +10,7 @@ from torch import Tensor
 from interp.errors import AnalysisError
 
 
-def attention_patterns(
-    model: Any, tokens: Tensor, layers: list[int] | None = None
-) -> list[NDArray[np.float64]]:
+def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = None) -> list[NDArray[np.float64]]:
     """Attention patterns of a `SandboxTransformer` or `TransformerBridge`.
 
     One array [batch, head, query, key] a layer (all layers, or those named), float64. The model is
@@ -28,11 +26,12 @@ def attention_patterns(
     missing = [name for name in names if name not in model.hook_dict]
     if missing:
         raise AnalysisError(f"this model has no {missing[0]}: it does not expose its attention patterns")
-    training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None)
     finally:
-        model.train(training)
+        for module, training in modes:
+            module.training = training
     return [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]

@@ -39,9 +39,7 @@ class Population(Sequence[SandboxTransformer]):
         check_params(self.config, self.params, len(self.seeds))
 
     @classmethod
-    def init(
-        cls, config: TransformerConfig, seeds: Sequence[int], grammar: DyckGrammar | None = None
-    ) -> "Population":
+    def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: DyckGrammar | None = None) -> "Population":
         """Untrained models, one a seed."""
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
         return cls.from_models(models)
@@ -55,9 +53,7 @@ class Population(Sequence[SandboxTransformer]):
         first = models[0]
         for i, model in enumerate(models):
             if model.config != first.config or model.grammar != first.grammar:
-                raise RequestError(
-                    f"model {i} has another config or grammar than model 0: one population has one"
-                )
+                raise RequestError(f"model {i} has another config or grammar than model 0: one population has one")
         params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
         seeds = tuple(int(m.provenance.get("seed", i)) for i, m in enumerate(models))
         trained = any(m.provenance.get("trained", True) for m in models)
@@ -118,9 +114,7 @@ class Population(Sequence[SandboxTransformer]):
     def summary(self) -> str:
         """A few lines: what it is, and how well each seed does."""
         c, name = self.config, self.provenance.get("name", "population")
-        lines = [
-            f"{name}: {len(self)} models, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"
-        ]
+        lines = [f"{name}: {len(self)} models, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"]
         if self.grammar is not None:
             lines.append(f"grammar: {self.grammar}")
         for row in self.final_metrics():
@@ -155,9 +149,7 @@ def check_params(config: TransformerConfig, params: Params, count: int) -> None:
             raise CheckpointError(f"tensor {name!r} does not belong to this config")
         shape = (count, *expected[name].shape)
         if tuple(tensor.shape) != shape:
-            raise CheckpointError(
-                f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}"
-            )
+            raise CheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}")
 
 
 def to_device(params: Params, device: str | torch.device) -> dict[str, Tensor]:

@@ -36,7 +36,7 @@ class TrainingSettings:
     min_length: int = 2
     max_length: int = 26
     length: int = 28
-    eval_every: int = 250
+    eval_every: int = 300
     snapshots: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -58,11 +58,7 @@ class TrainingSettings:
             raise ConfigError(f"warmup={self.warmup!r} is not a whole number of at least 0")
         for name in ("lr", "weight_decay", "l2"):
             value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not 0 <= value < float("inf")
-            ):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
         for step in self.snapshots:
             if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
@@ -77,9 +73,7 @@ class TrainingSettings:
         """Inverse of `to_dict`; an unknown key is a `ConfigError`."""
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(data) - known):
-            raise ConfigError(
-                f"unknown training setting {unknown[0]!r}; known are {', '.join(sorted(known))}"
-            )
+            raise ConfigError(f"unknown training setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
         return cls(**data)
 
 
@@ -134,7 +128,15 @@ def _standard(grammar: DyckGrammar, **changes: Any) -> TransformerConfig:
 
 
 def _paper(grammar: DyckGrammar) -> TransformerConfig:
-    return _standard(grammar, block="paper", norm="unit", scale_scores=False, activation="relu", biases=False)
+    return _standard(
+        grammar,
+        block="paper",
+        norm="unit",
+        scale_scores=False,
+        activation="relu",
+        biases=False,
+        init_std=0.14,  # 1/sqrt(50): with no skip around the MLP, GPT-2's 0.02 leaves no signal to learn from
+    )
 
 
 def _minimal(
@@ -154,22 +156,22 @@ def _minimal(
 
 
 _TWO_LAYERS = TrainingSettings()
-_ONE_LAYER = TrainingSettings(lr=1e-2)
+_PAPER = TrainingSettings(steps=2000, lr=5e-3, eval_every=400)
+_UNIFORM = TrainingSettings(steps=3000, eval_every=500)
+_ONE_LAYER = TrainingSettings(steps=800, lr=1e-2, eval_every=200)
 
 PRESETS: dict[str, Preset] = {
     "dyck-standard": Preset("2-layer GPT-2 style Transformer, 1 head, width 50", _standard, _TWO_LAYERS),
     "dyck-paper": Preset(
-        "the paper's eq. 6: unit norm on the attention output, no skip around the MLP", _paper, _TWO_LAYERS
+        "the paper's eq. 6: unit norm on the attention output, no skip around the MLP", _paper, _PAPER
     ),
-    "dyck-minimal": Preset(
-        "one attention layer on the oracle embedding of eq. 15", _minimal("minimal"), _ONE_LAYER
-    ),
+    "dyck-minimal": Preset("one attention layer on the oracle embedding of eq. 15", _minimal("minimal"), _ONE_LAYER),
     "dyck-minimal-sum": Preset("the same on eq. 16 (type + depth)", _minimal("minimal-sum"), _ONE_LAYER),
     "dyck-minimal-angle": Preset("the same on eq. 17 (type + angle)", _minimal("minimal-angle"), _ONE_LAYER),
     "dyck-uniform": Preset(
         "dyck-standard with attention frozen uniform",
-        lambda g: _standard(g, attention="uniform"),
-        _TWO_LAYERS,
+        lambda g: _standard(g, attention="uniform", init_std=0.1),
+        _UNIFORM,
     ),
 }
 
@@ -198,15 +200,11 @@ def make_recipe(
     is fixed, it sets d_head.
     """
     if preset not in PRESETS:
-        raise RequestError(
-            f"no preset {preset!r}{_nearest(preset, PRESETS)}; presets are {', '.join(PRESETS)}"
-        )
+        raise RequestError(f"no preset {preset!r}{_nearest(preset, PRESETS)}; presets are {', '.join(PRESETS)}")
     options = dict(options or {})
     for key in options:
         if key not in SET_KEYS:
-            raise RequestError(
-                f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}"
-            )
+            raise RequestError(f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}")
     grammar = DyckGrammar(**{name: options.pop(key) for key, name in _GRAMMAR_KEYS.items() if key in options})
     config = PRESETS[preset].model(grammar)
     model_changes = {name: options.pop(key) for key, name in _MODEL_KEYS.items() if key in options}

@@ -311,9 +311,7 @@ def _accumulate(
             for one in np.moveaxis(array, 1, 0):
                 layer.add(one, i)
     if not layers:
-        raise PatternError(
-            "no patterns were given: a list of layers [seed, input, head, query, key] is needed"
-        )
+        raise PatternError("no patterns were given: a list of layers [seed, input, head, query, key] is needed")
     return layers
 
 
@@ -329,8 +327,7 @@ def _checked(patterns: Any, layer: int) -> np.ndarray:
     array = as_array(patterns)
     if array.ndim != 5:
         raise PatternError(
-            f"patterns of layer {layer} have shape {list(array.shape)}: "
-            "[seed, input, head, query, key] is needed"
+            f"patterns of layer {layer} have shape {list(array.shape)}: [seed, input, head, query, key] is needed"
         )
     return check_patterns(array, f"patterns of layer {layer}")
 

@@ -309,9 +309,7 @@ class DyckGrammar:
         if (old >= self.start).any():
             row = int((old >= self.start).argmax())
             name = self._name(old[row])
-            raise GrammarError(
-                f"row {row}, position {place[row]}: {name} is no bracket; give the place of one"
-            )
+            raise GrammarError(f"row {row}, position {place[row]}: {name} is no bracket; give the place of one")
         if new_type is not None:
             kind = _per_row("new_type", new_type, len(batch), self.num_types)
         elif seed is not None:
@@ -534,9 +532,7 @@ class DyckGrammar:
         if isinstance(item, str):
             return self.parse(item)
         if np.ndim(item) != 1:
-            raise GrammarError(
-                f"{item!r} is neither a text nor a list of ids: give texts, or lists of ids in a list"
-            )
+            raise GrammarError(f"{item!r} is neither a text nor a list of ids: give texts, or lists of ids in a list")
         return [int(token) for token in self._ids(item)]
 
     def _starts(self, array: Ints) -> Bools:

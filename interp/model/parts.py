@@ -64,7 +64,8 @@ class OracleEmbed(nn.Module):
 
     Wen et al. 2023, eqs. 15-17. Both partners carry the depth of the pair (the opener's): as printed,
     eq. 15 maps a closer at depth 0 and the opener before it at depth D to one coordinate. START has
-    the last coordinate to itself; END and PAD are zero. Depths beyond the bound are clamped.
+    the last coordinate to itself; END and PAD are zero. Depth starts anew at every START, so that
+    several strings can share a row. Depths beyond the bound are clamped.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -81,21 +82,24 @@ class OracleEmbed(nn.Module):
 
 
 def oracle_states(tokens: Int[Tensor, "batch pos"], num_types: int, max_depth: int) -> Tensor:
-    """Index of (type, pair depth) for brackets, then START and, last, every other token."""
+    """Index of (type, pair depth) for brackets, then START, END, PAD; an unknown id is outside the table."""
     is_bracket = tokens < 2 * num_types
     is_open = is_bracket & (tokens % 2 == 0)
     is_close = is_bracket & (tokens % 2 == 1)
     depth = torch.cumsum(is_open.long() - is_close.long(), dim=-1)
+    places = torch.arange(tokens.shape[-1], device=tokens.device).expand(tokens.shape)
+    start = torch.where(tokens == 2 * num_types, places, 0).cummax(dim=-1).values
+    before = torch.where(start > 0, depth.gather(-1, start), 0)  # left open by earlier strings of the row
+    depth = depth - before
     pair_depth = (depth + is_close.long()).clamp(1, max_depth)
-    brackets = 2 * num_types * max_depth
-    other = torch.where(tokens == 2 * num_types, brackets, brackets + 1)
+    other = 2 * num_types * (max_depth - 1) + tokens
     return torch.where(is_bracket, tokens * max_depth + pair_depth - 1, other)
 
 
 def oracle_table(embedding: str, num_types: int, max_depth: int) -> Float[Tensor, "state d_model"]:
-    """Rows e(token, pair depth) in the order of `oracle_states`: brackets, START, zero."""
+    """Rows e(token, pair depth) in the order of `oracle_states`: brackets, START, END and PAD (zero)."""
     width = oracle_width(embedding, num_types, max_depth)
-    table = torch.zeros(2 * num_types * max_depth + 2, width)
+    table = torch.zeros(2 * num_types * max_depth + 3, width)
     for token in range(2 * num_types):
         for d in range(1, max_depth + 1):
             row = table[token * max_depth + d - 1]
@@ -107,7 +111,7 @@ def oracle_table(embedding: str, num_types: int, max_depth: int) -> Float[Tensor
                 angle = math.atan(d / (max_depth + 2 - d))
                 row[token] = 1.0
                 row[2 * num_types], row[2 * num_types + 1] = math.cos(angle), math.sin(angle)
-    table[-2, -1] = 1.0
+    table[-3, -1] = 1.0
     return table
 
 
@@ -149,13 +153,13 @@ class LayerNorm(nn.Module):
             self.w = nn.Parameter(torch.ones(width))
             self.b = nn.Parameter(torch.zeros(width))
         self.hook_scale = HookPoint()  # [batch, pos, 1]
-        self.hook_normalized = HookPoint()  # [batch, pos, width]
+        self.hook_normalized = HookPoint()  # [batch, pos, width], before w and b
 
     def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
         x = x - x.mean(-1, keepdim=True)
         scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
-        x = x / scale
-        return self.hook_normalized(x * self.w + self.b if self.affine else x)
+        x = self.hook_normalized(x / scale)
+        return x * self.w + self.b if self.affine else x
 
 
 class UnitNorm(nn.Module):
@@ -211,8 +215,8 @@ class UniformAttention(nn.Module):
     ) -> Float[Tensor, "batch head query key"]:
         share = visible.to(x.dtype)
         share = share / share.sum(-1, keepdim=True)
-        batch, _, query, key = share.shape
-        return share.expand(max(batch, x.shape[0]), self.W_V.shape[0], query, key)
+        # Contiguous: a hook that edits one head in place must not reach the others.
+        return share.expand(x.shape[0], self.W_V.shape[0], -1, -1).contiguous()
 
     def forward(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]

@@ -19,6 +19,8 @@ from interp.model.blocks import BLOCKS
 from interp.model.init import init_params
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, Unembed, make_norm
 
+NORM_NAMES = {"LN": "LN", "LNPre": "LNPre", "unit": "LNPre", "none": None}  # ours -> TransformerLens's
+
 
 class SandboxTransformer(HookedRootModule):
     """One hooked model. Comes back in eval mode, with zero weights until `init` or a checkpoint fills them.
@@ -35,18 +37,14 @@ class SandboxTransformer(HookedRootModule):
     ):
         super().__init__()
         if grammar is not None and config.d_vocab != grammar.vocab_size:
-            raise ConfigError(
-                f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}"
-            )
+            raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
         self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
         build(self, config)
         self.setup()
         self.eval()
 
     @classmethod
-    def init(
-        cls, config: TransformerConfig, seed: int = 0, grammar: DyckGrammar | None = None
-    ) -> "SandboxTransformer":
+    def init(cls, config: TransformerConfig, seed: int = 0, grammar: DyckGrammar | None = None) -> "SandboxTransformer":
         """An untrained model: its weights are a function of (config, seed) alone."""
         model = cls(config, grammar, {"seed": seed, "trained": False})
         model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
@@ -67,25 +65,24 @@ class SandboxTransformer(HookedRootModule):
         `visible` says which keys each query may attend to (default: by `config.direction`, PAD never);
         `positions` overrides 0, 1, 2, ... so that several strings can share a row.
         """
-        if not isinstance(tokens, Tensor):
-            tokens = self.to_tokens(tokens)
+        if return_type not in ("logits", "loss", None):
+            raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
+        if return_type == "loss" and self.config.d_out != self.config.d_vocab:
+            raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
+        tokens = self.to_tokens(tokens)
         if visible is None:
             visible = self.visible_keys(tokens)
         x = self.hook_embed(self.embed(tokens))
         if self.pos_embed is not None:
             if positions is None:
                 positions = self._positions(tokens)
-            x = x + self.hook_pos_embed(self.pos_embed(positions))
+            x = x + self.hook_pos_embed(self.pos_embed(positions.expand(tokens.shape)))
         for block in self.blocks:
             x = block(x, visible)
         if return_type is None:
             return None
         logits = self.unembed(self.ln_final(x))
-        if return_type == "logits":
-            return logits
-        if return_type == "loss":
-            return next_token_loss(logits, tokens, self.config.pad_token)
-        raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
+        return logits if return_type == "logits" else next_token_loss(logits, tokens, self.config.pad_token)
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
@@ -114,18 +111,26 @@ class SandboxTransformer(HookedRootModule):
 
     # -- tokens -----------------------------------------------------------------------------------
 
-    def to_tokens(self, text: str | Sequence[str] | Tensor, **_: Any) -> Int[Tensor, "batch pos"]:
-        """Text (one or several) to ids: START first, nothing appended, PAD on the right."""
+    def to_tokens(
+        self, text: str | Sequence[str] | Tensor, prepend_bos: bool | None = None, **_: Any
+    ) -> Int[Tensor, "batch pos"]:
+        """Text (one or several) to ids: START first (unless prepend_bos=False), PAD on the right.
+
+        Ids come back as they are, one row [pos] as [1, pos].
+        """
         if isinstance(text, Tensor):
+            if text.ndim not in (1, 2):
+                raise RequestError(f"token ids of shape {list(text.shape)} are neither [batch, pos] nor [pos]")
             return text if text.ndim == 2 else text[None]
         if self.grammar is None:
             raise RequestError("this model carries no grammar: pass token ids instead of text")
         texts = text if isinstance(text, str) else list(text)
-        return torch.from_numpy(self.grammar.to_tokens(texts)).to(self.device)
+        ids = self.grammar.to_tokens(texts)[:, 1 if prepend_bos is False else 0 :]
+        return torch.from_numpy(ids).to(self.device)
 
-    def to_str_tokens(self, text: str | Tensor, **_: Any) -> list[str]:
+    def to_str_tokens(self, text: str | Tensor, prepend_bos: bool | None = None, **_: Any) -> list[str]:
         """Token strings of one text or one row of ids."""
-        ids = self.to_tokens(text)[0].tolist()
+        ids = self.to_tokens(text, prepend_bos)[0].tolist()
         return [str(i) if self.grammar is None else self.grammar.vocab[i] for i in ids]
 
     def to_single_token(self, token: str) -> int:
@@ -163,8 +168,9 @@ class SandboxTransformer(HookedRootModule):
             n_ctx=c.n_ctx,
             attn_only=c.mlp_depth == 0,
             act_fn="relu" if c.activation == "relu" else "gelu_new",
-            # Only in pre-norm blocks does TransformerLens's arithmetic on norms hold.
-            normalization_type=c.norm if c.block == "gpt2" and c.norm in ("LN", "LNPre") else None,
+            # TransformerLens centres and divides by `hook_scale`: right for a unit norm too, but only
+            # for norms that a block *reads* the stream through.
+            normalization_type=NORM_NAMES[c.norm] if c.block == "gpt2" else None,
             eps=c.norm_eps,
             attention_dir=c.direction,
             positional_embedding_type="standard",
@@ -188,9 +194,10 @@ class SandboxTransformer(HookedRootModule):
         return total
 
     def _stack(self, module: str, name: str) -> Tensor:
-        parts = [getattr(block, module) for block in self.blocks]
+        parts = [getattr(block, module, None) for block in self.blocks]
         if not all(hasattr(part, name) for part in parts):
-            raise RequestError(f"this model has no {name}: attention={self.config.attention!r}")
+            setting = {"attn": "attention", "mlp": "mlp_depth"}[module]
+            raise RequestError(f"this model has no {name}: {setting}={getattr(self.config, setting)!r}")
         return torch.stack([getattr(part, name) for part in parts])
 
     W_Q = property(lambda self: self._stack("attn", "W_Q"), doc="[layer, head, d_model, d_head]")
@@ -202,7 +209,9 @@ class SandboxTransformer(HookedRootModule):
     b_V = property(lambda self: self._stack("attn", "b_V"), doc="[layer, head, d_head]")
     b_O = property(lambda self: self._stack("attn", "b_O"), doc="[layer, d_model]")
     W_in = property(lambda self: self._stack("mlp", "W_in"), doc="[layer, d_model, d_mlp]")
+    b_in = property(lambda self: self._stack("mlp", "b_in"), doc="[layer, d_mlp]")
     W_out = property(lambda self: self._stack("mlp", "W_out"), doc="[layer, d_mlp, d_model]")
+    b_out = property(lambda self: self._stack("mlp", "b_out"), doc="[layer, d_model]")
     W_U = property(lambda self: self.unembed.W_U, doc="[d_final, d_vocab_out]")
     b_U = property(lambda self: self.unembed.b_U, doc="[d_vocab_out]")
 

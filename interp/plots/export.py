@@ -127,9 +127,7 @@ def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
     }
     try:
         # kaleido's default loads MathJax from the network; its browser runs without a sandbox, so root may.
-        data = kaleido.calc_fig_sync(
-            drawing, opts={"format": kind, **size}, kopts={"mathjax": False, "path": browser}
-        )
+        data = kaleido.calc_fig_sync(drawing, opts={"format": kind, **size}, kopts={"mathjax": False, "path": browser})
     except Exception as error:  # kaleido and choreographer share no base class
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ExportError(f"{browser!r} could not draw the .{kind}: {reason}") from error

@@ -21,6 +21,7 @@ OVERLAYS = {
     "partner": "the bracket that a closer closes",
 }
 LINEAR_UP_TO = 64  # tokens; beyond, one even row is so pale on [0, 1] that it would vanish
+FOUR_ABREAST = 202  # pixels a panel, so that four fit a page of 1,200
 DRAWN_AT_MOST = 2048  # tokens; beyond, blocks of cells are averaged
 QUERY, KEY = "query (attends from)", "key (attended to)"
 
@@ -275,13 +276,9 @@ def _overlay(
                 raise RequestError(f"overlay cell {cell} lies outside the {n} positions")
         return cells, ()
     if overlay not in OVERLAYS:
-        raise RequestError(
-            f"overlay={overlay!r} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
-        )
+        raise RequestError(f"overlay={overlay!r} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)")
     if grammar is None or tokens is None:
-        raise RequestError(
-            f"overlay={overlay!r} needs a grammar and the text: pass grammar= and text_or_tokens="
-        )
+        raise RequestError(f"overlay={overlay!r} needs a grammar and the text: pass grammar= and text_or_tokens=")
     targets = getattr(grammar, overlay)(tokens)
     if overlay == "partner":
         targets = np.where(targets < np.arange(n), targets, -1)  # closers only
@@ -300,9 +297,7 @@ def _reduced(drawing: Drawing) -> Drawing:
     panels = tuple(replace(p, weights=_block_means(p.weights, block)) for p in drawing.panels)
     boxes = tuple(sorted({(q // block, k // block) for q, k in drawing.boxes}))
     note = f"drawn reduced: a cell is the mean of {block} x {block} weights"
-    return replace(
-        drawing, panels=panels, labels=labels, boxes=boxes, notes=(*drawing.notes, note), block=block
-    )
+    return replace(drawing, panels=panels, labels=labels, boxes=boxes, notes=(*drawing.notes, note), block=block)
 
 
 def _block_means(weights: np.ndarray, block: int) -> np.ndarray:
@@ -325,7 +320,7 @@ def _draw(drawing: Drawing, population: Show, title: str | None) -> "go.Figure":
     count, n = len(drawing.panels), len(drawing.labels)
     columns = min(count, 4 if count > 6 or count == 4 else 3)
     rows = math.ceil(count / columns)
-    side = _side(n, count)
+    side = _side(n, count) if columns < 4 else min(_side(n, count), FOUR_ABREAST)
     gap_x, gap_y = 58, 66
     plot_width, plot_height = columns * side + (columns - 1) * gap_x, rows * side + (rows - 1) * gap_y
     common, names = _panel_names(drawing)
@@ -388,9 +383,7 @@ def _axis_names(drawing: Drawing, word: str) -> list[str]:
     return [f"{word} {place} '{escape(label)}'" for place, label in zip(places, drawing.labels, strict=True)]
 
 
-def _axes(
-    fig: "go.Figure", drawing: Drawing, side: int, columns: int, queries: list[str], keys: list[str]
-) -> None:
+def _axes(fig: "go.Figure", drawing: Drawing, side: int, columns: int, queries: list[str], keys: list[str]) -> None:
     n = len(drawing.labels)
     common = {"type": "category", "showgrid": False, "tickmode": "array", "automargin": False, "title": None}
     size = 13 if side / n >= 20 else 11

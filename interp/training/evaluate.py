@@ -188,11 +188,7 @@ def _chunks(data: EvalSet) -> list[slice]:
     lengths = np.where(data.targets != IGNORE, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
     chunks, begin = [], 0
     for i in range(1, len(lengths) + 1):
-        if (
-            i == len(lengths)
-            or lengths[i] * (i + 1 - begin) > _CELLS
-            or lengths[i] > 1.25 * lengths[begin] + 2
-        ):
+        if i == len(lengths) or lengths[i] * (i + 1 - begin) > _CELLS or lengths[i] > 1.25 * lengths[begin] + 2:
             chunks.append(slice(begin, i))
             begin = i
     return chunks

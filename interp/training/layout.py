@@ -44,8 +44,9 @@ class Layout:
 def pack(capacity: NDArray[np.int64], width: int) -> Layout:
     """The smallest layout of slots of capacity + 1 positions in rows of `width` or a little more.
 
-    Only layouts with a multiple of `ALIGN` positions, and of 4 a row, count: vector units and MKL
-    round odd elements differently, and a seed must not notice where among the others it lies.
+    Only layouts with a multiple of `ALIGN` positions, of 4 a row, and of two rows or more count:
+    vector units and MKL round odd elements differently (and one row of several heads is handed to MKL
+    without a copy when the seed is alone), and a seed must not notice where among the others it lies.
     """
     least = max(ALIGN, -(-width // 4) * 4)
     layouts = [_pack_rows(capacity, w) for w in range(least, least + ALIGN + 1, 4)]
@@ -53,7 +54,7 @@ def pack(capacity: NDArray[np.int64], width: int) -> Layout:
 
 
 def _pack_rows(capacity: NDArray[np.int64], width: int) -> Layout:
-    """First-fit-decreasing, then empty rows until the number of positions is a multiple of `ALIGN`."""
+    """First-fit-decreasing, then empty rows to two or more and a multiple of `ALIGN` positions."""
     free: list[int] = []
     start = np.zeros(len(capacity), dtype=np.int64)
     for i in np.argsort(-capacity, kind="stable"):
@@ -64,7 +65,7 @@ def _pack_rows(capacity: NDArray[np.int64], width: int) -> Layout:
             free.append(width)
         start[i] = row * width + width - free[row]
         free[row] -= need
-    while len(free) * width % ALIGN:
+    while len(free) < 2 or len(free) * width % ALIGN:
         free.append(width)
     segment = np.full(len(free) * width, -1, dtype=np.int64)
     position = np.zeros(len(free) * width, dtype=np.int64)
@@ -157,9 +158,7 @@ def place(
     return inputs.reshape(shape), targets.reshape(shape)
 
 
-def _quantile(
-    probs: NDArray[np.float64], q: NDArray[np.float64], side: Literal["left", "right"]
-) -> NDArray[np.int64]:
+def _quantile(probs: NDArray[np.float64], q: NDArray[np.float64], side: Literal["left", "right"]) -> NDArray[np.int64]:
     """Index of the length at quantile q of a law; `left` takes the quantile as an upper end."""
     edges = np.cumsum(probs)
     edges[-1] = 1.0

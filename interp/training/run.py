@@ -142,9 +142,7 @@ class _Plan:
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over"
-            ) from error
+            raise CheckpointError(f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over") from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
 
     def state_file(self, index: int) -> Path:
@@ -183,9 +181,7 @@ def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
     check_writable(out)
     folder = Path(f"{out}.run")
     if folder.exists() and not resume:
-        raise RequestError(
-            f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder"
-        )
+        raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
     folder.mkdir(exist_ok=True)
     try:
         yield folder
@@ -267,9 +263,7 @@ def _train_in_workers(plan: _Plan, workers: int, progress: Callable[[int], Any])
                 running.remove(process)
                 if code != 0:
                     last = errors[-1].strip() if errors else "no message"
-                    failures.append(
-                        f"the worker for seeds {_span(plan.chunks[index])} ended with {code}: {last}"
-                    )
+                    failures.append(f"the worker for seeds {_span(plan.chunks[index])} ended with {code}: {last}")
                     for other in running:
                         other.terminate()
 
@@ -341,9 +335,7 @@ def _assemble(plan: _Plan) -> Population:
         "training_cpu_s_per_seed": sum(t.training for _, t in parts) / len(seeds),
         "evaluation_cpu_s_per_seed": sum(t.evaluation for _, t in parts) / len(seeds),
     }
-    return Population(
-        recipe.config, recipe.grammar, params, seeds, provenance, tuple(history), snapshots, timing
-    )
+    return Population(recipe.config, recipe.grammar, params, seeds, provenance, tuple(history), snapshots, timing)
 
 
 # -- what was asked for -----------------------------------------------------------------------------
@@ -359,9 +351,7 @@ def _recipe(
 ) -> Recipe:
     if isinstance(preset, str):
         if grammar is not None or settings is not None:
-            raise RequestError(
-                f"preset {preset!r} brings its grammar and settings: change them with options={{...}}"
-            )
+            raise RequestError(f"preset {preset!r} brings its grammar and settings: change them with options={{...}}")
         return make_recipe(preset, options, steps=steps, batch=batch)
     if options:
         raise RequestError("options={...} change a preset; a Recipe or TransformerConfig is taken as it is")
@@ -413,9 +403,7 @@ def _finished(out: Path, recipe: Recipe, seeds: list[int]) -> Population:
         or population.provenance.get("settings") != recipe.settings.to_dict()
         or list(population.seeds) != seeds
     ):
-        raise RequestError(
-            f"{str(out)!r} holds another finished run and there is no unfinished one to resume"
-        )
+        raise RequestError(f"{str(out)!r} holds another finished run and there is no unfinished one to resume")
     return population
 
 

@@ -229,9 +229,7 @@ def test_floors_by_enumeration(grammar, bounds):
     law = enumerate_complete(grammar, *bounds)
     predictions = sum(p * (len(s) + 1) for s, p in law.items())
     exact = -sum(p * math.log(p) for p in law.values()) / predictions
-    assert grammar.entropy_floor(min_length=bounds[0], max_length=bounds[1]) == pytest.approx(
-        exact, abs=1e-12
-    )
+    assert grammar.entropy_floor(min_length=bounds[0], max_length=bounds[1]) == pytest.approx(exact, abs=1e-12)
     for start_visible in (True, False):
         # what a predictor of (depth, stack top) sees, pooled over all positions of all strings
         seen = {}
@@ -247,9 +245,7 @@ def test_floors_by_enumeration(grammar, bounds):
         for group in seen.values():
             total = sum(group.values())
             pooled -= sum(p * math.log(p / total) for p in group.values())
-        got = grammar.depth_only_floor(
-            min_length=bounds[0], max_length=bounds[1], start_visible=start_visible
-        )
+        got = grammar.depth_only_floor(min_length=bounds[0], max_length=bounds[1], start_visible=start_visible)
         assert got == pytest.approx(pooled / predictions, abs=1e-12)
         assert got > exact - 1e-12
 
@@ -398,9 +394,7 @@ def test_end_prob_one_means_one_outermost_pair():
 # ---- ground truth --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "grammar", [DyckGrammar(2, 4), DyckGrammar(1, 3), DyckGrammar(5, 2), DyckGrammar(3, 1)]
-)
+@pytest.mark.parametrize("grammar", [DyckGrammar(2, 4), DyckGrammar(1, 3), DyckGrammar(5, 2), DyckGrammar(3, 1)])
 def test_structure_against_a_literal_stack(grammar):
     prefixes = grammar.sample(30, seed=0, mode="prefix", length=(0, 15)).astype(np.int64)
     complete = grammar.sample(30, seed=1, max_length=15).astype(np.int64)
@@ -502,9 +496,7 @@ def test_bad_text(text, message):
 def test_unclosed_text():
     grammar = DyckGrammar()
     assert grammar.parse("([") == [0, 2]
-    with pytest.raises(
-        GrammarError, match=r"text '\(\[' position 2: ends with 2 open .*'\]\)' would be right"
-    ):
+    with pytest.raises(GrammarError, match=r"text '\(\[' position 2: ends with 2 open .*'\]\)' would be right"):
         grammar.parse("([", require_complete=True)
 
 

@@ -1,0 +1,1 @@
+"""Attention patterns of Transformers that solve Dyck equally well."""

@@ -1,0 +1,35 @@
+"""Populations that studies train once and keep: a file a recipe and seed count, named by digest."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from interp import Population, train_population
+from interp.files import make_folder
+from interp.header import canonical_json, read_header
+from interp.presets import make_recipe
+
+
+@dataclass(frozen=True)
+class Family:
+    """A group of models a study compares: a preset with options, under a name for tables."""
+
+    name: str
+    preset: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def file(self, folder: Path, seeds: int) -> Path:
+        """Where the trained population lies. The name changes with anything that decides its weights."""
+        recipe = make_recipe(self.preset, self.options)
+        digest = hashlib.sha256(canonical_json([recipe.to_dict(), seeds]).encode()).hexdigest()[:10]
+        return folder / f"{self.preset}-{digest}.safetensors"
+
+
+def obtain(family: Family, seeds: int, folder: Path, workers: int | None = None) -> tuple[Population, str]:
+    """Train the family's population, or continue or load what is already there; and its file's digest."""
+    path = family.file(make_folder(folder), seeds)
+    recipe = make_recipe(family.preset, family.options)
+    population = train_population(recipe, seeds, out=path, resume=True, workers=workers, progress=True)
+    return population, read_header(path)["digest"]

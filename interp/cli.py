@@ -1,0 +1,319 @@
+"""The command line: `interp` or `python -m interp`. Starts in milliseconds; torch is loaded when work begins."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from interp.errors import InterpError, RequestError
+
+STUDIES = {
+    "dyck-attention": "accuracy, attention maps and attention variation across seeds (Wen et al. 2023, 4.1)",
+}
+ANALYZERS = ("variation",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns 0 (done), 1 (the work failed) or 2 (the request was wrong)."""
+    try:
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except InterpError as error:
+        print(f"interp: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interp: interrupted; an unfinished training run continues with --resume", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader (head, less) has gone
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(f"{message} (see: {self.prog} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="interp",
+        description="Mechanistic interpretability of Transformers trained on synthetic grammars.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    train = _command(commands, "train", _train, "train a population of one preset")
+    train.add_argument("preset", metavar="PRESET", help="see `interp list`")
+    train.add_argument("--seeds", type=_whole(1), default=40, metavar="S", help="how many models (default 40)")
+    train.add_argument("--first-seed", type=_whole(0), default=0, metavar="N", help="number of the first seed")
+    train.add_argument("--steps", type=_whole(1), metavar="N", help="training steps (default: the preset's)")
+    train.add_argument("--batch", type=_whole(1), metavar="B", help="strings a seed and step")
+    train.add_argument("--out", type=Path, metavar="FILE.safetensors", help="default: PRESET.safetensors")
+    train.add_argument("--resume", action="store_true", help="continue a run that was stopped on the way")
+    train.add_argument("--workers", type=_whole(1), metavar="W", help="processes (default: one a core)")
+    train.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    train.add_argument("--json", type=Path, metavar="FILE", help="also write the table of measurements")
+    train.add_argument(
+        "--set",
+        dest="options",
+        type=_key_value,
+        action="append",
+        default=[],
+        metavar="key=value",
+        help="change an option of the preset, e.g. positions=linear, k=3, lr=1e-3 (repeatable)",
+    )
+
+    analyze = _command(commands, "analyze", _analyze, "measure a checkpoint")
+    analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
+    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
+    analyze.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
+    analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
+
+    heatmap = _command(commands, "heatmap", _heatmap, "draw attention patterns")
+    heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    heatmap.add_argument("--text", required=True, metavar="STRING")
+    heatmap.add_argument("--layer", type=_whole(0), metavar="L")
+    heatmap.add_argument("--head", type=_whole(0), metavar="H")
+    heatmap.add_argument("--seed", type=_whole(0), metavar="N", help="one model of a population, by seed")
+    heatmap.add_argument(
+        "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
+    )
+    heatmap.add_argument("--overlay", choices=("stack_top", "partner", "none"), default="stack_top")
+    heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
+
+    report = _command(commands, "report", _report, "run a case study and write its report")
+    report.add_argument("study", metavar="STUDY", help="see `interp list`")
+    size = report.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="minutes, few seeds (default)")
+    size.add_argument("--full", action="store_true", help="the paper's size: 40 seeds; resumable")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR")
+    report.add_argument("--workers", type=_whole(1), metavar="W", help="processes (default: one a core)")
+
+    listing = _command(commands, "list", _list, "presets, studies and bundled checkpoints")
+    listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+    parser.set_defaults(run=run)
+    return parser
+
+
+# -- arguments ------------------------------------------------------------------------------------------
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return value
+
+    return parse
+
+
+def _key_value(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+    return key, _value(value)
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number or a word."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise RequestError(f"--set {twice}=... is given twice")
+    return options
+
+
+def _write_json(path: Path | None, data: Any) -> None:
+    if path is not None:
+        from interp.files import write_text
+
+        write_text(path, json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    """Refuse an unwritable output before the work, not after it."""
+    from interp.files import check_writable
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
+def _check_figure(path: Path | None) -> None:
+    from interp.plots.export import ENDINGS
+
+    if path is not None and path.suffix.lower() not in ENDINGS:
+        raise RequestError(f"{str(path)!r} has no known ending: use one of {', '.join(ENDINGS)}")
+
+
+# -- commands -------------------------------------------------------------------------------------------
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from interp.presets import make_recipe
+
+    recipe = make_recipe(arguments.preset, _options(arguments.options), steps=arguments.steps, batch=arguments.batch)
+    out = arguments.out or Path(f"{arguments.preset}.safetensors")
+    _check_outputs(out, arguments.json)
+    from interp.training.run import train_population
+
+    population = train_population(
+        recipe,
+        range(arguments.first_seed, arguments.first_seed + arguments.seeds),
+        out=out,
+        resume=arguments.resume,
+        workers=arguments.workers,
+        device=arguments.device,
+        progress=True,
+    )
+    print(population.summary())
+    if population.timing:
+        print(
+            f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
+            f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
+        )
+    print(f"wrote {out}")
+    _write_json(
+        arguments.json,
+        {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing},
+    )
+    return 0
+
+
+def _analyze(arguments: argparse.Namespace) -> int:
+    if arguments.analyzer not in ANALYZERS:
+        raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
+    _check_figure(arguments.figure)
+    _check_outputs(arguments.json, arguments.figure)
+    from interp.header import find_checkpoint, read_header
+
+    read_header(find_checkpoint(arguments.checkpoint))  # a wrong file is refused before torch is loaded
+    from interp.checkpoints import load_checkpoint
+    from probes import analyze_variation
+
+    model = load_checkpoint(arguments.checkpoint)
+    result = analyze_variation(model, arguments.text, seed=arguments.seed)
+    print(result.summary())
+    _write_json(arguments.json, result.to_dict())
+    if arguments.figure is not None:
+        from interp.plots import save_figure
+
+        save_figure(result.figure(), arguments.figure)
+    return 0
+
+
+def _heatmap(arguments: argparse.Namespace) -> int:
+    _check_figure(arguments.out)
+    _check_outputs(arguments.out)
+    from interp.header import find_checkpoint, read_header
+
+    meta = read_header(find_checkpoint(arguments.checkpoint))
+    if arguments.seed is not None and arguments.seed not in meta["seeds"]:
+        raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
+    from interp.checkpoints import load_checkpoint
+    from interp.plots import attention_heatmap, save_figure
+
+    model: Any = load_checkpoint(arguments.checkpoint)
+    several = meta["kind"] == "population"
+    if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
+        model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
+        several = False
+    figure = attention_heatmap(
+        model,
+        arguments.text,
+        layer=arguments.layer,
+        head=arguments.head,
+        overlay=None if arguments.overlay == "none" else arguments.overlay,
+        population=arguments.population if several else "one",
+    )
+    save_figure(figure, arguments.out)
+    print(f"wrote {arguments.out}")
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    if arguments.study not in STUDIES:
+        raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+    from interp.files import make_folder
+
+    make_folder(arguments.out)
+    import importlib
+
+    study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
+    page = study.run(arguments.out, full=arguments.full, workers=arguments.workers)
+    print(f"wrote {page}")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from interp.header import PRETRAINED, list_pretrained, read_header
+    from interp.presets import PRESETS
+
+    bundled = {}
+    for name in list_pretrained():
+        meta = read_header(PRETRAINED / f"{name}.safetensors")
+        bundled[name] = {
+            "models": len(meta["seeds"]),
+            "about": meta["provenance"].get("about", ""),
+            **worst_accuracy(meta),
+        }
+    print("Presets (interp train PRESET)")
+    for name, preset in PRESETS.items():
+        print(f"  {name:<20} {preset.about}")
+    print("Studies (interp report STUDY)")
+    for name, about in STUDIES.items():
+        print(f"  {name:<20} {about}")
+    print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
+    for name, info in bundled.items():
+        rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
+        print(f"  {name:<20} {info['models']} models{': ' if rules else ''}{rules}{info['about']}")
+    _write_json(
+        arguments.json,
+        {
+            "presets": {name: preset.about for name, preset in PRESETS.items()},
+            "studies": STUDIES,
+            "checkpoints": bundled,
+        },
+    )
+    return 0
+
+
+def worst_accuracy(meta: dict[str, Any]) -> dict[str, float]:
+    """The least closing accuracy over seeds at the last step, by rule, from a checkpoint's header."""
+    rows = {row["seed"]: row for row in meta["history"]}
+    rules = ("argmax", "argmax_closers", "mass", "mass_nontrivial")
+    return {
+        rule: min(row[rule] for row in rows.values())
+        for rule in rules
+        if rows and all(row.get(rule) is not None for row in rows.values())
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
