@@ -9,7 +9,7 @@ from typing import Any
 from interp import Population, train_population
 from interp.files import make_folder
 from interp.header import canonical_json, read_header
-from interp.presets import make_recipe
+from interp.presets import Recipe, make_recipe
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,21 @@ class Family:
     name: str
     preset: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    steps: int | None = None  # None: the preset's
+
+    @property
+    def recipe(self) -> Recipe:
+        """The preset with the options applied."""
+        return make_recipe(self.preset, self.options, steps=self.steps)
 
     def file(self, folder: Path, seeds: int) -> Path:
         """Where the trained population lies. The name changes with anything that decides its weights."""
-        recipe = make_recipe(self.preset, self.options)
-        digest = hashlib.sha256(canonical_json([recipe.to_dict(), seeds]).encode()).hexdigest()[:10]
+        digest = hashlib.sha256(canonical_json([self.recipe.to_dict(), seeds]).encode()).hexdigest()[:10]
         return folder / f"{self.preset}-{digest}.safetensors"
 
 
 def obtain(family: Family, seeds: int, folder: Path, workers: int | None = None) -> tuple[Population, str]:
     """Train the family's population, or continue or load what is already there; and its file's digest."""
     path = family.file(make_folder(folder), seeds)
-    recipe = make_recipe(family.preset, family.options)
-    population = train_population(recipe, seeds, out=path, resume=True, workers=workers, progress=True)
+    population = train_population(family.recipe, seeds, out=path, resume=True, workers=workers, progress=True)
     return population, read_header(path)["digest"]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, InterpError
+from interp.errors import CheckpointError, InterpError, OutputError, RequestError
 from interp.files import replacing
 from interp.functional import Params
 from interp.grammars import DyckGrammar
@@ -32,7 +32,13 @@ from interp.population import Population
 
 
 def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) -> Path:
-    """Write a model or a population to `path`; the same content gives the same bytes."""
+    """Write a model or a population to `path`; the same content gives the same bytes.
+
+    Raises `RequestError` for what is no model or holds numbers that JSON has not (NaN, arrays) in its
+    provenance or history, and `OutputError` when the file cannot be written. Nothing is half-written.
+    """
+    if not isinstance(model, (SandboxTransformer, Population)):
+        raise RequestError(f"cannot save {type(model).__name__!r}: a SandboxTransformer or Population is needed")
     kind = "population" if isinstance(model, Population) else "model"
     population = model if isinstance(model, Population) else _alone(model)
     tensors = {f"params/{name}": _plain(p) for name, p in population.params.items()}
@@ -50,12 +56,22 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
         "history": list(population.history),
         "snapshots": sorted(population.snapshots),
     }
-    meta["digests"] = seed_digests(meta, tensors)
-    meta["digest"] = header_digest(meta)
-    path = Path(path)
+    try:
+        meta["digests"] = seed_digests(meta, tensors)
+        meta["digest"] = header_digest(meta)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"provenance or history cannot be written as JSON: {error}") from error
+    write_tensors(path, tensors, meta)
+    return Path(path)
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+    """Write a safetensors file with our one metadata key, whole or not at all."""
     with replacing(path) as temporary:
-        safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
-    return path
+        try:
+            safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
+        except safetensors.SafetensorError as error:  # a full disk, for one, is not an OSError here
+            raise OutputError(f"cannot write {str(path)!r}: {error}") from error
 
 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:
@@ -74,7 +90,7 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
             wrong = [s for s, a, b in zip(meta["seeds"], found, meta["digests"], strict=False) if a != b]
             raise CheckpointError(f"the weights of seed {wrong or meta['seeds']} do not match their SHA-256")
         population = _population(meta, tensors)
-    except (InterpError, KeyError, TypeError, ValueError) as error:
+    except (InterpError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged or edited: {error}") from error
     return population[0] if meta["kind"] == "model" else population
 

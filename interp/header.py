@@ -51,8 +51,8 @@ def read_header(path: str | Path) -> dict[str, Any]:
     try:
         entries = json.loads(raw)
         text = entries.pop("__metadata__", {}).get(METADATA_KEY)
-        end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
-    except (ValueError, AttributeError, KeyError, TypeError, IndexError, RecursionError) as error:
+        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+    except (ValueError, AttributeError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged: its safetensors header does not parse") from error
     if text is None:
         raise CheckpointError(

@@ -87,14 +87,15 @@ class Population(Sequence[SandboxTransformer]):
             seeds = self.seeds[index]
             if not seeds:
                 raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
+            chosen = list(range(len(self)))[index]  # tensors know no negative step
             return Population(
                 self.config,
                 self.grammar,
-                {name: p[index].clone() for name, p in self.params.items()},
+                {name: p[chosen].clone() for name, p in self.params.items()},
                 seeds,
                 self.provenance,
                 tuple(row for row in self.history if row["seed"] in seeds),
-                {s: {n: p[index].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
+                {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} of a population of {len(self)}")  # ends iteration
@@ -120,6 +121,8 @@ class Population(Sequence[SandboxTransformer]):
         for row in self.final_metrics():
             lines.append("  " + ", ".join(f"{k} {_short(row[k])}" for k in _SHOWN if k in row))
         for seed, step in self.provenance.get("diverged", {}).items():
+            if int(seed) not in self.seeds:
+                continue  # a slice keeps the provenance of the whole
             lines.append(f"  seed {seed} diverged at step {step}: its last good weights are kept")
         return "\n".join(lines)
 

@@ -10,6 +10,9 @@ from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar
 
 
+_LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
     """How a population is trained. `batch` counts strings a seed and step.
@@ -40,6 +43,8 @@ class TrainingSettings:
     snapshots: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.snapshots, (list, tuple)):
+            raise ConfigError(f"snapshots={self.snapshots!r} is not a list of steps")
         object.__setattr__(self, "snapshots", tuple(self.snapshots))
         for name, allowed in (
             ("schedule", ("cosine", "constant")),
@@ -58,8 +63,8 @@ class TrainingSettings:
             raise ConfigError(f"warmup={self.warmup!r} is not a whole number of at least 0")
         for name in ("lr", "weight_decay", "l2"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
+                raise ConfigError(f"{name}={value!r} is not a number from 0 to {_LARGEST:g}")
         for step in self.snapshots:
             if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
                 raise ConfigError(f"snapshot step {step!r} is not within 0..{self.steps}")
@@ -92,6 +97,10 @@ class Recipe:
                 f"d_vocab={self.config.d_vocab}, d_out={self.config.d_out} do not fit the grammar's "
                 f"vocabulary of {self.grammar.vocab_size}"
             )
+        if self.config.pad_token not in (None, self.grammar.pad):
+            raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {self.grammar.pad}")
+        if self.config.direction != "causal":
+            raise ConfigError(f"direction={self.config.direction!r} sees the token it should predict: use 'causal'")
         if self.settings.data == "complete":  # refuse bounds that admit no string before any work
             self.grammar.length_distribution(self.settings.min_length, self.settings.max_length)
         needed = self.settings.length if self.settings.data == "prefix" else self.settings.max_length + 1

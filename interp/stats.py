@@ -141,8 +141,8 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials") -> Estimat
     if n == 0:
         return Estimate.undefined(f"there are no {over}", 0, over)
     tail = (1 - CONFIDENCE) / 2
-    low = betaincinv(successes, n - successes + 1, tail) if successes > 0 else 0.0
-    high = betaincinv(successes + 1, n - successes, 1 - tail) if successes < n else 1.0
+    low = float(betaincinv(successes, n - successes + 1, tail)) if successes > 0 else 0.0
+    high = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
     return Estimate(successes / n, low, high, n, over)
 
 
@@ -180,7 +180,7 @@ def holm(pvalues: Any) -> np.ndarray:
 def _t_interval(mean: float, error: float, size: int, over: Over, support: Support) -> Estimate:
     from scipy.special import stdtrit
 
-    half = stdtrit(size - 1, (1 + CONFIDENCE) / 2) * error
+    half = float(stdtrit(size - 1, (1 + CONFIDENCE) / 2)) * error
     low, high = (min(max(end, support[0]), support[1]) for end in (mean - half, mean + half))
     return Estimate(mean, low, high, size, over)
 

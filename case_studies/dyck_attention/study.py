@@ -8,7 +8,7 @@ made from the numbers.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,20 @@ class Measured:
     variation: VariationResult
 
 
-def run(out: Path, full: bool = False, workers: int | None = None, seeds: int | None = None) -> Path:
-    """Train or load the families, measure, and write the report; return the path of its page."""
+def run(
+    out: Path,
+    full: bool = False,
+    workers: int | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+) -> Path:
+    """Train or load the families, measure, and write the report; return the path of its page.
+
+    `seeds` and `steps` replace what `full` and the presets say.
+    """
     count = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
     folder = make_folder(out)
-    measured = [measure(family, count, folder / "populations", workers) for family in FAMILIES]
+    measured = [measure(replace(f, steps=steps), count, folder / "populations", workers) for f in FAMILIES]
     floors = rule_floors(in_distribution(make_recipe("dyck-standard"), FINAL_STRINGS))
     results = to_results(measured, floors, count)
     write_text(folder / "results.json", json.dumps(results, indent=1, sort_keys=True) + "\n")
@@ -172,13 +181,13 @@ def accuracy_parts(measured: Sequence[Measured], floors: dict[str, float]) -> li
 
     grammar, settings = measured[0].population.grammar, make_recipe("dyck-standard").settings
     assert grammar is not None
-    bounds = {"min_length": settings.min_length, "max_length": settings.max_length}
+    low, high = settings.min_length, settings.max_length
     losses = Table(
         ["family", "excess loss"],
         [[m.family.name, _signed(m.accuracy["excess"])] for m in measured],
         "Nats a prediction above the exact law on the same strings (entropy floor of the law "
-        f"{grammar.entropy_floor(**bounds):.4f}; the best that depth and open type alone allow, without "
-        f"position, is {grammar.depth_only_floor(**bounds):.4f}).",
+        f"{grammar.entropy_floor(min_length=low, max_length=high):.4f}; the best that depth and open type alone allow, without "
+        f"position, is {grammar.depth_only_floor(min_length=low, max_length=high):.4f}).",
     )
     marks = [d for d in (1, 3, 5, 7, 9, 13, 17, 21) if all(d in m.by_distance for m in measured)]
     distance = Table(

@@ -88,9 +88,8 @@ def oracle_states(tokens: Int[Tensor, "batch pos"], num_types: int, max_depth: i
     is_close = is_bracket & (tokens % 2 == 1)
     depth = torch.cumsum(is_open.long() - is_close.long(), dim=-1)
     places = torch.arange(tokens.shape[-1], device=tokens.device).expand(tokens.shape)
-    start = torch.where(tokens == 2 * num_types, places, 0).cummax(dim=-1).values
-    before = torch.where(start > 0, depth.gather(-1, start), 0)  # left open by earlier strings of the row
-    depth = depth - before
+    start = torch.where(tokens == 2 * num_types, places, 0).cummax(dim=-1).values  # last START, or 0
+    depth = depth - depth.gather(-1, start) * (start > 0)  # what earlier strings of the row left open
     pair_depth = (depth + is_close.long()).clamp(1, max_depth)
     other = 2 * num_types * (max_depth - 1) + tokens
     return torch.where(is_bracket, tokens * max_depth + pair_depth - 1, other)

@@ -102,7 +102,7 @@ class CompleteStrings:
         quantiles = (np.arange(self.batch) + uniforms[:, :1]) / self.batch
         drawn = lengths[_quantile(probs, quantiles, side="right")]
         drawn = np.minimum(drawn, layout.capacity)  # rounding at a quantile's edge
-        cells = uniforms[:, 1:].reshape(-1, longest)
+        cells = uniforms[:, 1:].reshape(len(steps) * self.batch, longest)
         strings = self.grammar.fill(cells, drawn.ravel()).reshape(len(steps), self.batch, longest)
         return place(layout, strings.astype(np.int64), drawn, self.grammar)
 

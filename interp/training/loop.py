@@ -90,7 +90,7 @@ def train_chunk(
             run.record()
             save(run.export())
         evaluation += time.process_time() - clock
-        if run.step >= last or len(run.diverged) == len(state.seeds):
+        if run.step >= last:
             break
         clock = time.process_time()
         run.train(min(_next_stop(s, run.step), last))
@@ -145,11 +145,14 @@ class _Run:
         if s.snapshots:
             for name, p in params.items():
                 for row, value in zip(rows, p.flatten(1).norm(dim=1).tolist(), strict=True):
-                    row[f"norm/{name}"] = value
+                    row[f"norm/{name}"] = value if math.isfinite(value) else None
         self.history += rows
 
     def train(self, until: int) -> None:
         """Take the steps up to `until`; then look whether any seed went bad on the way."""
+        if len(self.diverged) == len(self.seeds):
+            self.step = until  # nothing to train; rows and snapshots as for a seed that diverged in company
+            return
         steps = range(self.step, until)
         drawn = [self.source.draw(seed, steps) for seed in self.seeds]
         inputs = torch.from_numpy(np.stack([d[0] for d in drawn], axis=1)).to(self.device)

@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, RequestError, TrainingError
+from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
 from interp.files import check_writable, write_text
 from interp.grammars import DyckGrammar
 from interp.header import canonical_json
@@ -70,7 +70,7 @@ def train_population(
     """
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
-    _check_device(device)
+    device = _device(device)
     if resume and out is None:
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
@@ -91,7 +91,7 @@ def train_population(
                 _train_here(plan, bar.update)
             else:
                 _train_in_workers(plan, workers, bar.update)
-        population = _assemble(plan)
+        population = _assemble(plan, kept=out is not None)
         if out is not None:
             save_checkpoint(population, out)
         plan.remove()
@@ -115,9 +115,10 @@ class _Plan:
         path = folder / PLAN_FILE
         if path.exists():
             plan = cls.read(folder)
-            if plan.recipe != recipe or [s for c in plan.chunks for s in c] != list(seeds):
+            planned = [s for c in plan.chunks for s in c]
+            if plan.recipe != recipe or planned != list(seeds) or plan.device != device:
                 raise RequestError(
-                    f"{str(folder)!r} holds another run ({_differences(plan, recipe, seeds)}); "
+                    f"{str(folder)!r} holds another run ({_differences(plan, recipe, seeds, device)}); "
                     "remove it or choose another output file"
                 )
             return plan
@@ -158,7 +159,7 @@ class _Plan:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int]) -> str:
+def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str) -> str:
     old, new = plan.recipe.to_dict(), recipe.to_dict()
     parts = []
     for group in ("grammar", "config", "settings"):
@@ -167,7 +168,9 @@ def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int]) -> str:
         parts.append(f"preset {old['name']!r}")
     planned = [s for c in plan.chunks for s in c]
     if planned != list(seeds):
-        parts.append(f"{len(planned)} seeds")
+        parts.append(f"{len(planned)} seeds" if len(planned) != len(seeds) else f"seeds {_span(planned)}")
+    if plan.device != device:
+        parts.append(f"device {plan.device!r}")
     return "with " + ", ".join(parts[:4])
 
 
@@ -182,13 +185,36 @@ def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
     folder = Path(f"{out}.run")
     if folder.exists() and not resume:
         raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
-    folder.mkdir(exist_ok=True)
     try:
-        yield folder
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error
+    with _alone_in(folder):
+        try:
+            yield folder
+        finally:
+            with contextlib.suppress(OSError):  # a run that got nowhere leaves nothing behind
+                if not any(folder.glob("chunk-*")):
+                    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a second run into the same folder. The lock ends with its process, killed or not."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RequestError(f"another process is training into {str(folder)!r} right now") from error
+        yield
     finally:
-        with contextlib.suppress(OSError):  # a run that got nowhere leaves nothing behind
-            if not any(folder.glob("chunk-*")):
-                shutil.rmtree(folder)
+        os.close(handle)
 
 
 # -- running ----------------------------------------------------------------------------------------
@@ -242,6 +268,15 @@ def _train_in_workers(plan: _Plan, workers: int, progress: Callable[[int], Any])
     failures: list[str] = []
 
     def serve() -> None:
+        try:
+            serve_chunks()
+        except Exception as error:  # whatever it is, an unfinished chunk must not pass for a finished one
+            with lock:
+                failures.append(f"a worker could not be run: {error}")
+                for other in running:
+                    other.terminate()
+
+    def serve_chunks() -> None:
         while True:
             with lock:
                 if not waiting or failures:
@@ -301,15 +336,16 @@ def _start_worker(plan: _Plan, index: int) -> "subprocess.Popen[str]":
     )
 
 
-def _assemble(plan: _Plan) -> Population:
+def _assemble(plan: _Plan, kept: bool) -> Population:
+    """One population from the chunks' last states. `kept`: does the run's folder outlive an error."""
     parts = [plan.load(i) for i in range(len(plan.chunks))]
     states = [state for state, _ in parts]
     diverged = {seed: step for state in states for seed, step in state.diverged.items()}
     if all(state.all_diverged for state in states):
         first = min(diverged.values())
         raise TrainingError(
-            f"every seed diverged, the first at step {first}: lr={plan.recipe.settings.lr} is too large; "
-            f"the last good weights are kept in {str(plan.folder)!r}"
+            f"every seed diverged, the first at step {first}: lr={plan.recipe.settings.lr} is too large"
+            + (f"; the last good weights are kept in {str(plan.folder)!r}" if kept else "")
         )
     recipe, seeds = plan.recipe, tuple(s for c in plan.chunks for s in c)
     params = {n: torch.cat([state.params[n] for state in states]) for n in states[0].params}
@@ -386,11 +422,14 @@ def _workers(workers: int | None, seeds: int, device: str) -> int:
     return min(workers or len(os.sched_getaffinity(0)), seeds)
 
 
-def _check_device(device: str) -> None:
+def _device(device: str | torch.device) -> str:
+    """The device's one spelling, after a try-out."""
     try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=torch.device(device)).tolist()
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise RequestError(f"device {device!r} is not usable here: {str(error).splitlines()[0]}") from error
+    name = str(torch.device(device))
+    return "cpu" if name.startswith("cpu") else name
 
 
 def _finished(out: Path, recipe: Recipe, seeds: list[int]) -> Population:

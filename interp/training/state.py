@@ -1,14 +1,16 @@
 """The state of a chunk on disk: what `--resume` continues from."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import safetensors
-import safetensors.torch
+import torch
+from torch import Tensor
 
+from interp.checkpoints import write_tensors
 from interp.errors import CheckpointError
-from interp.files import replacing
 from interp.functional import Params
 from interp.header import METADATA_KEY, canonical_json
 from interp.training.loop import ChunkState, Timing
@@ -29,8 +31,16 @@ def write_state(path: Path, state: ChunkState, plan_digest: str, timing: Timing)
         "diverged": list(state.diverged.items()),
         "timing": [timing.training, timing.evaluation],
     }
-    with replacing(path) as temporary:
-        safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
+    write_tensors(path, tensors, {**meta, "digest": _digest(meta, tensors)})
+
+
+def _digest(meta: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of a state: to continue from a damaged one would silently give another population."""
+    sha = hashlib.sha256(canonical_json(meta).encode())
+    for name in sorted(tensors):
+        sha.update(f"{name}{list(tensors[name].shape)}".encode())
+        sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return sha.hexdigest()
 
 
 def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
@@ -39,6 +49,8 @@ def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
         with safetensors.safe_open(path, framework="pt") as file:
             meta: dict[str, Any] = json.loads(file.metadata()[METADATA_KEY])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        if meta.pop("digest") != _digest(meta, tensors):
+            raise ValueError("its digest does not match")
         groups: dict[str, Params] = {}
         for name, tensor in tensors.items():
             group, _, leaf = name.rpartition("/")
@@ -53,7 +65,7 @@ def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
             dict(meta["diverged"]),
         )
         timing = Timing(*meta["timing"])
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged; remove it to train its seeds again") from error
     if meta["plan"] != plan_digest:
         raise CheckpointError(f"{str(path)!r} belongs to another run; remove its folder to start over")

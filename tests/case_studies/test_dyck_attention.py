@@ -1,0 +1,56 @@
+"""The study end to end on two barely trained seeds: every number of the page comes from the models."""
+
+import json
+
+import numpy as np
+import pytest
+
+from case_studies.dyck_attention.study import FAMILIES, run
+from interp import load_checkpoint
+from interp.patterns import attention_patterns
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    run(out, seeds=2, steps=3, workers=1)
+    return out
+
+
+def test_results_hold_every_family_with_intervals(folder):
+    results = json.loads((folder / "results.json").read_text())
+    assert list(results["families"]) == sorted(f.name for f in FAMILIES)
+    for family in results["families"].values():
+        for estimate in [*family["accuracy"].values(), *family["mass_by_distance"].values()]:
+            assert estimate["n"] == 2
+            assert estimate["low"] <= estimate["value"] <= estimate["high"]
+        assert family["diverged"] == {}
+
+
+def test_variation_is_that_of_the_checkpoints(folder):
+    """Recomputed by hand from the saved files: |A1 - A2|^2 of the only pair."""
+    results = json.loads((folder / "results.json").read_text())
+    by_digest = {family["digest"]: family for family in results["families"].values()}
+    from interp.header import read_header
+
+    for path in (folder / "populations").glob("*.safetensors"):
+        population = load_checkpoint(path)
+        tokens = population[0].to_tokens(results["sentence"])
+        pair = [attention_patterns(model, tokens) for model in population]
+        expected = [float(np.square(a - b).sum()) for a, b in zip(*pair, strict=True)]
+        found = [e["value"] for e in by_digest[read_header(path)["digest"]]["variation"]]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_untrained_models_are_not_called_accurate(folder):
+    page = (folder / "index.html").read_text()
+    assert "Not every seed reaches 97%" in page
+    assert "Every seed of every family closes" not in page
+
+
+def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")}
+    pages = {name: (folder / name).read_bytes() for name in ("index.html", "results.json")}
+    run(folder, seeds=2, steps=3, workers=1)
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")} == before
+    assert {name: (folder / name).read_bytes() for name in pages} == pages
