@@ -69,6 +69,15 @@ def _parser() -> argparse.ArgumentParser:
         help="change an option of the preset, e.g. positions=linear, k=3, lr=1e-3 (repeatable)",
     )
 
+    train.add_argument(
+        "--snapshot",
+        type=_whole(0),
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="keep the weights of this step and their norms (repeatable)",
+    )
+
     analyze = _command(commands, "analyze", _analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
@@ -178,7 +187,13 @@ def _check_figure(path: Path | None) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     from interp.presets import make_recipe
 
-    recipe = make_recipe(arguments.preset, _options(arguments.options), steps=arguments.steps, batch=arguments.batch)
+    recipe = make_recipe(
+        arguments.preset,
+        _options(arguments.options),
+        steps=arguments.steps,
+        batch=arguments.batch,
+        snapshots=sorted(set(arguments.snapshot)),
+    )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
     _check_outputs(out, arguments.json)
     from interp.training.run import train_population

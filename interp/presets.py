@@ -1,14 +1,13 @@
 """Presets: a grammar, a model and training settings under one name. Imports no torch."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar
-
 
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
@@ -202,6 +201,7 @@ def make_recipe(
     *,
     steps: int | None = None,
     batch: int | None = None,
+    snapshots: Sequence[int] = (),
 ) -> Recipe:
     """The recipe of a preset with `--set` options applied (`SET_KEYS`).
 
@@ -223,6 +223,8 @@ def make_recipe(
         changes["steps"] = steps
     if batch is not None:
         changes["batch"] = batch
+    if snapshots:
+        changes["snapshots"] = tuple(snapshots)
     return Recipe(preset, grammar, config, replace(PRESETS[preset].settings, **changes))
 
 

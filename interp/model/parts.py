@@ -157,8 +157,9 @@ class LayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
         x = x - x.mean(-1, keepdim=True)
         scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
-        x = self.hook_normalized(x / scale)
-        return x * self.w + self.b if self.affine else x
+        # A division by each number would cost more, forwards and backwards.
+        x = self.hook_normalized(x * scale.reciprocal())
+        return torch.addcmul(self.b, x, self.w) if self.affine else x
 
 
 class UnitNorm(nn.Module):
@@ -174,7 +175,7 @@ class UnitNorm(nn.Module):
         x = x - x.mean(-1, keepdim=True)
         # The tiny term keeps the gradient of the norm finite at exactly 0.
         norm = (x.square().sum(-1, keepdim=True) + 1e-30).sqrt()
-        return self.hook_normalized(x / self.hook_scale(norm.clamp(min=self.eps)))
+        return self.hook_normalized(x * self.hook_scale(norm.clamp(min=self.eps)).reciprocal())
 
 
 def make_norm(config: TransformerConfig, width: int) -> nn.Module:
@@ -254,7 +255,7 @@ class Attention(UniformAttention):
     ) -> Float[Tensor, "batch head query key"]:
         q = self.hook_q(heads_in(x, self.W_Q, self.b_Q))
         k = self.hook_k(heads_in(x, self.W_K, self.b_K))
-        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / self.attn_scale
+        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * (1 / self.attn_scale)
         scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
         return scores.softmax(-1)
 

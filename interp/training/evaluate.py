@@ -120,7 +120,7 @@ def evaluate(
             used = _even_width(int((data.targets[rows] != IGNORE).any(0).nonzero()[0].max(initial=0)) + 1)
             inputs = torch.from_numpy(data.inputs[rows, :used]).to(device)
             target = torch.from_numpy(data.targets[rows, :used]).to(device)
-            kwargs = {}
+            kwargs: dict[str, Any] = {}
             if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
                 kwargs["positions"] = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
             logits = stacked_logits(template, params, inputs, **kwargs)

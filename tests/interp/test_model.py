@@ -647,7 +647,7 @@ def test_init_is_a_function_of_config_and_seed(name):
     torch.manual_seed(1)
     first = SandboxTransformer.init(config, 7).state_dict()
     torch.manual_seed(2)
-    np.random.seed(5)  # noqa: NPY002
+    np.random.seed(5)
     again = SandboxTransformer.init(config, 7, GRAMMAR).state_dict()
     other = SandboxTransformer.init(config, 8).state_dict()
     assert list(first) == list(again)
@@ -660,12 +660,12 @@ def test_init_is_a_function_of_config_and_seed(name):
 
 
 def test_global_random_state_is_untouched():
-    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     model = SandboxTransformer.init(config_of(positions="learned"), 3, GRAMMAR)
     model(TOKENS, return_type="loss").backward()
     model.run_with_cache(TOKENS)
     assert torch.equal(torch.get_rng_state(), state)
-    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], numpy_state)
 
 
 def test_init_follows_gpt2():
@@ -709,7 +709,7 @@ def test_new_model_is_in_eval_mode_and_keeps_what_it_was_given():
 
 
 def test_grammar_must_fit():
-    with pytest.raises(ConfigError, match="d_vocab=7 .* 9"):
+    with pytest.raises(ConfigError, match=r"d_vocab=7 .* 9"):
         SandboxTransformer(config_of(), DyckGrammar(3, 4))
 
 
@@ -825,7 +825,7 @@ def test_bad_requests():
         SandboxTransformer(config_of())("()")
     with pytest.raises(RequestError, match="d_vocab_out=3"):
         make(0, d_vocab_out=3)(TOKENS, return_type="loss")
-    with pytest.raises(RequestError, match="25 tokens .* n_ctx=24"):
+    with pytest.raises(RequestError, match=r"25 tokens .* n_ctx=24"):
         make(0, positions="learned")(torch.zeros(1, 25, dtype=torch.long))
     assert make(0, positions="linear")(torch.zeros(1, 25, dtype=torch.long)).isfinite().all()
 

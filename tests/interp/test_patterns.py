@@ -87,7 +87,7 @@ def test_layers_come_in_the_order_asked_for(layers):
 
 @pytest.mark.parametrize("layer", [2, -1])
 def test_no_such_layer(layer):
-    with pytest.raises(AnalysisError, match=f"no layer {layer}: .*0..1"):
+    with pytest.raises(AnalysisError, match=rf"no layer {layer}: .*0\.\.1"):
         attention_patterns(make(), TOKENS, [layer])
 
 
