@@ -186,8 +186,8 @@ def accuracy_parts(measured: Sequence[Measured], floors: dict[str, float]) -> li
         ["family", "excess loss"],
         [[m.family.name, _signed(m.accuracy["excess"])] for m in measured],
         "Nats a prediction above the exact law on the same strings (entropy floor of the law "
-        f"{grammar.entropy_floor(min_length=low, max_length=high):.4f}; the best that depth and open type alone allow, without "
-        f"position, is {grammar.depth_only_floor(min_length=low, max_length=high):.4f}).",
+        f"{grammar.entropy_floor(min_length=low, max_length=high):.4f}; the best that depth and open type alone "
+        f"allow, without position, is {grammar.depth_only_floor(min_length=low, max_length=high):.4f}).",
     )
     marks = [d for d in (1, 3, 5, 7, 9, 13, 17, 21) if all(d in m.by_distance for m in measured)]
     distance = Table(

@@ -16,8 +16,10 @@ def checkpoint(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "tiny.safetensors"
     table = path.with_suffix(".json")
     status = main(
-        ["train", "dyck-minimal", "--seeds", "2", "--steps", "6", "--batch", "4", "--workers", "1"]
-        + ["--set", "eval_every=3", "--out", str(path), "--json", str(table)]
+        [
+            *"train dyck-minimal --seeds 2 --steps 6 --batch 4 --workers 1 --set eval_every=3".split(),
+            *("--out", str(path), "--json", str(table)),
+        ]
     )
     assert status == 0
     return path
@@ -86,7 +88,7 @@ BAD_REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("arguments, quoted", BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+@pytest.mark.parametrize(("arguments", "quoted"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
 def test_a_wrong_request_gets_one_line_and_status_2(arguments, quoted, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
