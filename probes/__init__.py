@@ -4,11 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from probes.balance import analyze_balance
     from probes.variation import analyze_variation
 
-_HOME = {"analyze_variation": "probes.variation"}
+_HOME = {"analyze_balance": "probes.balance", "analyze_variation": "probes.variation"}
 
-__all__ = ["analyze_variation"]
+__all__ = ["analyze_balance", "analyze_variation"]
 
 
 def __getattr__(name: str) -> Any:

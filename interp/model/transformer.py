@@ -79,9 +79,10 @@ class SandboxTransformer(HookedRootModule):
             x = x + self.hook_pos_embed(self.pos_embed(positions.expand(tokens.shape)))
         for block in self.blocks:
             x = block(x, visible)
+        x = self.ln_final(x)
         if return_type is None:
             return None
-        logits = self.unembed(self.ln_final(x))
+        logits = self.unembed(x)
         return logits if return_type == "logits" else next_token_loss(logits, tokens, self.config.pad_token)
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:

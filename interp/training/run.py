@@ -183,9 +183,9 @@ def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         return
     check_writable(out)
     folder = Path(f"{out}.run")
-    if folder.exists() and not resume:
-        raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
     try:
+        if folder.exists() and not resume:
+            raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error

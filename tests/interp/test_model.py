@@ -456,6 +456,7 @@ def test_every_hook_runs_once_with_its_shape(model):
     calls = []
     model.run_with_hooks(
         TOKENS,
+        return_type=None,
         fwd_hooks=[(lambda name: True, lambda x, hook: calls.append((hook.name, tuple(x.shape))))],
     )
     assert sorted(calls) == sorted(expected.items())

@@ -94,7 +94,7 @@ def test_no_such_layer(layer):
 def test_model_without_patterns():
     model = make()
     del model.hook_dict["blocks.1.attn.hook_pattern"]
-    with pytest.raises(AnalysisError, match="no blocks.1.attn.hook_pattern"):
+    with pytest.raises(AnalysisError, match=r"no blocks\.1\.attn\.hook_pattern"):
         attention_patterns(model, TOKENS)
 
 
@@ -156,6 +156,14 @@ def test_model_is_left_as_it_was_when_it_raises(wrong):
     assert [m.training for m in model.modules()] == modes
     assert hook_counts(model) == hooks
     assert torch.is_grad_enabled()
+
+
+def test_runs_in_eval_mode_without_gradients():
+    model, seen = make(), []
+    model.train()
+    model.add_hook("blocks.1.hook_resid_post", lambda x, hook: seen.append((model.training, x.requires_grad)))
+    attention_patterns(model, TOKENS)
+    assert seen == [(False, False)]
 
 
 def test_users_own_edits_are_seen():

@@ -36,14 +36,14 @@ def small_evaluations(monkeypatch):
     monkeypatch.setattr(loop, "long_prefixes", lambda g: loop.held_out(g, 2, data="prefix", length=40, score_from=30))
 
 
-def train(preset="dyck-standard", seeds=1, **options):
+def train(preset, seeds=1, **options):
     arguments = {"workers": 1, **options}
     return train_population(preset, seeds, **arguments)
 
 
-def small(name="dyck-standard", *, steps=20, batch=4, snapshots=(), **options):
-    """A quick recipe: 20 steps of 4 strings, measured every 5."""
-    recipe = make_recipe(name, {"eval_every": 5, **options}, steps=steps, batch=batch)
+def small(name="dyck-minimal", *, steps=8, batch=3, snapshots=(), **options):
+    """A quick recipe: 8 steps of 3 strings, measured every 2."""
+    recipe = make_recipe(name, {"eval_every": 2, **options}, steps=steps, batch=batch)
     return replace(recipe, settings=replace(recipe.settings, snapshots=snapshots))
 
 
@@ -68,18 +68,18 @@ VARIANTS = {
     "minimal-angle": ("dyck-minimal-angle", {}),
     "paper": ("dyck-paper", {}),
     "uniform": ("dyck-uniform", {}),
-    "odd-heads": ("dyck-standard", {"heads": 5, "width": 35}),
+    "odd-heads": ("dyck-standard", {"heads": 5, "width": 35, "layers": 1}),
     "odd-heads-minimal": ("dyck-minimal", {"heads": 3, "width": 27, "k": 3, "depth": 3}),
     "prefix": ("dyck-standard", {"data": "prefix", "length": 13}),
     "learned-positions": ("dyck-standard", {"positions": "learned", "n_ctx": 27, "layers": 1}),
-    "linear-positions": ("dyck-standard", {"positions": "linear"}),
+    "linear-positions": ("dyck-standard", {"positions": "linear", "layers": 1}),
     "sgd-mse-closers": (
         "dyck-standard",
-        {"optimizer": "sgd", "loss": "mse", "targets": "closers", "lr": 0.1, "l2": 1e-3},
+        {"optimizer": "sgd", "loss": "mse", "targets": "closers", "lr": 0.01, "l2": 1e-3},
     ),
     "decayed": ("dyck-paper", {"weight_decay": 0.1, "schedule": "constant", "warmup": 3}),
     # one row of many heads: MKL took a lone seed by another path
-    "one-string": ("dyck-standard", {"heads": 5, "width": 40, "batch": 1, "data": "prefix", "length": 28}),
+    "one-string": ("dyck-standard", {"heads": 5, "width": 40, "layers": 1, "batch": 1, "data": "prefix", "length": 28}),
 }
 
 
@@ -91,7 +91,7 @@ def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(variant):
     assert not all(
         torch.equal(p, q) for p, q in zip(alone.params.values(), alone.untrained().params.values(), strict=True)
     )
-    for company in ([2, 7, 0], [7, 0, 2], [9, 8, 7, 2, 0]):
+    for company in ([2, 7, 0], [9, 8, 7, 0, 2]):
         among = train(recipe, company)
         assert same_params(seed_params(among, 2), seed_params(alone, 2)), company
         assert seed_rows(among, 2) == list(alone.history), company
@@ -106,22 +106,10 @@ def test_chunks_change_nothing(monkeypatch, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "three").read_bytes()
 
 
-def test_worker_processes_change_nothing(monkeypatch, tmp_path):
-    monkeypatch.undo()  # workers measure on the full sets
-    recipe = small("dyck-minimal", snapshots=(0, 7))
-    here = train(recipe, [4, 1, 3], out=tmp_path / "here", workers=1)
-    there = train(recipe, [4, 1, 3], out=tmp_path / "there", workers=2)
-    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
-    assert there.seeds == (4, 1, 3)
-    assert there.timing["training_cpu_s_per_seed"] > 0
-    assert here.history == there.history
-    assert sorted(os.listdir(tmp_path)) == ["here", "there"]
-
-
 def test_history_is_a_row_a_seed_and_step_in_order():
     population = train(small(snapshots=(3,), data="prefix", length=9), [5, 2])
     assert [(row["step"], row["seed"]) for row in population.history] == [
-        (step, seed) for step in (0, 3, 5, 10, 15, 20) for seed in (5, 2)
+        (step, seed) for step in (0, 2, 3, 4, 6, 8) for seed in (5, 2)
     ]
     last = population.final_metrics()
     assert [row["seed"] for row in last] == [5, 2]
@@ -215,14 +203,14 @@ def test_packed_loss_and_gradient_equal_a_literal_loop(name, options):
         assert losses[i].item() == pytest.approx(loss.item(), rel=1e-10)
         for n, p in model.named_parameters():
             expected = torch.zeros_like(p) if p.grad is None else p.grad
-            torch.testing.assert_close(grads[n][i], expected, rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(grads[n][i], expected, rtol=1e-7, atol=1e-8)
 
 
 OPTIMISERS = {
     "adamw": {},
     "adamw-decay": {"weight_decay": 0.3, "schedule": "constant"},
-    "adamw-warmup-closers": {"warmup": 3, "targets": "closers", "l2": 0.1},
-    "sgd": {"optimizer": "sgd", "lr": 0.5},
+    "adamw-warmup-closers": {"warmup": 3, "targets": "closers"},
+    "sgd": {"optimizer": "sgd", "lr": 0.5, "l2": 0.1},
     "sgd-decay": {"optimizer": "sgd", "lr": 0.1, "weight_decay": 0.3, "warmup": 2, "schedule": "constant"},
 }
 
@@ -316,22 +304,22 @@ def interrupt(monkeypatch, where, count):
 
 
 @pytest.mark.parametrize(
-    ("where", "count"),
+    ("optimizer", "where", "count"),
     [
-        ("write_state before", 2),
-        ("write_state after", 1),
-        ("write_state after", 3),
-        ("write_state before", 5),
-        ("write_state after", 6),  # the last of the first chunk
-        ("write_state before", 9),  # within the second chunk
-        ("write_text after", 1),  # a plan and no state yet
-        ("save_checkpoint before", 1),
-        ("save_checkpoint after", 1),
+        ("adamw", "write_state before", 2),
+        ("adamw", "write_state after", 1),
+        ("adamw", "write_state after", 3),
+        ("sgd", "write_state after", 3),
+        ("adamw", "write_state before", 5),
+        ("adamw", "write_state after", 6),  # the last of the first chunk
+        ("sgd", "write_state before", 9),  # within the second chunk
+        ("adamw", "write_text after", 1),  # a plan and no state yet
+        ("adamw", "save_checkpoint before", 1),
+        ("adamw", "save_checkpoint after", 1),
     ],
 )
-@pytest.mark.parametrize("name", ["dyck-standard", "sgd"])
-def test_an_interrupted_run_continues_to_the_same_bytes(monkeypatch, tmp_path, name, where, count):
-    recipe = small(snapshots=(0, 8)) if name == "dyck-standard" else small("dyck-minimal", optimizer="sgd", lr=0.5)
+def test_an_interrupted_run_continues_to_the_same_bytes(monkeypatch, tmp_path, optimizer, where, count):
+    recipe = small(snapshots=(0, 4), optimizer=optimizer)
     monkeypatch.setattr(run, "MAX_CHUNK", 2)
     train(recipe, 3, out=tmp_path / "whole")
     with monkeypatch.context() as patch:
@@ -355,12 +343,12 @@ def test_resuming_does_not_train_again(monkeypatch, tmp_path):
             train(small(), 1, out=tmp_path / "x")
     taken.clear()
     train(small(), 1, out=tmp_path / "x", resume=True)
-    assert taken == [10, 15]
+    assert taken == [4, 6]
 
 
 @pytest.fixture
 def unfinished(monkeypatch, tmp_path):
-    """A run of two chunks stopped at step 10 of the second; its output path."""
+    """A run of two chunks stopped at step 4 of the second; its output path."""
     monkeypatch.setattr(run, "MAX_CHUNK", 1)
     with monkeypatch.context() as patch:
         interrupt(patch, "write_state after", 9)
@@ -385,12 +373,12 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
 @pytest.mark.parametrize(
     ("recipe", "seeds", "said"),
     [
-        (small(lr=0.5), [0, 1], "lr=0.003"),
+        (small(lr=0.5), [0, 1], "lr=0.01"),
         (small(depth=3), [0, 1], "max_depth=4"),
         (small(heads=2), [0, 1], "n_heads=1"),
         (small(), [0, 1, 2], "2 seeds"),
         (small(), [1, 0], "seeds 0-1"),
-        (replace(small(), name="mine"), [0, 1], "preset 'dyck-standard'"),
+        (replace(small(), name="mine"), [0, 1], "preset 'dyck-minimal'"),
     ],
     ids=["lr", "depth", "heads", "more-seeds", "other-order", "name"],
 )
@@ -413,8 +401,8 @@ def damage(path, kind):
     elif kind == "tensor byte":
         path.write_bytes(data[:-100] + bytes([data[-100] ^ 1]) + data[-99:])
     elif kind == "step":
-        assert data.count(b'\\"step\\":10,\\"timing') == 1
-        path.write_bytes(data.replace(b'\\"step\\":10,\\"timing', b'\\"step\\":15,\\"timing'))
+        assert data.count(b'\\"step\\":4,\\"timing') == 1
+        path.write_bytes(data.replace(b'\\"step\\":4,\\"timing', b'\\"step\\":6,\\"timing'))
     elif kind == "no digest":
         assert data.count(b'\\"digest\\"') == 1
         path.write_bytes(data.replace(b'\\"digest\\"', b'\\"digezt\\"'))
@@ -500,8 +488,8 @@ SCRIPT = """
     if {small}:
         loop.EVAL_STRINGS, loop.FINAL_STRINGS = 20, 30
         loop.long_prefixes = lambda g: loop.held_out(g, 2, data="prefix", length=40, score_from=30)
-    recipe = make_recipe("dyck-minimal", {{"eval_every": 10}}, steps={steps}, batch=4)
-    train_population(recipe, 3, out=sys.argv[1], workers={workers})
+    recipe = make_recipe("dyck-minimal", {{"eval_every": 30}}, steps={steps}, batch=4)
+    train_population(recipe, [4, 1, 3], out=sys.argv[1], workers={workers})
 """
 
 
@@ -523,7 +511,7 @@ def wait_for(condition, process):
 
 def progressed(out):
     """Has some chunk got past its first state?"""
-    return any(read_step(p) >= 10 for p in Path(f"{out}.run").glob("chunk-*"))
+    return any(read_step(p) >= 30 for p in Path(f"{out}.run").glob("chunk-*"))
 
 
 def read_step(path):
@@ -536,21 +524,22 @@ def read_step(path):
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
-    recipe = make_recipe("dyck-minimal", {"eval_every": 10}, steps=200, batch=4)
-    process = start(tmp_path / "killed", small=True, steps=200, workers=1)
+    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=90, batch=4)
+    process = start(tmp_path / "killed", small=True, steps=90, workers=1)
     wait_for(lambda: progressed(tmp_path / "killed"), process)
     process.kill()
     assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed").exists()
-    train(recipe, 3, out=tmp_path / "killed", resume=True)
-    train(recipe, 3, out=tmp_path / "whole")
+    train(recipe, [4, 1, 3], out=tmp_path / "killed", resume=True)
+    train(recipe, [4, 1, 3], out=tmp_path / "whole")
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["killed", "whole"]
 
 
-def test_ctrl_c_stops_the_workers_and_the_run_resumes_to_the_same_bytes(monkeypatch, tmp_path):
+def test_ctrl_c_stops_the_workers_and_workers_resume_to_the_same_bytes(monkeypatch, tmp_path):
+    """Also: worker processes give the bytes that this process gives."""
     monkeypatch.undo()  # workers measure on the full sets
-    process = start(tmp_path / "stopped", small=False, steps=200, workers=2)
+    process = start(tmp_path / "stopped", small=False, steps=90, workers=2)
     wait_for(lambda: progressed(tmp_path / "stopped"), process)
     workers = [
         int(p.parent.name)
@@ -563,9 +552,11 @@ def test_ctrl_c_stops_the_workers_and_the_run_resumes_to_the_same_bytes(monkeypa
     assert process.wait(timeout=60) != 0
     assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers), "a worker goes on by itself"
-    recipe = make_recipe("dyck-minimal", {"eval_every": 10}, steps=200, batch=4)
-    train(recipe, 3, out=tmp_path / "stopped", resume=True)
-    train(recipe, 3, out=tmp_path / "whole")
+    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=90, batch=4)
+    resumed = train(recipe, [4, 1, 3], out=tmp_path / "stopped", resume=True, workers=2)
+    assert resumed.seeds == (4, 1, 3)
+    assert resumed.timing["training_cpu_s_per_seed"] > 0
+    train(recipe, [4, 1, 3], out=tmp_path / "whole")
     assert (tmp_path / "stopped").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
@@ -599,7 +590,7 @@ def test_a_worker_that_dies_is_an_error_with_its_seeds_and_last_line(monkeypatch
 )
 @pytest.mark.parametrize("keep", [True, False])
 def test_divergence_of_every_seed_is_an_error_with_the_step(tmp_path, options, keep):
-    recipe = small(**options)
+    recipe = small("dyck-standard", steps=20, **{"eval_every": 10, **options})
     with pytest.raises(TrainingError, match=r"every seed diverged, the first at step \d+: lr=") as error:
         train(recipe, 2, out=tmp_path / "x" if keep else None)
     assert ("kept in" in str(error.value)) == keep
@@ -632,7 +623,7 @@ def fill_huge(tensor):
 @pytest.mark.parametrize("change", [fill_huge, lambda t: t.fill_(math.nan), lambda t: t.fill_(math.inf)])
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
 def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name, change):
-    recipe = small(name, snapshots=(0, 10), weight_decay=0.1)
+    recipe = small(name, snapshots=(0, 4), weight_decay=0.1)
     clean = train(recipe, 3)
     spoil(monkeypatch, 1, change)
     spoiled = train(recipe, 3, out=tmp_path / "x")
@@ -643,12 +634,12 @@ def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_pat
         assert seed_rows(spoiled, seed) == seed_rows(clean, seed)
         assert all(
             torch.equal(spoiled.snapshots[s][n][seed], clean.snapshots[s][n][seed])
-            for s in (0, 10)
+            for s in (0, 4)
             for n in clean.params
         )
     if change is fill_huge:
         assert all(p.isfinite().all() for p in spoiled.params.values())
-    assert all(row["loss"] is None for row in seed_rows(spoiled, 1))
+    assert all(row["loss"] is row["norm/unembed.W_U"] is None for row in seed_rows(spoiled, 1))  # never NaN
     assert load_checkpoint(tmp_path / "x").history == spoiled.history
     assert "seed 1 diverged at step 0" in spoiled.summary()
 
@@ -673,31 +664,31 @@ def break_at(monkeypatch, seed_index, call):
 
 
 def test_divergence_on_the_way_keeps_the_last_good_weights(monkeypatch):
-    recipe = small(steps=20)
+    recipe = small()
     clean = train(recipe, 3)
-    before, _ = loop.train_chunk(recipe, loop.initial_state(recipe, (0, 1, 2)), until=10)
-    break_at(monkeypatch, 1, 13)
+    before, _ = loop.train_chunk(recipe, loop.initial_state(recipe, (0, 1, 2)), until=4)
+    break_at(monkeypatch, 1, 5)
     broken = train(recipe, 3)
-    assert broken.provenance["diverged"] == {"1": 13}
+    assert broken.provenance["diverged"] == {"1": 5}
     assert same_params(seed_params(broken, 1), {n: p[1] for n, p in before.params.items()})
     for seed in (0, 2):
         assert same_params(seed_params(broken, seed), seed_params(clean, seed))
         assert seed_rows(broken, seed) == seed_rows(clean, seed)
-    assert {row["step"] for row in seed_rows(broken, 1)} == {0, 5, 10, 15, 20}
+    assert {row["step"] for row in seed_rows(broken, 1)} == {0, 2, 4, 6, 8}
 
 
 def test_a_chunk_all_of_whose_seeds_diverge_keeps_the_others_whole(monkeypatch, tmp_path):
     """Snapshots and rows do not depend on how seeds are split into chunks, diverged ones included."""
-    recipe = small(snapshots=(0, 10, 20))
+    recipe = small(snapshots=(0, 4, 8))
     spoil(monkeypatch, 1, fill_huge)
     train(recipe, 3, out=tmp_path / "together")
     for size in (1, 2):
         monkeypatch.setattr(run, "MAX_CHUNK", size)
         population = train(recipe, [0, 1, 2], out=tmp_path / f"chunks-{size}")
-        assert set(population.snapshots) == {0, 10, 20}
+        assert set(population.snapshots) == {0, 4, 8}
         assert (tmp_path / f"chunks-{size}").read_bytes() == (tmp_path / "together").read_bytes()
     train(recipe, [1, 0, 2], out=tmp_path / "diverged-first")
-    assert set(load_checkpoint(tmp_path / "diverged-first").snapshots) == {0, 10, 20}
+    assert set(load_checkpoint(tmp_path / "diverged-first").snapshots) == {0, 4, 8}
 
 
 def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_path):
@@ -716,26 +707,26 @@ def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_p
 
 
 def test_snapshots_equal_runs_stopped_there_and_survive_saving(tmp_path):
-    recipe = small(snapshots=(0, 3, 10, 20))
+    recipe = small(snapshots=(0, 3, 4, 8))
     population = train(recipe, [4, 2], out=tmp_path / "x")
     loaded = load_checkpoint(tmp_path / "x")
-    for step in (0, 3, 10, 20):
+    for step in (0, 3, 4, 8):
         state, _ = loop.train_chunk(recipe, loop.initial_state(recipe, (4, 2)), until=step)
         for whole in (population, loaded):
             then = whole.at_step(step)
             assert then.seeds == (4, 2)
             assert then.provenance["step"] == step
             assert same_params(then.params, state.params), step
-    assert same_params(population.at_step(20).params, population.params)
+    assert same_params(population.at_step(8).params, population.params)
     assert same_params(population.at_step(0).params, population.untrained().params)
-    with pytest.raises(RequestError, match="no snapshot of step 5; snapshots are 0, 3, 10, 20"):
+    with pytest.raises(RequestError, match="no snapshot of step 5; snapshots are 0, 3, 4, 8"):
         loaded.at_step(5)
     with pytest.raises(RequestError, match="snapshots are none"):
         train(small(), 1).at_step(0)
 
 
 def test_norms_in_the_history_are_the_norms_of_the_snapshots():
-    population = train(small(snapshots=(0, 10, 20)), [4, 2])
+    population = train(small(snapshots=(0, 4, 8)), [4, 2])
     rows = {(row["step"], row["seed"]): row for row in population.history}
     for step, params in population.snapshots.items():
         for i, seed in enumerate(population.seeds):
@@ -743,12 +734,6 @@ def test_norms_in_the_history_are_the_norms_of_the_snapshots():
                 literal = math.sqrt(sum(x * x for x in p[i].flatten().tolist()))
                 assert rows[step, seed][f"norm/{name}"] == pytest.approx(literal, rel=1e-5, abs=1e-7)
     assert not any(key.startswith("norm/") for key in train(small(), 1).history[0])
-
-
-def test_norms_that_overflow_are_written_as_missing(tmp_path):
-    train(small(snapshots=(0,), init_std=1e37, steps=1), 1, out=tmp_path / "x")
-    rows = load_checkpoint(tmp_path / "x").history
-    assert rows[0]["norm/embed.W_E"] is None
 
 
 # ---- bad input -------------------------------------------------------------------------------------
@@ -853,7 +838,7 @@ def test_a_config_and_grammar_of_ones_own():
 
 
 def test_recipes_that_would_train_nonsense_are_refused():
-    recipe = small()
+    recipe = small("dyck-standard")
     with pytest.raises(ConfigError, match="pad_token=0 is not the grammar's PAD, 6"):
         replace(recipe, config=replace(recipe.config, pad_token=0))
     with pytest.raises(ConfigError, match="bidirectional"):

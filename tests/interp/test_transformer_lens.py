@@ -190,10 +190,12 @@ def test_logit_attributions_sum_to_the_logit(norm):
 
 
 def test_cache_without_batch_dimension():
-    model = make(positions="learned")
+    model = make(positions="learned").requires_grad_(False)
     _, cache = model.run_with_cache("([])", remove_batch_dim=True)
     assert cache["pattern", 1].shape == (2, 5, 5)
+    assert not cache.has_batch_dim
     close(cache.decompose_resid().sum(0), cache["resid_post", -1])
+    close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + model.b_U, model("([])")[0])
     assert cache.stack_head_results().shape == (4, 5, 12)
 
 

@@ -1,0 +1,272 @@
+"""Balance violation against a slow literal reading of the paper, hand-worked cases and invariances."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from interp.errors import AnalysisError
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+from interp.population import Population
+from interp.presets import make_recipe
+from probes.balance import StateVectors, analyze_balance, balance_table, head_states, insertions
+
+
+def random_minimal(k, depth, seed=0, **options):
+    """A minimal-first-layer model with random weights of size 1, biases included."""
+    recipe = make_recipe("dyck-minimal", {"k": k, "depth": depth, "width": 6, **options})
+    model = SandboxTransformer(recipe.config, recipe.grammar)
+    rng = np.random.default_rng(seed)
+    state = {n: torch.from_numpy(rng.normal(size=tuple(p.shape))).float() for n, p in model.named_parameters()}
+    model.load_state_dict(state)
+    return model
+
+
+def literal(model):
+    """|S| [d, d', i, j], P [d, j] and beta, read word for word from eqs. 12, 31-33 in float64."""
+    k, depth = model.config.num_types, model.config.max_depth
+    attn = model.blocks[0].attn
+    w_q, w_k, w_v = (getattr(attn, f"W_{x}")[0].detach().double().numpy() for x in "QKV")
+    b_q, b_k, b_v = (getattr(attn, f"b_{x}")[0].detach().double().numpy() for x in "QKV")
+
+    def e(token, pair_depth):  # eq. 15; both partners carry the pair's depth
+        x = np.zeros(2 * k * depth + 1)
+        x[-1 if token == "START" else token * depth + pair_depth - 1] = 1.0
+        return x
+
+    def u(key, query):
+        score = (e(*query) @ w_q + b_q) @ (e(*key) @ w_k + b_k) / np.sqrt(w_q.shape[1])
+        value = np.exp(score) * (e(*key) @ w_v + b_v)
+        return value - value.mean()
+
+    s, p = np.zeros((depth, depth, k, k)), np.full((depth, k), np.nan)
+    released = []
+    for d, j in itertools.product(range(1, depth + 1), range(k)):
+        query = (2 * j + 1, d)
+        for d2, i in itertools.product(range(1, depth + 1), range(k)):
+            s[d - 1, d2 - 1, i, j] = np.linalg.norm(u((2 * i, d2), query) + u((2 * i + 1, d2), query))
+        if d == 1:
+            continue
+        norms = {}
+        for stack in itertools.product(range(k), repeat=d - 1):
+            q = u(("START", 0), query) + u((2 * j, d), query) + u((2 * j + 1, d), query)
+            q = q + sum(u((2 * t, level), query) for level, t in enumerate(stack, start=1))
+            norms[stack] = np.linalg.norm(q)
+        t = min(norms, key=norms.get)
+        p[d - 1, j] = min(n for stack, n in norms.items() if stack[-1] != t[-1])
+        released.append(s[d - 1, :, :, j].max() / norms[t])
+    ratios = [s[d, d2, i, j] / p[d, j] for d in range(1, depth) for d2 in range(depth) for i, j in np.ndindex(k, k)]
+    return s, p, float(np.mean(ratios)), float(np.mean(released))
+
+
+@pytest.mark.parametrize(("k", "depth"), [(2, 2), (2, 4), (3, 3)])
+def test_tables_equal_the_literal_definition(k, depth):
+    model = random_minimal(k, depth)
+    s, p, beta, released = literal(model)
+    (head,) = head_states(in_double(model), 0, model.grammar, num_inputs=5)
+    table = balance_table(head.vectors)
+    # The library divides every u of a query by exp(its largest score): S and P alike.
+    np.testing.assert_allclose(table.ratio[1:], s[1:] / p[1:, None, None, :], rtol=1e-9)
+    np.testing.assert_allclose(table.s_norm / table.s_norm.max((1, 2), keepdims=True), s / s.max((1, 2), keepdims=True))
+    assert table.beta == pytest.approx(beta, rel=1e-9)
+    assert table.released == pytest.approx(released, rel=1e-9)
+    assert head.explained == pytest.approx(1.0, abs=1e-12)
+
+
+def in_double(model):
+    """The same model in float64."""
+    copy = SandboxTransformer(model.config, model.grammar)
+    copy.load_state_dict(model.state_dict())
+    return copy.double()
+
+
+def hand_made(pair_error, k=2, depth=2):
+    """Uniform attention; openers write orthonormal centred vectors b, their closers -(1 - error) b, START nothing."""
+    basis = np.eye(2 * k * depth)
+    basis = np.stack([basis[2 * n] - basis[2 * n + 1] for n in range(k * depth)]) / np.sqrt(2)  # orthonormal, mean 0
+    opened = basis.reshape(k, depth, -1)
+    zeros = np.zeros((k, depth, k, depth))
+    return StateVectors(zeros, zeros, np.zeros((k, depth)), opened, -(1 - pair_error) * opened, np.zeros(2 * k * depth))
+
+
+@pytest.mark.parametrize("error", [0.0, 0.1, 0.5])
+def test_hand_worked_two_types_depth_two(error):
+    """Every |S| is the error. Q(j, 2, t) = b(t, 1) + error b(j, 2), of norm sqrt(1 + error^2) for both t; so is P."""
+    table = balance_table(hand_made(error))
+    np.testing.assert_allclose(table.s_norm, error, atol=1e-15)
+    np.testing.assert_allclose(table.p[1], np.sqrt(1 + error**2))
+    assert table.beta == pytest.approx(error / np.sqrt(1 + error**2), abs=1e-15)
+
+
+def test_p_is_the_second_smallest_over_top_types_not_over_stacks():
+    """Type 0 at depth 1 writes little, so the two least stacks share its... top: P must skip to the other top type."""
+    states = hand_made(0.2, k=2, depth=3)
+    opened = states.open_value.copy()
+    opened[0, 1] *= 0.1  # on top at d = 3: stacks (0, 0) and (1, 0) are the two smallest
+    table = balance_table(StateVectors(*[getattr(states, n) for n in ("open_score", "close_score", "start_score")],
+                                       opened, states.close_value, states.start_value))  # fmt: skip
+    # Least stack ending in type 1 at d = 3: b(., 1) + b(1, 2) + own pair; own pair is 0.2 b(j, 3).
+    np.testing.assert_allclose(table.p[2], np.sqrt(1 + 1 + 0.04))
+
+
+def shifted(states, **changes):
+    fields = ("open_score", "close_score", "start_score", "open_value", "close_value", "start_value")
+    return StateVectors(*[changes.get(name, getattr(states, name)) for name in fields])
+
+
+def test_invariances():
+    model = random_minimal(2, 3)
+    states = head_states(in_double(model), 0, model.grammar, num_inputs=5)[0].vectors
+    beta = balance_table(states).beta
+    rng = np.random.default_rng(1)
+    values = ("open_value", "close_value", "start_value")
+    same = [
+        shifted(states, **{n: getattr(states, n) + 7.0 for n in values}),  # P_perp removes a constant
+        shifted(states, **{n: getattr(states, n) * 3.0 for n in values}),
+        shifted(  # a constant a query leaves the pattern alone
+            states,
+            open_score=states.open_score + (c := rng.normal(size=(2, 3)) * 50)[:, :, None, None],
+            close_score=states.close_score + c[:, :, None, None],
+            start_score=states.start_score + c,
+        ),
+    ]
+    for other in same:
+        assert balance_table(other).beta == pytest.approx(beta, rel=1e-9)
+    changed = shifted(states, close_value=states.close_value * 1.5)
+    assert balance_table(changed).beta != pytest.approx(beta, rel=1e-3)
+
+
+def test_condition_is_zero_where_openers_and_closers_score_alike_and_one_where_independent():
+    k, depth = 3, 4
+    rng = np.random.default_rng(0)
+    opened, closed = rng.normal(size=(2, 4000, 1, k, depth))
+    values = rng.normal(size=(2, k, depth, 8))
+
+    def residual(a, b):
+        return balance_table(StateVectors(a, b, np.zeros(a.shape[:2]), *values, np.zeros(8))).condition
+
+    # `balance_table` needs [k, D] queries: reshape a long list of random queries into many "types".
+    from probes.balance import _condition
+
+    states = StateVectors(opened, closed, np.zeros((4000, 1)), *values, np.zeros(8))
+    assert _condition(states) == pytest.approx(1.0, abs=0.05)
+    small = rng.normal(size=(k, depth, k, depth))
+    assert residual(small, small + rng.normal(size=(k, depth))) == pytest.approx(0.0, abs=1e-20)
+    assert residual(np.zeros_like(small), np.zeros_like(small)) == 0.0
+
+
+@pytest.mark.parametrize(("k", "depth"), [(1, 3), (3, 1)])
+def test_without_a_second_stack_beta_is_undefined_and_says_so(k, depth):
+    result = analyze_balance(random_minimal(k, depth), num_inputs=5, length=6, untrained=False)
+    assert result.beta.value is None
+    assert "two types and depth 2" in str(result.beta.reason)
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_values_of_zero_are_undefined_not_nan():
+    model = random_minimal(2, 2)
+    with torch.no_grad():
+        model.blocks[0].attn.W_V.zero_()
+        model.blocks[0].attn.b_V.zero_()
+    result = analyze_balance(model, num_inputs=5, length=6)
+    assert result.beta.value is None
+    assert "P is 0" in str(result.beta.reason)
+
+
+def test_functional_form_of_callables_with_known_answers():
+    grammar = DyckGrammar(2, 3)
+    calls = []
+
+    def blind(tokens):  # sees the current token only: inserting pairs before it changes nothing
+        calls.append(tokens.shape)
+        return torch.nn.functional.one_hot(tokens, grammar.vocab_size).double()
+
+    rows, unrelated = insertions(blind, grammar, [1, 2, 5], num_inputs=6, length=8)
+    assert all((row.tv == 0).all() and (row.mse == 0).all() for row in rows)
+    assert unrelated > 0
+    assert [shape[1] for shape in calls] == [9, 11, 13, 19]
+
+    def counting(tokens):  # logit of token 0 grows by 1 a position: 2r inserted tokens add 2r
+        logits = torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
+        logits[..., 0] = torch.arange(tokens.shape[1])
+        return logits
+
+    (row,), _ = insertions(counting, grammar, [2], num_inputs=3, length=8)
+    np.testing.assert_allclose(row.mse, 4**2 / grammar.vocab_size)
+    expected = np.mean([_first(n + 4) - _first(n) for n in range(1, 9)])
+    np.testing.assert_allclose(row.tv, expected, rtol=1e-6)
+    result = analyze_balance(counting, grammar=grammar, num_inputs=3, length=8)
+    assert result.beta.value is None
+    assert result.functional.over == "inputs"
+
+
+def _first(logit):
+    """Softmax share of one logit among seven tokens, the others 0."""
+    return np.exp(logit) / (np.exp(logit) + 6)
+
+
+def test_inserted_nests_are_balanced_and_within_depth():
+    from probes.balance import _nests
+
+    grammar = DyckGrammar(3, 3)
+    for pairs in (1, 3, 4, 7):
+        nests = _nests(grammar, 20, pairs, 0)
+        assert nests.shape == (20, 2 * pairs)
+        depth = grammar.depth(nests)  # raises unless every closer matches and the bound holds
+        assert (depth[:, -1] == 0).all()
+
+
+def test_population_interval_and_untrained_null():
+    recipe = make_recipe("dyck-minimal", {"k": 2, "depth": 2, "width": 8})
+    population = Population.init(recipe.config, range(4), recipe.grammar)
+    result = analyze_balance(population, num_inputs=5, length=6)
+    assert result.beta.n == 4
+    assert result.beta.over == "seeds"
+    assert result.beta.null == pytest.approx(result.beta.value)  # it *is* untrained
+    assert result.exact
+    assert result.norm_on_output
+    json.dumps(result.to_dict(), allow_nan=False)
+    assert all(len(line) <= 110 for line in result.summary().splitlines())
+    assert len(result.figure().data) == 2
+
+
+def test_empirical_form_says_how_far_from_exact_and_that_beta_is_not_the_headline():
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "positions": "linear"})
+    model = SandboxTransformer.init(recipe.config, 0, recipe.grammar)
+    result = analyze_balance(model, num_inputs=5, length=10)
+    assert result.beta.value is None  # two heads
+    assert len(result.by_head) == 2
+    assert not result.norm_on_output
+    assert 0 < result.explained < 1
+    assert set(result.shift_control) == set(result.by_count)
+
+
+def test_refusals_name_the_analyzer_and_the_way_out():
+    recipe = make_recipe("dyck-standard", {"width": 8})
+    with pytest.raises(AnalysisError, match=r"balance.*grammar="):
+        analyze_balance(SandboxTransformer.init(recipe.config, 0))
+    with pytest.raises(AnalysisError, match=r"balance.*empty"):
+        analyze_balance([])
+    with pytest.raises(AnalysisError, match=r"no layer 5"):
+        analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), layer=5)
+    from dataclasses import replace
+
+    both = SandboxTransformer.init(replace(recipe.config, direction="bidirectional"), 0, recipe.grammar)
+    with pytest.raises(AnalysisError, match="causal"):
+        analyze_balance(both)
+
+
+def test_the_model_is_left_as_it_was():
+    model = random_minimal(2, 2)
+    before = {n: p.clone() for n, p in model.state_dict().items()}
+    model.train()
+    model.blocks[0].attn.W_Q.grad = torch.ones_like(model.blocks[0].attn.W_Q)
+    model.add_hook("blocks.0.attn.hook_z", lambda z, hook: z)
+    analyze_balance(model, num_inputs=3, length=4)
+    assert model.training
+    assert (model.blocks[0].attn.W_Q.grad == 1).all()
+    assert len(model.hook_dict["blocks.0.attn.hook_z"].fwd_hooks) == 1
+    assert all(torch.equal(before[n], p) for n, p in model.state_dict().items())
