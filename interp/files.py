@@ -16,10 +16,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Raises `OutputError` when the folder does not exist or cannot be written.
     """
     path = Path(path)
-    if path.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        if path.is_dir():
+            raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
         os.close(handle)
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
@@ -43,9 +43,9 @@ def write_text(path: str | Path, text: str) -> None:
 def check_writable(path: str | Path) -> None:
     """Raise `OutputError` now if `path` could not be written later. Leaves nothing behind."""
     path = Path(path)
-    if path.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
     try:
+        if path.is_dir():
+            raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:

@@ -7,6 +7,7 @@ keep one metadata key (safetensors writes several in random order) that holds ca
 import difflib
 import hashlib
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,9 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     if name in names:
         return PRETRAINED / f"{name}.safetensors"
     path = Path(name_or_path)
-    if path.is_file():
+    if os.path.isfile(path):  # unlike Path.is_file, takes any name
         return path
-    if path.is_dir():
+    if os.path.isdir(path):
         raise CheckpointError(f"{name!r} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""

@@ -36,7 +36,7 @@ class Population(Sequence[SandboxTransformer]):
     timing: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_params(self.config, self.params, len(self.seeds))
+        check_params(self.config, self.params, len(self.seeds), self.grammar)
 
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: DyckGrammar | None = None) -> "Population":
@@ -140,10 +140,13 @@ def _short(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def check_params(config: TransformerConfig, params: Params, count: int) -> None:
-    """Raise `CheckpointError`, naming the tensor, unless `params` fit `count` models of `config`."""
+def check_params(config: TransformerConfig, params: Params, count: int, grammar: DyckGrammar | None = None) -> None:
+    """Raise `CheckpointError`, naming the tensor, unless `params` fit `count` models of `config`.
+
+    A grammar that does not fit the config is a `ConfigError`, as in a single model.
+    """
     with torch.device("meta"):
-        expected = dict(SandboxTransformer(config).named_parameters())
+        expected = dict(SandboxTransformer(config, grammar).named_parameters())
     for name in expected:
         if name not in params:
             raise CheckpointError(f"tensor {name!r} is missing")

@@ -38,6 +38,8 @@ class SandboxTransformer(HookedRootModule):
         super().__init__()
         if grammar is not None and config.d_vocab != grammar.vocab_size:
             raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
+        if grammar is not None and config.max_depth not in (None, grammar.max_depth):
+            raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={grammar.max_depth}")
         self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
         build(self, config)
         self.setup()
@@ -243,4 +245,6 @@ def next_token_loss(
     """Mean cross entropy in nats of each token given those before it; PAD is not predicted."""
     targets = tokens[:, 1:]
     ignore = -100 if pad_token is None else pad_token
+    if not bool((targets != ignore).any()):
+        raise RequestError(f"tokens of shape {list(tokens.shape)} hold nothing to predict: the loss is undefined")
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=ignore)

@@ -514,6 +514,15 @@ def progressed(out):
     return any(read_step(p) >= 30 for p in Path(f"{out}.run").glob("chunk-*"))
 
 
+def running(pid):
+    """Is the process there, and not just waiting for its exit status to be read?"""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
 def read_step(path):
     try:
         data = path.read_bytes()
@@ -551,7 +560,7 @@ def test_ctrl_c_stops_the_workers_and_workers_resume_to_the_same_bytes(monkeypat
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) != 0
     assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers), "a worker goes on by itself"
+    assert not any(running(pid) for pid in workers), "a worker goes on by itself"
     recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=90, batch=4)
     resumed = train(recipe, [4, 1, 3], out=tmp_path / "stopped", resume=True, workers=2)
     assert resumed.seeds == (4, 1, 3)
