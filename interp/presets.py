@@ -19,6 +19,8 @@ class TrainingSettings:
     - `data`: `complete` strings of min_length..max_length brackets, or `prefix`es of `length`.
     - `targets`: the loss is taken on `all` predictions, or on `closers` only (as in the released code
       of Wen et al. 2023).  `loss`: cross entropy `ce`, or `mse` between logits and one-hot (eq. 5).
+    - `contrastive`: weight of the regulariser of eq. 18: mean squared difference of a string's logits with
+      and without r ~ U[1..D] nested pairs before it.
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
@@ -33,6 +35,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     loss: Literal["ce", "mse"] = "ce"
     l2: float = 0.0
+    contrastive: float = 0.0
     targets: Literal["all", "closers"] = "all"
     data: Literal["complete", "prefix"] = "complete"
     min_length: int = 2
@@ -60,7 +63,7 @@ class TrainingSettings:
                 raise ConfigError(f"{name}={value!r} is not a whole number of at least 1")
         if isinstance(self.warmup, bool) or not isinstance(self.warmup, int) or self.warmup < 0:
             raise ConfigError(f"warmup={self.warmup!r} is not a whole number of at least 0")
-        for name in ("lr", "weight_decay", "l2"):
+        for name in ("lr", "weight_decay", "l2", "contrastive"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
                 raise ConfigError(f"{name}={value!r} is not a number from 0 to {_LARGEST:g}")

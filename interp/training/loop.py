@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from interp.functional import Params
 from interp.grammars import DyckGrammar
@@ -17,7 +16,7 @@ from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings
 from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.flat import FlatParams
-from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source
+from interp.training.objective import Objective
 
 _DRAW_AHEAD = 32  # steps whose strings are sampled together
 EVAL_STRINGS, FINAL_STRINGS = 400, 4000
@@ -47,14 +46,6 @@ class Timing:
 
     training: float
     evaluation: float
-
-
-def data_source(recipe: Recipe) -> Source:
-    """The batches of a recipe."""
-    s = recipe.settings
-    if s.data == "complete":
-        return CompleteStrings(recipe.grammar, s.batch, s.min_length, s.max_length)
-    return Prefixes(recipe.grammar, s.batch, s.length)
 
 
 def initial_state(recipe: Recipe, seeds: tuple[int, ...]) -> ChunkState:
@@ -119,8 +110,7 @@ class _Run:
         if state.moments:
             moments = {key: self.flat.flatten(values) for key, values in state.moments.items()}
             self.optimizer.state[self.flat.data] = {**moments, "step": torch.tensor(float(state.step))}
-        self.source = data_source(recipe)
-        self.loss = _loss_function(self.template, recipe, self.source.layout(), device)
+        self.objective = Objective(self.template, recipe, device)
         self.good = self.flat.data.clone()
         self.eval_sets = _EvalSets(recipe)
 
@@ -154,15 +144,14 @@ class _Run:
             self.step = until  # nothing to train; rows and snapshots as for a seed that diverged in company
             return
         steps = range(self.step, until)
-        drawn = [self.source.draw(seed, steps) for seed in self.seeds]
-        inputs = torch.from_numpy(np.stack([d[0] for d in drawn], axis=1)).to(self.device)
-        targets = torch.from_numpy(np.stack([d[1] for d in drawn], axis=1)).to(self.device)
+        drawn = [self.objective.draw(seed, steps) for seed in self.seeds]
+        parts = [torch.from_numpy(np.stack(part, axis=1)).to(self.device) for part in zip(*drawn, strict=True)]
         dead = self._dead()
         losses = []
         for i, step in enumerate(steps):
             for group in self.optimizer.param_groups:
                 group["lr"] = learning_rate(self.recipe.settings, step)
-            loss = self.loss(self.flat.leaves, inputs[i], targets[i])  # [S]
+            loss = self.objective(self.flat.leaves, *(part[i] for part in parts))  # [S]
             self.flat.set_grad(torch.autograd.grad(loss.sum(), list(self.flat.leaves.values())))
             if self.diverged:
                 self.flat.grad[dead] = 0
@@ -261,30 +250,3 @@ def _optimizer(s: TrainingSettings, data: Tensor) -> torch.optim.Optimizer:
         return torch.optim.SGD([data], lr=s.lr, weight_decay=s.weight_decay, foreach=False)
     # Not fused: the fused kernel's rounding depends on the number of seeds.
     return torch.optim.AdamW([data], lr=s.lr, weight_decay=s.weight_decay, foreach=False, fused=False)
-
-
-def _loss_function(
-    template: SandboxTransformer, recipe: Recipe, layout: Layout, device: str
-) -> Callable[[Params, Tensor, Tensor], Tensor]:
-    """(params [S, ...], inputs, targets [S, rows, width]) -> mean loss a seed [S]."""
-    s, grammar = recipe.settings, recipe.grammar
-    visible = torch.from_numpy(layout.visible).to(device)
-    positions = torch.from_numpy(layout.position).to(device)
-
-    def one(params: Params, inputs: Tensor, targets: Tensor) -> Tensor:
-        logits = functional_call(template, params, (inputs,), {"visible": visible, "positions": positions})
-        counted = targets != IGNORE
-        if s.targets == "closers":
-            counted = counted & (targets < 2 * grammar.num_types) & (targets % 2 == 1)
-        index = targets.clamp(min=0)[..., None]
-        picked = logits.gather(-1, index)[..., 0]
-        if s.loss == "ce":
-            each = torch.logsumexp(logits, -1) - picked
-        else:  # squared distance to the one-hot target, eq. 5
-            each = logits.square().sum(-1) - 2 * picked + 1
-        loss = (each * counted).sum() / counted.sum().clamp(min=1)
-        if s.l2:
-            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
-        return loss
-
-    return torch.vmap(one)

@@ -21,8 +21,10 @@ from interp.errors import CheckpointError, ConfigError, InterpError, OutputError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
+from interp.rng import generator as interp_generator
 from interp.training import loop, run
 from interp.training.layout import IGNORE
+from interp.training.objective import NestedPairs, Objective, data_source
 from interp.training.run import train_population
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +136,7 @@ LOSSES = {
 
 def strings_of(recipe, seed, step):
     """[(inputs with START, targets)] of one batch, read literally from its packed rows."""
-    source = loop.data_source(recipe)
+    source = data_source(recipe)
     layout = source.layout()
     inputs, targets = source.draw(seed, range(step, step + 1))
     found = []
@@ -189,10 +191,8 @@ def test_packed_loss_and_gradient_equal_a_literal_loop(name, options):
     recipe = small(name, batch=5, heads=2, width=18, **options)
     seeds = (3, 8)
     state = double_state(recipe, seeds, 8.0)
-    source = loop.data_source(recipe)
-    template = SandboxTransformer(recipe.config).double()
-    batched = loop._loss_function(template, recipe, source.layout(), "cpu")
-    drawn = [source.draw(seed, range(6, 7)) for seed in seeds]
+    batched = Objective(SandboxTransformer(recipe.config).double(), recipe, "cpu")
+    drawn = [batched.draw(seed, range(6, 7)) for seed in seeds]
     leaves = {n: p.clone().requires_grad_() for n, p in state.params.items()}
     losses = batched(leaves, *(torch.from_numpy(np.stack([d[j][0] for d in drawn])) for j in (0, 1)))
     grads = dict(zip(leaves, torch.autograd.grad(losses.sum(), list(leaves.values())), strict=True))
@@ -655,21 +655,16 @@ def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_pat
 
 def break_at(monkeypatch, seed_index, call):
     """Make the loss of one seed infinite at one step."""
-    original = loop._loss_function
+    original, calls = Objective.__call__, []
 
-    def patched(*args):
-        loss, calls = original(*args), []
+    def broken(self, *tensors):
+        calls.append(0)
+        value = original(self, *tensors)
+        factor = torch.ones(len(value))
+        factor[seed_index] = math.inf
+        return value * factor if len(calls) == call + 1 else value
 
-        def broken(*tensors):
-            calls.append(0)
-            value = loss(*tensors)
-            factor = torch.ones(len(value))
-            factor[seed_index] = math.inf
-            return value * factor if len(calls) == call + 1 else value
-
-        return broken
-
-    monkeypatch.setattr(loop, "_loss_function", patched)
+    monkeypatch.setattr(Objective, "__call__", broken)
 
 
 def test_divergence_on_the_way_keeps_the_last_good_weights(monkeypatch):
@@ -885,3 +880,64 @@ def test_recipe_from_a_plan_is_the_recipe(tmp_path):
     assert run._Plan.read(tmp_path) == plan
     assert plan.recipe == recipe
     assert plan.chunks == ((3, 1),)
+
+
+# -- the contrastive regulariser (paper eq. 18) -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"data": "prefix", "length": 7, "positions": "linear"}])
+@pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
+def test_contrastive_term_equals_a_literal_loop(name, options):
+    """Each string alone, then again after its own nested pairs; squared differences of logits, START's excluded."""
+    if name == "dyck-minimal" and "positions" in options:
+        options = {k: v for k, v in options.items() if k != "positions"}
+    plain = small(name, batch=5, width=18, **options)
+    recipe = small(name, batch=5, width=18, contrastive=0.7, **options)
+    state = double_state(recipe, (3, 8), 8.0)
+    grammar = recipe.grammar
+    losses = []
+    for r in (plain, recipe):
+        objective = Objective(SandboxTransformer(r.config).double(), r, "cpu")
+        drawn = [objective.draw(seed, range(6, 7)) for seed in (3, 8)]
+        parts = [torch.from_numpy(np.stack(part, axis=1))[0] for part in zip(*drawn, strict=True)]
+        losses.append(objective(state.params, *parts))
+    for i, seed in enumerate((3, 8)):
+        model = double_model(recipe, state, i)
+        g = interp_generator(seed, "contrastive", 6)
+        r = g.integers(1, grammar.max_depth + 1, 5)
+        types = g.integers(0, grammar.num_types, (5, grammar.max_depth))
+        squares, count = 0.0, 0
+        for b, (tokens, _) in enumerate(strings_of(recipe, seed, 6)):
+            string = [t for t in tokens[1:] if t != grammar.pad]
+            opened = [2 * int(t) for t in types[b, : r[b]]]
+            nest = opened + [t + 1 for t in reversed(opened)]
+            one = model(torch.tensor([[grammar.start, *string]]))[0, 1:]
+            two = model(torch.tensor([[grammar.start, *nest, *string]]))[0, 1 + len(nest) :]
+            squares += float((one - two).detach().square().mean(-1).sum())
+            count += len(string)
+        expected = 0.7 * squares / count
+        assert float(losses[1][i] - losses[0][i]) == pytest.approx(expected, rel=1e-8)
+
+
+def test_nested_pairs_are_balanced_and_lengths_uniform():
+    recipe = small("dyck-standard", batch=40, contrastive=1.0)
+    source = data_source(recipe)
+    nested = NestedPairs(recipe.grammar, source.layout())
+    layout = nested.layout
+    inputs, _ = source.draw(0, range(50))
+    out, index = nested.draw(0, range(50), inputs)
+    recipe.grammar.depth(np.where(layout.segment >= 0, out, recipe.grammar.pad).reshape(-1, out.shape[-1]))  # valid
+    gap = (out != recipe.grammar.pad).sum() - (inputs != recipe.grammar.pad).sum()
+    mean = recipe.grammar.max_depth + 1  # 2 r tokens a string, r uniform on 1..D
+    assert gap / (50 * 40) == pytest.approx(mean, abs=0.2)
+    compared = index >= 0
+    flat = out.reshape(50, -1)
+    for step in range(50):
+        np.testing.assert_array_equal(flat[step][index[step][compared[step]]], inputs[step][compared[step]])
+    assert (compared == (inputs != recipe.grammar.pad) & (inputs != recipe.grammar.start)).all()
+
+
+def test_contrastive_training_is_bit_identical_alone_and_among_others():
+    recipe = small("dyck-minimal", contrastive=0.3)
+    among, alone = train(recipe, 3), train(recipe, [2])
+    assert same_params(seed_params(among, 2), seed_params(alone, 2))

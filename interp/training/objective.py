@@ -1,0 +1,123 @@
+"""What is minimised: the loss of one seed on its batch, and the regulariser that asks for balance."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call
+
+from interp.functional import Params
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+from interp.presets import Recipe
+from interp.rng import generator
+from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, pack
+
+Batch = tuple[NDArray[np.int64], ...]  # arrays [steps, ...]
+
+
+def data_source(recipe: Recipe) -> Source:
+    """The batches of a recipe."""
+    s = recipe.settings
+    if s.data == "complete":
+        return CompleteStrings(recipe.grammar, s.batch, s.min_length, s.max_length)
+    return Prefixes(recipe.grammar, s.batch, s.length)
+
+
+class Objective:
+    """Draws batches (numpy) and maps parameters and batches of all seeds to their losses."""
+
+    def __init__(self, template: SandboxTransformer, recipe: Recipe, device: str):
+        self.template, self.settings, self.grammar = template, recipe.settings, recipe.grammar
+        self.source = data_source(recipe)
+        self.nested = NestedPairs(self.grammar, self.source.layout()) if self.settings.contrastive else None
+        self.where = _on(self.source.layout(), device)
+        self.where_nested = _on(self.nested.layout, device) if self.nested else {}
+        self._losses = torch.vmap(self._one)
+
+    def draw(self, seed: int, steps: range) -> Batch:
+        """Inputs and targets [steps, rows, width]; with `contrastive` also its inputs and indices."""
+        inputs, targets = self.source.draw(seed, steps)
+        if self.nested is None:
+            return inputs, targets
+        return inputs, targets, *self.nested.draw(seed, steps, inputs)
+
+    def __call__(self, params: Params, *batch: Tensor) -> Tensor:
+        """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""
+        return self._losses(params, *batch)
+
+    def _one(self, params: Params, inputs: Tensor, targets: Tensor, *contrast: Tensor) -> Tensor:
+        s = self.settings
+        logits = functional_call(self.template, params, (inputs,), self.where)
+        counted = targets != IGNORE
+        if s.targets == "closers":
+            counted = counted & (targets < 2 * self.grammar.num_types) & (targets % 2 == 1)
+        picked = logits.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+        if s.loss == "ce":
+            each = torch.logsumexp(logits, -1) - picked
+        else:  # squared distance to the one-hot target, eq. 5
+            each = logits.square().sum(-1) - 2 * picked + 1
+        loss = (each * counted).sum() / counted.sum().clamp(min=1)
+        if contrast:
+            loss = loss + s.contrastive * self._contrast(params, logits, *contrast)
+        if s.l2:
+            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
+        return loss
+
+    def _contrast(self, params: Params, logits: Tensor, inputs: Tensor, index: Tensor) -> Tensor:
+        """Mean squared difference of the logits with and without nested pairs before a string (eq. 18)."""
+        moved = functional_call(self.template, params, (inputs,), self.where_nested).flatten(0, 1)
+        vocab = moved.shape[-1]
+        compared = (index >= 0).flatten()
+        again = moved.gather(0, index.clamp(min=0).flatten()[:, None].expand(-1, vocab))
+        squares = (again - logits.flatten(0, 1)).square().mean(-1)
+        return (squares * compared).sum() / compared.sum().clamp(min=1)
+
+
+@dataclass(frozen=True)
+class NestedPairs:
+    """The strings of a batch again, each after r nested pairs of random types, r ~ U[1..D] (paper eq. 18).
+
+    The first prediction of a string is not compared: after START no string may end, after pairs it may.
+    """
+
+    grammar: DyckGrammar
+    base: Layout
+
+    @property
+    def layout(self) -> Layout:
+        """A slot for every string with the longest nest before it."""
+        capacity = self.base.capacity + 2 * self.grammar.max_depth
+        return pack(capacity, max(int(capacity.max()) + 1, self.base.width))
+
+    def draw(self, seed: int, steps: range, inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs [steps, rows', width'], and for each cell of the base layout the flat cell to compare, or -1."""
+        layout, depth, batch = self.layout, self.grammar.max_depth, len(self.base.start)
+        draws = [generator(seed, "contrastive", step) for step in steps]
+        r = np.stack([g.integers(1, depth + 1, batch) for g in draws])
+        types = np.stack([g.integers(0, self.grammar.num_types, (batch, depth)) for g in draws])
+        flat = inputs.reshape(len(steps), -1)
+        out = np.full((len(steps), layout.rows * layout.width), self.grammar.pad)
+        index = np.full(flat.shape, -1)
+        out[:, layout.start] = self.grammar.start
+        s, b, level = np.nonzero(np.arange(depth) < r[:, :, None])
+        out[s, layout.start[b] + 1 + level] = 2 * types[s, b, level]
+        out[s, layout.start[b] + 2 * r[s, b] - level] = 2 * types[s, b, level] + 1
+        for i, (begin, size) in enumerate(zip(self.base.start, self.base.capacity, strict=True)):
+            cells = begin + 1 + np.arange(size)
+            used = flat[:, cells] != self.grammar.pad  # [steps, size]
+            s, j = np.nonzero(used)
+            target = layout.start[i] + 1 + 2 * r[s, i] + j
+            out[s, target] = flat[s, cells[j]]
+            index[s, cells[j]] = target
+        return out.reshape(len(steps), layout.rows, layout.width), index.reshape(inputs.shape)
+
+
+def _on(layout: Layout, device: str) -> dict[str, Tensor]:
+    """The keyword arguments that place a batch in a model."""
+    return {
+        "visible": torch.from_numpy(layout.visible).to(device),
+        "positions": torch.from_numpy(layout.position).to(device),
+    }
