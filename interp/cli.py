@@ -14,7 +14,7 @@ from interp.errors import InterpError, RequestError
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and attention variation across seeds (Wen et al. 2023, 4.1)",
 }
-ANALYZERS = ("variation",)
+ANALYZERS = ("balance", "variation")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,10 +230,18 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
     read_header(find_checkpoint(arguments.checkpoint))  # a wrong file is refused before torch is loaded
     from interp.checkpoints import load_checkpoint
-    from probes import analyze_variation
 
     model = load_checkpoint(arguments.checkpoint)
-    result = analyze_variation(model, arguments.text, seed=arguments.seed)
+    if arguments.analyzer == "variation":
+        from probes import analyze_variation
+
+        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+    else:
+        if arguments.text is not None:
+            raise RequestError("--text is for `analyze variation`; balance draws its own strings")
+        from probes import analyze_balance
+
+        result = analyze_balance(model, seed=arguments.seed)
     print(result.summary())
     _write_json(arguments.json, result.to_dict())
     if arguments.figure is not None:

@@ -146,6 +146,29 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials") -> Estimat
     return Estimate(successes / n, low, high, n, over)
 
 
+def spearman(x: Any, y: Any, *, over: Over = "seeds") -> Estimate:
+    """Rank correlation of two numbers a unit, with Bonett and Wright's (2000) interval; the null is 0.
+
+    The interval is Fisher's with variance (1 + r^2 / 2) / (n - 3). Undefined where either does not vary.
+    """
+    from scipy.stats import norm, rankdata
+
+    a, b = _vector(x), _vector(y)
+    if len(a) != len(b):
+        raise RequestError(f"{len(a)} and {len(b)} values do not pair up")
+    if len(a) < 4:
+        return Estimate.undefined(f"{len(a)} {over} are too few for a rank correlation", len(a), over, 0.0)
+    ranks = rankdata(a) - (len(a) + 1) / 2, rankdata(b) - (len(b) + 1) / 2
+    scale = math.sqrt(float((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
+    if scale == 0:
+        return Estimate.undefined("one of the two does not vary", len(a), over, 0.0)
+    r = float((ranks[0] * ranks[1]).sum()) / scale
+    if abs(r) >= 1 - 1e-12:
+        return Estimate(r, None, None, len(a), over, 0.0, "perfect order: the interval has no width to estimate")
+    half = float(norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt((1 + r * r / 2) / (len(a) - 3))
+    return Estimate(r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), len(a), over, 0.0)
+
+
 def bootstrap_mean(
     values: Any, seed: int, *, draws: int = 2000, over: Over = "inputs", stream: str = "bootstrap"
 ) -> Estimate:

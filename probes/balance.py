@@ -395,10 +395,10 @@ def analyze_balance(
     if hooked:
         layer = _layer(first, layer)
     functional = [_functional(m, grammar, num_inputs, length, seed) for m in models]
-    tables = [_tables(m, layer, grammar, seed) for m in models] if hooked and layer is not None else []
+    tables = [balance_tables(m, layer, grammar, seed) for m in models] if hooked and layer is not None else []
     null = None
     if tables and untrained and hasattr(model, "untrained"):
-        null = _mean_beta([_tables(m, layer or 0, grammar, seed)[0] for m in model.untrained()]).value
+        null = _mean_beta([balance_tables(m, layer or 0, grammar, seed)[0] for m in model.untrained()]).value
     return _result(functional, tables, null, layer if hooked else None, first, grammar)
 
 
@@ -410,7 +410,7 @@ def _layer(model: Any, layer: int | None) -> int:
     return chosen
 
 
-def _tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> tuple[list[BalanceTable], float]:
+def balance_tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> tuple[list[BalanceTable], float]:
     """A table a head, and the mean share explained. Measured on a float64 copy where one can be made."""
     config = getattr(model, "config", None)
     if config is not None and hasattr(model, "state_dict") and type(model).__name__ == "SandboxTransformer":

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats as reference
 
 from interp.errors import RequestError
-from interp.stats import Estimate, bootstrap_mean, clopper_pearson, holm, jackknife_pairs, mean_over_seeds
+from interp.stats import Estimate, bootstrap_mean, clopper_pearson, holm, jackknife_pairs, mean_over_seeds, spearman
 
 
 def distances(points: np.ndarray) -> np.ndarray:
@@ -166,3 +166,30 @@ def test_holm_against_the_literal_step_down():
     assert holm([]).size == 0
     with pytest.raises(RequestError, match="p-value 1 is nan"):
         holm([0.1, math.nan])
+
+
+def test_spearman_equals_scipy_and_covers():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 25))
+    y[3] = y[7]  # a tie
+    estimate = spearman(x, x + y)
+    assert estimate.value == pytest.approx(float(spearmanr(x, x + y).statistic), abs=1e-12)
+    assert estimate.low < estimate.value < estimate.high
+    hits = 0
+    for _ in range(400):  # two normals with correlation .6 have rank correlation 6/pi asin(.3)
+        a, b = rng.normal(size=(2, 40))
+        found = spearman(a, 0.6 * a + 0.8 * b)
+        hits += found.low <= 6 / np.pi * np.arcsin(0.3) <= found.high
+    assert 0.91 <= hits / 400 <= 0.985
+
+
+@pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4])])
+def test_spearman_undefined(x, y):
+    assert spearman(x, y).value is None
+
+
+def test_spearman_of_a_perfect_order_has_no_interval():
+    estimate = spearman([1, 2, 3, 4, 5], [10, 20, 30, 40, 60])
+    assert (estimate.value, estimate.low) == (1.0, None)

@@ -1,0 +1,1 @@
+"""Balance violation and length generalisation, standard against contrastive training."""

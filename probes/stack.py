@@ -1,0 +1,650 @@
+"""Stack-likeness: does a head attend to the last unmatched open bracket, as a stack machine would?
+
+Queries are brackets at depth >= 1; the target is the last opener that is still unmatched once the query
+has been read. With mass m on it and chance c = 1 / (number of visible keys) a query scores
+(m - c) / (1 - c): 1 for a perfect head, 0 for a uniform one. An opener is its own target, so looking
+at oneself is enough there: those queries are *trivial* and reported apart. The headline is over closers.
+
+On a closer three rivals never meet the target: the most recent opener and the previous token come
+after it (the bracket just closed lies between), and START is no opener. All three score the mean of -c / (1 - c).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.errors import AnalysisError, GrammarError
+from interp.grammars import DyckGrammar
+from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
+from probes._result import Result
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Array = NDArray[np.float64]
+Nested = tuple[tuple[Estimate, ...], ...]  # [layer][head]
+
+MEMORY = 2**23  # float64 numbers of patterns held at once: 64 MB, and as much again while they are read
+TIE = 1e-5  # weights this close (relative) to the largest share the top place: float32 tells no more
+SCORE: Support = (-1.0, 1.0)
+SHARE: Support = (0.0, 1.0)
+RIVALS = {
+    "unmatched": "all unmatched openers",
+    "same_depth": "all openers at this depth",
+    "all_openers": "all openers so far",
+    "most_recent_opener": "most recent opener",
+    "previous_token": "previous token",
+    "start": "START",
+}
+_METRICS = ("score", "top1", "permuted", "permuted_top1")
+_SHOWN = 16  # heads in the summary
+
+
+@dataclass(frozen=True)
+class StackResult(Result):
+    """Stack-likeness of every head of a model or population.
+
+    `score`, `top1`, `score_trivial`, `top1_trivial` are nested lists of Estimates, [layer][head]. A model's
+    number is the mean over inputs of the mean over the input's queries. Heads of a population are taken
+    by index: head 1 is the mean over the head 1 of every seed, whatever each has become (see `best`).
+
+    - `score`: mean of (m - c) / (1 - c) over closers at depth >= 1.
+    - `top1`: how often the target holds the largest weight; tied weights share the place.
+    - `score_trivial`, `top1_trivial`: the same over openers, which are their own target.
+    - `best`: a layer's best head, one Estimate a layer: chosen on every other input and scored on the
+      rest, and the other way round, in each model by itself. No winner's curse.
+    - `untrained`: `score` of the same config and seeds before training, or None.
+    - `by_distance`: [layer][head] distance from query to target -> mean score of those queries, mean over
+      models; `queries_by_distance`: how many there are.
+    - `rivals`: what heads with a simple rule would score on the same queries (see `RIVALS`; None for START
+      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
+      the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
+    - `per_model`: per layer [models, heads], what the means over seeds are taken of.
+    - `queries`, `queries_trivial`, `excluded`: how many queries; those that see one key only (c = 1) are
+      left out and counted.
+
+    The `null` of each Estimate holds the rivals under the same rule, `uniform` (score 0; top-1 rate: mean
+    of c), `untrained`, and `permuted`: the target replaced by an opener drawn from those visible, the target among
+    them. It is exact: the mean weight of visible openers. (`best` has the first three nulls only,
+    `permuted` of the chosen heads.)
+
+    Intervals are over seeds for a population, over inputs (bootstrap) for one model.
+    """
+
+    score: Nested
+    top1: Nested
+    score_trivial: Nested
+    top1_trivial: Nested
+    best: tuple[Estimate, ...]
+    untrained: Nested | None
+    by_distance: tuple[tuple[dict[int, float], ...], ...]
+    queries_by_distance: dict[int, int]
+    rivals: dict[str, float | None]
+    num_models: int
+    num_inputs: int
+    positions: int
+    queries: int
+    queries_trivial: int
+    excluded: int
+    per_model: tuple[Array, ...] = field(repr=False)
+
+    def summary(self) -> str:
+        """A table, a line a head, with what to compare it with."""
+        unit = self.score[0][0].over
+        lines = [
+            f"Stack-likeness: attention to the last unmatched opener, {_count(self.num_models, 'model')}",
+            f"{_count(self.num_inputs, 'input')} of N <= {self.positions} positions, {self.queries} closers inside "
+            f"a bracket",
+            f"{'head':>6}  {f'score [95 %, {unit}]':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
+        ]
+        heads = [(layer, head) for layer, row in enumerate(self.score) for head in range(len(row))]
+        shown = heads
+        if len(heads) > _SHOWN:
+            ranked = sorted(heads, key=lambda at: -(self.score[at[0]][at[1]].value or 0.0))
+            shown = sorted(ranked[:_SHOWN])
+        for layer, head in shown:
+            estimate = self.score[layer][head]
+            null = _null(estimate)
+            lines.append(
+                f"{f'{layer}.{head}':>6}  {_cell(estimate):<25}{_number(null['permuted']):>9}"
+                f"{_number(null['untrained']):>10}{_number(self.top1[layer][head].value):>8}"
+                f"{_number(self.score_trivial[layer][head].value):>12}"
+            )
+        if len(heads) > _SHOWN:
+            lines.append(f"       (the {_SHOWN} highest of {len(heads)} heads)")
+        if max(map(len, self.score)) > 1:
+            lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
+            lines += [f"{layer:>6}  {_cell(e)}" for layer, e in enumerate(self.best)]
+        lines.append("rivals on the same closers (a uniform head scores 0):")
+        lines += [f"  {_number(value):>6}  {name}" for name, value in _merged(self.rivals)]
+        if self.excluded:
+            lines.append(f"left out, since they see one key only: {_count(self.excluded, 'query', 'queries')}")
+        return "\n".join(lines)
+
+    def figure(self) -> "go.Figure":
+        """Every seed as a point, head by head, with nulls and rivals as lines."""
+        return _figure(self)
+
+
+def analyze_stack_likeness(
+    model: Any,
+    inputs: Any = None,
+    *,
+    grammar: DyckGrammar | None = None,
+    seed: int = 0,
+    num_inputs: int = 40,
+    length: int = 28,
+    untrained: bool = True,
+) -> StackResult:
+    """Stack-likeness of every head of a model, a population, or a list of models of one shape.
+
+    `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos] (START first; PAD allowed on the
+    right, never a query). Default: `num_inputs` prefixes of `length` brackets drawn with `seed`.
+    `grammar` replaces the models' own and is needed for a `TransformerBridge`. `untrained=True` also
+    measures a population's config and seeds before training.
+
+    In the result `score` and `top1` are nested, [layer][head].
+
+    Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a string
+    breaks the grammar, or no input has a closer at depth >= 1.
+    """
+    models = _members(model)
+    if grammar is None:
+        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    if not isinstance(grammar, DyckGrammar):
+        raise AnalysisError("stack-likeness: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+    try:
+        tokens = _tokens(inputs, grammar, seed, num_inputs, length)
+        queries = _queries(tokens, grammar)
+    except GrammarError as error:
+        raise AnalysisError(f"stack-likeness: {error}") from error
+    if not (~queries.trivial).any():
+        deeper = "max_depth=1 allows none" if grammar.max_depth == 1 else "give longer strings, such as '(()'"
+        raise AnalysisError(
+            f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
+        )
+    measured = _measure_all(models, tokens, queries)
+    fresh = model.untrained() if untrained and hasattr(model, "untrained") else None
+    start = None if fresh is None else _measure_all(fresh, tokens, queries)
+    return _result(measured, start, tokens, queries, grammar, seed)
+
+
+# -- inputs and queries ----------------------------------------------------------------------------
+
+
+def _members(model: Any) -> Sequence[Any]:
+    if hasattr(model, "hook_dict"):
+        return [model]
+    if not isinstance(model, Sequence):
+        raise AnalysisError(
+            f"stack-likeness: {type(model).__name__} shows no attention: pass a SandboxTransformer, a "
+            "TransformerBridge, a Population or a list of models"
+        )
+    if len(model) == 0:
+        raise AnalysisError("stack-likeness: an empty population has nothing to measure: pass at least one model")
+    return model
+
+
+def _tokens(inputs: Any, grammar: DyckGrammar, seed: int, num_inputs: int, length: int) -> NDArray[np.int64]:
+    """Token ids [inputs, pos]."""
+    if inputs is None:
+        return grammar.to_tokens(grammar.sample(num_inputs, mode="prefix", length=length, seed=seed))
+    if isinstance(inputs, str) or (isinstance(inputs, (list, tuple)) and all(isinstance(x, str) for x in inputs)):
+        return grammar.to_tokens(inputs)
+    try:
+        tokens = np.asarray(inputs.detach().cpu() if hasattr(inputs, "detach") else inputs)
+    except ValueError as error:
+        raise AnalysisError(
+            "stack-likeness: inputs are neither texts nor token ids of one length: give '(()', a list of texts, "
+            "or a tensor with PAD on the right"
+        ) from error
+    tokens = tokens[None] if tokens.ndim == 1 else tokens
+    if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
+        raise AnalysisError(
+            f"stack-likeness: token ids of shape {list(tokens.shape)} and type {tokens.dtype}: whole numbers "
+            "[inputs, pos] are needed"
+        )
+    grammar.validate(tokens)
+    tokens = tokens.astype(np.int64)
+    kind = np.where(tokens < grammar.start, 1, tokens - grammar.start + (tokens > grammar.start))
+    begins, steps = kind[:, 1:] == 0, np.diff(kind, axis=1)  # START 0, bracket 1, END 2, PAD 3
+    wrong = begins | (steps < 0) | ((steps == 0) & (kind[:, 1:] == 2))
+    if wrong.any():
+        row, at = np.argwhere(wrong)[0].tolist()
+        name = grammar.vocab[tokens[row, at + 1]]
+        raise AnalysisError(
+            f"stack-likeness: row {row}, position {at + 1}: {name!r} does not belong there; an input reads START, "
+            "brackets, END or not, PAD"
+        )
+    return tokens
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """Brackets at depth >= 1, sorted by input; arrays [queries]. Their keys are positions 0..query.
+
+    `mass`: weight on the target, which is also the share of the top place, of each rival.
+    """
+
+    input: NDArray[np.int64]
+    query: NDArray[np.int64]
+    target: NDArray[np.int64]
+    trivial: NDArray[np.bool_]
+    mass: dict[str, Array]
+    opener: NDArray[np.bool_]  # [inputs, pos]
+    has_start: bool
+    excluded: int
+
+    @property
+    def chance(self) -> Array:
+        return np.asarray(1.0 / (self.query + 1))
+
+    def per_input(self, values: Array, trivial: bool, first: int, count: int) -> Array:
+        """Means over queries of each input from `first` on, [count, ...]; NaN where it has none.
+
+        `values` [queries, ...] are those of the queries of these inputs.
+        """
+        low, high = np.searchsorted(self.input, (first, first + count))
+        keep = self.trivial[low:high] == trivial
+        place = self.input[low:high][keep] - first
+        sums = np.zeros((count, *values.shape[1:]))
+        np.add.at(sums, place, values[keep])
+        number = np.bincount(place, minlength=count).astype(np.float64)
+        number[number == 0] = np.nan
+        return np.asarray(sums / number.reshape(-1, *[1] * (values.ndim - 1)))
+
+
+def _queries(tokens: NDArray[np.int64], grammar: DyckGrammar) -> _Queries:
+    depth, top = grammar.depth(tokens), grammar.stack_top(tokens)
+    bracket = tokens < grammar.start
+    opener = bracket & (tokens % 2 == 0)
+    place = np.arange(tokens.shape[1])
+    recent = np.maximum.accumulate(np.where(opener, place, -1), axis=1)
+    same_depth = np.zeros(tokens.shape, dtype=np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        here = depth == level
+        same_depth[here] = np.cumsum(opener & here, axis=1)[here]
+    asked = bracket & (depth > 0)
+    found = asked & (place > 0)  # at place 0 there is one key and no choice
+    row, query = np.nonzero(found)
+    target = top[found]
+    mass = {
+        "uniform": 1.0 / (query + 1),
+        "unmatched": 1.0 / depth[found],
+        "same_depth": 1.0 / same_depth[found],
+        "all_openers": 1.0 / np.cumsum(opener, axis=1)[found],
+        "most_recent_opener": (recent[found] == target).astype(np.float64),
+        "previous_token": (query - 1 == target).astype(np.float64),
+        "start": np.zeros(len(row)),
+    }
+    return _Queries(
+        input=row,
+        query=query,
+        target=target,
+        trivial=opener[found],
+        mass=mass,
+        opener=opener,
+        has_start=bool((tokens[:, 0] == grammar.start).all()),
+        excluded=int(asked.sum() - found.sum()),
+    )
+
+
+# -- one model at a time ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One layer of one model. `values` [trivial, metric, inputs, head]; `distance` [pos, head]: sums of scores."""
+
+    values: Array
+    distance: Array
+
+    def mean(self, metric: str, trivial: bool) -> Array:
+        return np.asarray(np.nanmean(self.each(metric, trivial), axis=0))
+
+    def each(self, metric: str, trivial: bool) -> Array:
+        """[inputs with such a query, head]."""
+        values = self.values[int(trivial), _METRICS.index(metric)]
+        return np.asarray(values[~np.isnan(values[:, 0])])
+
+    def best(self, metric: str) -> Array:
+        """`metric` of each input under the head that does best on the other half of the inputs: [inputs]."""
+        score, values = self.each("score", False), self.each(metric, False)
+        odd = np.arange(len(score)) % 2 == 1
+        for_even, for_odd = score[odd].mean(0).argmax(), score[~odd].mean(0).argmax()
+        return np.asarray(np.where(odd, values[:, for_odd], values[:, for_even]))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """All models. `means[metric, trivial]`: per layer [models, head]; the rest likewise.
+
+    `single`: the layers in full where there is one model only, whose interval is over inputs.
+    """
+
+    means: dict[tuple[str, bool], list[Array]]
+    best: list[Array] | None  # per layer [models, (score, permuted)]
+    distance: list[Array]  # per layer [models, pos, head]
+    single: list[_Layer] | None
+    size: int
+
+
+def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Queries) -> _Measured:
+    kinds = [(metric, trivial) for metric in _METRICS for trivial in (False, True)]
+    means: list[list[list[Array]]] = []
+    best, distance = [], []
+    layers: list[_Layer] = []
+    several = len(set(queries.input[~queries.trivial].tolist())) > 1
+    for index, model in enumerate(models):
+        layers = _measure(model, tokens, queries)
+        means.append([[layer.mean(*kind) for layer in layers] for kind in kinds])
+        if [x.shape for x in means[-1][0]] != [x.shape for x in means[0][0]]:
+            raise AnalysisError(
+                f"stack-likeness: model {index} has other layers or heads than model 0: pass models of one shape"
+            )
+        distance.append([layer.distance for layer in layers])
+        if several:
+            best.append([[layer.best(m).mean() for m in ("score", "permuted")] for layer in layers])
+    count = range(len(layers))
+    return _Measured(
+        means={kind: [np.stack([m[i][at] for m in means]) for at in count] for i, kind in enumerate(kinds)},
+        best=[np.array([b[at] for b in best]) for at in count] if several else None,
+        distance=[np.stack([d[at] for d in distance]) for at in count],
+        single=layers if len(means) == 1 else None,
+        size=len(means),
+    )
+
+
+def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_Layer]:
+    """Patterns of a few inputs at a time, `MEMORY` numbers at most."""
+    import torch
+
+    from interp.patterns import attention_patterns
+
+    cfg = model.cfg
+    if getattr(cfg, "attention_dir", "causal") != "causal":
+        raise _not_causal()
+    largest, known = int(tokens.max()), getattr(cfg, "d_vocab", None)
+    if known is not None and largest >= known:
+        raise AnalysisError(
+            f"stack-likeness: inputs hold token id {largest} and the model knows ids 0 to {known - 1}: pass the "
+            "grammar that it was trained on"
+        )
+    width = tokens.shape[1]
+    step = max(1, MEMORY // (cfg.n_layers * cfg.n_heads * width * width))
+    values: list[list[Array]] = []
+    distance: list[Array] = []
+    for first in range(0, len(tokens), step):
+        part = torch.from_numpy(tokens[first : first + step]).to(cfg.device)
+        patterns = attention_patterns(model, part)
+        if not values:
+            values, distance = [[] for _ in patterns], [np.zeros((width, p.shape[1])) for p in patterns]
+        low, high = np.searchsorted(queries.input, (first, first + len(part)))
+        here = slice(low, high)
+        nontrivial = ~queries.trivial[here]
+        gap = (queries.query - queries.target)[here][nontrivial]
+        for layer, pattern in enumerate(patterns):
+            rows = _read(pattern, queries, here, first)  # [metric, queries, head]
+            values[layer].append(
+                np.stack(
+                    [[queries.per_input(row, trivial, first, len(part)) for row in rows] for trivial in (False, True)]
+                )
+            )
+            np.add.at(distance[layer], gap, rows[0][nontrivial])
+    return [_Layer(np.concatenate(v, axis=2), d) for v, d in zip(values, distance, strict=True)]
+
+
+def _read(pattern: Array, queries: _Queries, here: slice, first: int) -> Array:
+    """`_METRICS` of each query of a chunk that begins at input `first`: [metric, queries, head]."""
+    row, query, target = queries.input[here], queries.query[here], queries.target[here]
+    weights = pattern[row - first, :, query]  # [queries, head, key]
+    if not np.isfinite(weights).all():
+        raise AnalysisError("stack-likeness: attention weights are not finite: the model has diverged")
+    seen = np.arange(pattern.shape[-1]) <= query[:, None]
+    if (weights * ~seen[:, None]).max(initial=0.0) > TIE:
+        raise _not_causal()
+    opener = (queries.opener[row] & seen)[:, None]
+    count = opener.sum(-1)
+    at = np.broadcast_to(target[:, None, None], (*weights.shape[:2], 1))
+    largest = weights >= weights.max(-1, keepdims=True) * (1 - TIE)
+    share = largest / largest.sum(-1, keepdims=True)
+    chance = queries.chance[here][:, None]
+    return np.stack(
+        [
+            _score(np.take_along_axis(weights, at, -1)[..., 0], chance),
+            np.take_along_axis(share, at, -1)[..., 0],
+            _score((weights * opener).sum(-1) / count, chance),
+            (share * opener).sum(-1) / count,
+        ]
+    )
+
+
+def _score(mass: Array, chance: Array) -> Array:
+    return np.asarray((mass - chance) / (1 - chance))
+
+
+def _not_causal() -> AnalysisError:
+    return AnalysisError(
+        "stack-likeness: this model attends to later keys, where the last unmatched opener is no stack's top: "
+        "pass a model with causal attention"
+    )
+
+
+# -- the result ------------------------------------------------------------------------------------
+
+
+def _result(
+    measured: _Measured,
+    start: _Measured | None,
+    tokens: NDArray[np.int64],
+    queries: _Queries,
+    grammar: DyckGrammar,
+    seed: int,
+) -> StackResult:
+    gap = np.bincount((queries.query - queries.target)[~queries.trivial], minlength=tokens.shape[1])
+    present = np.flatnonzero(gap)
+    means = [sums.mean(0)[present] / gap[present, None] for sums in measured.distance]
+    scores = measured.means["score", False]
+    rivals = _rivals(queries, len(tokens), "score", False)
+    return StackResult(
+        score=_nested(measured, start, queries, len(tokens), "score", False, seed),
+        top1=_nested(measured, start, queries, len(tokens), "top1", False, seed),
+        score_trivial=_nested(measured, start, queries, len(tokens), "score", True, seed),
+        top1_trivial=_nested(measured, start, queries, len(tokens), "top1", True, seed),
+        best=tuple(_best(measured, start, at, seed) for at in range(len(scores))),
+        untrained=None if start is None else _nested(start, None, queries, len(tokens), "score", False, seed),
+        by_distance=tuple(
+            tuple(dict(zip(present.tolist(), head.tolist(), strict=True)) for head in layer.T) for layer in means
+        ),
+        queries_by_distance=dict(zip(present.tolist(), gap[present].tolist(), strict=True)),
+        rivals={name: rivals[name] for name in RIVALS},
+        num_models=measured.size,
+        num_inputs=len(tokens),
+        positions=int((tokens != grammar.pad).sum(1).max()),
+        queries=int((~queries.trivial).sum()),
+        queries_trivial=int(queries.trivial.sum()),
+        excluded=queries.excluded,
+        per_model=tuple(scores),
+    )
+
+
+def _nested(
+    measured: _Measured,
+    start: _Measured | None,
+    queries: _Queries,
+    num_inputs: int,
+    metric: str,
+    trivial: bool,
+    seed: int,
+) -> Nested:
+    support = SCORE if metric == "score" else SHARE
+    rivals = _rivals(queries, num_inputs, metric, trivial)
+    permuted = "permuted" if metric == "score" else "permuted_top1"
+    out = []
+    for at, values in enumerate(measured.means[metric, trivial]):
+        row = []
+        for head in range(values.shape[1]):
+            null: dict[str, float | None] = {
+                "uniform": rivals["uniform"],
+                "permuted": float(measured.means[permuted, trivial][at][:, head].mean()),
+                "untrained": None if start is None else float(start.means[metric, trivial][at][:, head].mean()),
+                **{name: rivals[name] for name in RIVALS},
+            }
+            each = None if measured.single is None else measured.single[at].each(metric, trivial)[:, head]
+            row.append(_estimate(values[:, head], each, seed, support).with_null(null))
+        out.append(tuple(row))
+    return tuple(out)
+
+
+def _best(measured: _Measured, start: _Measured | None, at: int, seed: int) -> Estimate:
+    if measured.best is None:
+        reason = "one input has no second half to score the chosen head on"
+        return Estimate.undefined(reason, 1, "inputs" if measured.size == 1 else "seeds")
+    each = None if measured.single is None else measured.single[at].best("score")
+    null = {
+        "uniform": 0.0,
+        "permuted": float(measured.best[at][:, 1].mean()),
+        "untrained": None if start is None or start.best is None else float(start.best[at][:, 0].mean()),
+    }
+    return _estimate(measured.best[at][:, 0], each, seed, SCORE).with_null(null)
+
+
+def _estimate(values: Array, each: Array | None, seed: int, support: Support) -> Estimate:
+    """Over seeds for several models, over inputs (`each`) for one."""
+    return mean_over_seeds(values, support=support) if each is None else bootstrap_mean(each, seed)
+
+
+def _rivals(queries: _Queries, num_inputs: int, metric: str, trivial: bool) -> dict[str, float | None]:
+    """What each rival, and a uniform head, gets; mean over inputs of means over queries."""
+    out: dict[str, float | None] = {}
+    for name, mass in queries.mass.items():
+        values = _score(mass, queries.chance) if metric == "score" else mass
+        out[name] = float(np.nanmean(queries.per_input(values, trivial, 0, num_inputs)))
+    if not queries.has_start:
+        out["start"] = None
+    return out
+
+
+# -- words and pictures ----------------------------------------------------------------------------
+
+
+def _null(estimate: Estimate) -> dict[str, Any]:
+    assert isinstance(estimate.null, dict)
+    return estimate.null
+
+
+def _merged(rivals: dict[str, float | None]) -> list[tuple[str, float]]:
+    """(words, value), those of equal value in one, from the best down."""
+    found: dict[float, list[str]] = {}
+    for name, value in rivals.items():
+        if value is not None:
+            found.setdefault(round(value, 9), []).append(RIVALS[name])
+    return [(", ".join(names), value) for value, names in sorted(found.items(), reverse=True)]
+
+
+def _count(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
+
+
+def _cell(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{_number(estimate.value)} [no interval]"
+    return f"{_number(estimate.value)} [{_number(estimate.low)}, {_number(estimate.high)}]"
+
+
+def _figure(result: StackResult) -> "go.Figure":
+    import plotly.graph_objects as go
+
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, template
+
+    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
+    estimates = [result.score[layer][head] for layer, head in heads]
+    single_head = max(map(len, result.score)) == 1
+    names = [f"layer {layer}" if single_head else f"{layer}.{head}" for layer, head in heads]
+    count = len(heads)
+    fig = go.Figure()
+    lines = [*_merged(result.rivals), ("every visible key", 0.0)]
+    points = [x for layer in result.per_model for x in layer.ravel()]
+    low = min([*points, *(v for _, v in lines)])
+    span = (min(low - 0.06, -0.1), 1.05)
+    for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
+        fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
+        fig.add_annotation(
+            text=f"{words} {value:.2f}", x=1.01, xref="paper", y=label, xanchor="left", yanchor="middle",
+            showarrow=False, font={"size": 11, "color": MUTED if value else INK},
+        )  # fmt: skip
+    if result.num_models > 1:
+        for at, (layer, head) in enumerate(heads):
+            box = go.Box(
+                y=result.per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
+                width=0.5, marker={"size": 4, "opacity": 0.45, "color": PALETTE[0]},
+                line={"width": 1.2, "color": PALETTE[0]}, fillcolor="rgba(0,114,178,0.08)", hoverinfo="y",
+                showlegend=False,
+            )  # fmt: skip
+            fig.add_trace(box)
+    for name, words, colour, dash in (
+        ("permuted", "targets permuted among openers", PALETTE[1], "dash"),
+        ("untrained", "untrained models", PALETTE[2], "dashdot"),
+    ):
+        values = [_null(e)[name] for e in estimates]
+        if any(v is not None for v in values):
+            x = [place for i in range(count) for place in (i - 0.4, i + 0.4, None)]
+            y = [place for v in values for place in (v, v, None)]
+            line = {"color": colour, "dash": dash, "width": 2.5}
+            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
+    up = [None if e.high is None or e.value is None else e.high - e.value for e in estimates]
+    down = [None if e.low is None or e.value is None else e.value - e.low for e in estimates]
+    bars = {"symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 7}
+    unit = estimates[0].over
+    mean = go.Scatter(
+        x=list(range(count)), y=[e.value for e in estimates], error_y=bars, mode="markers",
+        marker={"color": INK, "size": 9, "symbol": "diamond"},
+        name=f"mean, 95 % over {unit}",
+    )  # fmt: skip
+    fig.add_trace(mean)
+    whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
+    note = f"{whose}; {_count(result.num_inputs, 'input')}, {result.queries} closers inside a bracket"
+    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
+    fig.update_layout(
+        template=template(),
+        title={
+            "text": "Stack-likeness: attention to the last unmatched opener",
+            "subtitle": {"text": f"{note}; thin lines: a head that attends evenly to ...", "font": {"size": 12}},
+        },
+        width=max(860, 420 + 90 * count),
+        height=500,
+        margin={"t": 90, "r": 240},
+        xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
+        yaxis={"title": {"text": "score (m - c) / (1 - c)"}, "range": list(span), "gridcolor": GRID},
+        legend={"orientation": "h", "y": -0.16, "x": 0},
+    )
+    return fig
+
+
+def _spaced(values: Sequence[float], gap: float) -> list[float]:
+    """Heights of labels for lines at `values`, moved apart to `gap` where lines lie closer, order kept."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    groups: list[list[int]] = []  # labels that touch, centred together on the mean of their lines
+
+    def centre(group: list[int]) -> float:
+        return sum(values[i] for i in group) / len(group)
+
+    for i in order:
+        groups.append([i])
+        while len(groups) > 1:
+            low, high = groups[-2:]
+            if centre(high) - centre(low) >= gap * (len(low) + len(high)) / 2:
+                break
+            groups[-2:] = [low + high]
+    out = [0.0] * len(values)
+    for group in groups:
+        for step, i in enumerate(group):
+            out[i] = centre(group) + gap * (step - (len(group) - 1) / 2)
+    return out
