@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 from interp.errors import InterpError, RequestError
 
 STUDIES = {
-    "dyck-attention": "accuracy, attention maps and attention variation across seeds (Wen et al. 2023, 4.1)",
+    "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
+    "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
 }
 ANALYZERS = ("balance", "variation")
 

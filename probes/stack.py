@@ -584,7 +584,7 @@ def _figure(result: StackResult) -> "go.Figure":
         for at, (layer, head) in enumerate(heads):
             box = go.Box(
                 y=result.per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
-                width=0.5, marker={"size": 4, "opacity": 0.45, "color": PALETTE[0]},
+                width=0.5, marker={"size": 5, "opacity": 0.5, "color": PALETTE[0]},
                 line={"width": 1.2, "color": PALETTE[0]}, fillcolor="rgba(0,114,178,0.08)", hoverinfo="y",
                 showlegend=False,
             )  # fmt: skip
@@ -618,9 +618,9 @@ def _figure(result: StackResult) -> "go.Figure":
             "text": "Stack-likeness: attention to the last unmatched opener",
             "subtitle": {"text": f"{note}; thin lines: a head that attends evenly to ...", "font": {"size": 12}},
         },
-        width=max(860, 420 + 90 * count),
+        width=max(960, 500 + 90 * count),
         height=500,
-        margin={"t": 90, "r": 240},
+        margin={"t": 90, "r": 310},
         xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
         yaxis={"title": {"text": "score (m - c) / (1 - c)"}, "range": list(span), "gridcolor": GRID},
         legend={"orientation": "h", "y": -0.16, "x": 0},
