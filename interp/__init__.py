@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from interp.config import TransformerConfig
     from interp.errors import InterpError
-    from interp.grammars import DyckGrammar
+    from interp.grammars import CopyGrammar, DyckGrammar
     from interp.header import list_pretrained
     from interp.model import SandboxTransformer
     from interp.population import Population
     from interp.training.run import train_population
 
 _HOME = {
+    "CopyGrammar": "interp.grammars",
     "DyckGrammar": "interp.grammars",
     "InterpError": "interp.errors",
     "Population": "interp.population",
@@ -30,6 +31,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CopyGrammar",
     "DyckGrammar",
     "InterpError",
     "Population",

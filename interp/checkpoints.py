@@ -15,14 +15,16 @@ import torch
 from torch import Tensor
 
 from interp.config import TransformerConfig
+from interp.constructed import construct
 from interp.errors import CheckpointError, InterpError, OutputError, RequestError
 from interp.files import replacing
 from interp.functional import Params
-from interp.grammars import DyckGrammar
+from interp.grammars import grammar_from_dict
 from interp.header import (
     FORMAT_VERSION,
     METADATA_KEY,
     canonical_json,
+    constructed_at,
     find_checkpoint,
     header_digest,
     read_header,
@@ -77,9 +79,13 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:
     """A bundled checkpoint by name, or a file: one model or a population, on the CPU, in eval mode.
 
+    `constructed/...` models are built on the spot, for the default grammar (see `interp.constructed`).
+
     Raises `CheckpointError` when the file is missing, truncated, edited, damaged or not ours.
     """
     path = find_checkpoint(name_or_path)
+    if name := constructed_at(path):
+        return construct(name)
     meta = read_header(path)
     try:
         tensors = safetensors.torch.load_file(path)
@@ -116,7 +122,7 @@ def _population(meta: dict[str, Any], tensors: dict[str, Tensor]) -> Population:
         groups.setdefault(group, {})[leaf] = tensor
     return Population(
         TransformerConfig.from_dict(meta["config"]),
-        None if meta["grammar"] is None else DyckGrammar.from_dict(meta["grammar"]),
+        None if meta["grammar"] is None else grammar_from_dict(meta["grammar"]),
         groups["params"],
         tuple(meta["seeds"]),
         meta["provenance"],

@@ -133,7 +133,7 @@ class Population(Sequence[SandboxTransformer]):
         return f"<pre>{html.escape(self.summary())}</pre>"
 
 
-_SHOWN = ("seed", "step", "loss", "argmax", "argmax_closers", "mass", "mass_nontrivial")
+_SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", "mass_nontrivial")
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, RequestError
-from interp.grammars import DyckGrammar
+from interp.grammars import CopyGrammar, DyckGrammar
 
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
@@ -126,6 +126,7 @@ class Preset:
     about: str
     model: Callable[[DyckGrammar], TransformerConfig]
     settings: TrainingSettings
+    grammar: type[DyckGrammar] = DyckGrammar
 
 
 def _standard(grammar: DyckGrammar, **changes: Any) -> TransformerConfig:
@@ -169,6 +170,7 @@ def _minimal(
 _TWO_LAYERS = TrainingSettings()
 _PAPER = TrainingSettings(steps=2000, lr=5e-3, eval_every=400)
 _UNIFORM = TrainingSettings(steps=3000, eval_every=500)
+_COPY = TrainingSettings(steps=300, eval_every=100)
 _ONE_LAYER = TrainingSettings(steps=800, lr=1e-2, eval_every=200)
 
 PRESETS: dict[str, Preset] = {
@@ -183,6 +185,12 @@ PRESETS: dict[str, Preset] = {
         "dyck-standard with attention frozen uniform",
         lambda g: _standard(g, attention="uniform", init_std=0.1),
         _UNIFORM,
+    ),
+    "dyck-copy": Preset(
+        "4-layer dyck-standard trained to repeat each bracket where it stands",
+        lambda g: _standard(g, n_layers=4),
+        _COPY,
+        CopyGrammar,
     ),
 }
 
@@ -217,7 +225,8 @@ def make_recipe(
     for key in options:
         if key not in SET_KEYS:
             raise RequestError(f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}")
-    grammar = DyckGrammar(**{name: options.pop(key) for key, name in _GRAMMAR_KEYS.items() if key in options})
+    kind = PRESETS[preset].grammar
+    grammar = kind(**{name: options.pop(key) for key, name in _GRAMMAR_KEYS.items() if key in options})
     config = PRESETS[preset].model(grammar)
     model_changes = {name: options.pop(key) for key, name in _MODEL_KEYS.items() if key in options}
     config = _resize(config, options.pop("width", None), model_changes)

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,8 @@ class DyckGrammar:
     is, so ground truth may be asked of model inputs as they are. Arrays that break the grammar raise
     `GrammarError` with row and position. Nats everywhere.
     """
+
+    KIND: ClassVar[str] = "dyck"
 
     num_types: int = 2
     max_depth: int = 4
@@ -433,15 +435,15 @@ class DyckGrammar:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready description; `from_dict` inverts it."""
-        return {"kind": "dyck", **asdict(self)}
+        return {"kind": self.KIND, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "DyckGrammar":
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """The grammar `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
         expected = {"kind", *(field.name for field in fields(cls))}
         keys = set(data) if isinstance(data, dict) else set()
-        if keys != expected or data["kind"] != "dyck":
-            raise GrammarError(f"{data!r} is no Dyck grammar: kind 'dyck' and the keys {sorted(expected)}")
+        if keys != expected or data["kind"] != cls.KIND:
+            raise GrammarError(f"{data!r} is no {cls.__name__}: kind {cls.KIND!r} and the keys {sorted(expected)}")
         return cls(**{name: value for name, value in data.items() if name != "kind"})
 
     # ---- inside --------------------------------------------------------------------------------

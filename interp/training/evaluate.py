@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from interp.functional import Params, stacked_logits
-from interp.grammars import DyckGrammar
+from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
-from interp.training.layout import IGNORE
+from interp.training.layout import IGNORE, copy_targets
 
 RULES = ("argmax", "argmax_closers", "mass")
 MASS_THRESHOLD = 0.8
@@ -39,6 +39,7 @@ class EvalSet:
     law_nll: NDArray[np.float64]
     distance: NDArray[np.int64]  # of a closer target to its opener; 0 elsewhere
     num_types: int
+    copying: bool = False
 
     @property
     def closer(self) -> NDArray[np.bool_]:
@@ -96,6 +97,12 @@ def held_out(
     position = np.arange(1, targets.shape[1] + 1)
     distance = np.where(scored & (partner >= 0) & (partner < position), position - partner, 0)
     targets[~scored] = IGNORE
+    if isinstance(grammar, CopyGrammar):
+        targets = np.where(np.arange(targets.shape[1]) > score_from, copy_targets(grammar, inputs), IGNORE)
+        nothing = np.zeros(targets.shape)  # the law of a copy is certain, and no closer is predicted
+        return EvalSet(
+            inputs, targets, counts.astype(float), nothing, nothing.astype(np.int64), grammar.num_types, True
+        )
     return EvalSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types)
 
 
@@ -131,6 +138,9 @@ def evaluate(
             floor = torch.from_numpy(data.law_nll[rows, :used]).to(device, dtype)
             add("loss", nll, scored)
             add("excess", nll - floor, scored)
+            if data.copying:
+                add("copied", (logits.argmax(-1) == target).to(dtype), scored)
+                continue
             if data.num_types < 2:
                 continue  # one type: nothing to get right
             correct = closing_rules(logits, target, data.num_types)
@@ -167,7 +177,7 @@ def rule_floors(data: EvalSet) -> dict[str, float]:
     """
     weight = np.broadcast_to(data.weight[:, None], data.targets.shape)
     total = float(weight[data.closer].sum())
-    if data.num_types < 2 or total == 0:
+    if data.num_types < 2 or data.copying or total == 0:
         return {}
     trivial = total - float(weight[data.nontrivial].sum())
     guess = (total - trivial) / data.num_types

@@ -158,6 +158,11 @@ def place(
     return inputs.reshape(shape), targets.reshape(shape)
 
 
+def copy_targets(grammar: DyckGrammar, inputs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The copying task: each bracket is its own target."""
+    return np.where(inputs < 2 * grammar.num_types, inputs, IGNORE)
+
+
 def _quantile(probs: NDArray[np.float64], q: NDArray[np.float64], side: Literal["left", "right"]) -> NDArray[np.int64]:
     """Index of the length at quantile q of a law; `left` takes the quantile as an upper end."""
     edges = np.cumsum(probs)

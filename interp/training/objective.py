@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.func import functional_call
 
 from interp.functional import Params
-from interp.grammars import DyckGrammar
+from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe
 from interp.rng import generator
-from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, pack
+from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
 
 Batch = tuple[NDArray[np.int64], ...]  # arrays [steps, ...]
 
@@ -40,6 +40,8 @@ class Objective:
     def draw(self, seed: int, steps: range) -> Batch:
         """Inputs and targets [steps, rows, width]; with `contrastive` also its inputs and indices."""
         inputs, targets = self.source.draw(seed, steps)
+        if isinstance(self.grammar, CopyGrammar):
+            targets = copy_targets(self.grammar, inputs)
         if self.nested is None:
             return inputs, targets
         return inputs, targets, *self.nested.draw(seed, steps, inputs)

@@ -28,7 +28,7 @@ from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
 from interp.files import check_writable, write_text
-from interp.grammars import DyckGrammar
+from interp.grammars import DyckGrammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
@@ -136,7 +136,7 @@ class _Plan:
             r = data["recipe"]
             recipe = Recipe(
                 r["name"],
-                DyckGrammar.from_dict(r["grammar"]),
+                grammar_from_dict(r["grammar"]),
                 TransformerConfig.from_dict(r["config"]),
                 TrainingSettings.from_dict(r["settings"]),
             )
