@@ -15,7 +15,7 @@ STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
 }
-ANALYZERS = ("balance", "variation")
+ANALYZERS = ("balance", "stack", "variation")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -237,6 +237,10 @@ def _analyze(arguments: argparse.Namespace) -> int:
         from probes import analyze_variation
 
         result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+    elif arguments.analyzer == "stack":
+        from probes import analyze_stack_likeness
+
+        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
     else:
         if arguments.text is not None:
             raise RequestError("--text is for `analyze variation`; balance draws its own strings")

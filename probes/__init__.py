@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from probes.balance import analyze_balance
+    from probes.stack import analyze_stack_likeness
     from probes.variation import analyze_variation
 
-_HOME = {"analyze_balance": "probes.balance", "analyze_variation": "probes.variation"}
+_HOME = {
+    "analyze_balance": "probes.balance",
+    "analyze_stack_likeness": "probes.stack",
+    "analyze_variation": "probes.variation",
+}
 
-__all__ = ["analyze_balance", "analyze_variation"]
+__all__ = ["analyze_balance", "analyze_stack_likeness", "analyze_variation"]
 
 
 def __getattr__(name: str) -> Any:

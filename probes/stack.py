@@ -117,7 +117,12 @@ class StackResult(Result):
             lines.append(f"       (the {_SHOWN} highest of {len(heads)} heads)")
         if max(map(len, self.score)) > 1:
             lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
-            lines += [f"{layer:>6}  {_cell(e)}" for layer, e in enumerate(self.best)]
+            for layer, estimate in enumerate(self.best):
+                null = _null(estimate) if estimate.null else {}
+                lines.append(
+                    f"{layer:>6}  {_cell(estimate):<25}{_number(null.get('permuted')):>9}"
+                    f"{_number(null.get('untrained')):>10}"
+                )
         lines.append("rivals on the same closers (a uniform head scores 0):")
         lines += [f"  {_number(value):>6}  {name}" for name, value in _merged(self.rivals)]
         if self.excluded:

@@ -32,12 +32,14 @@ NARROW = 16
 
 
 def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "d_in d_out"]) -> Tensor:
-    """x @ w, with fewer than `NARROW` columns padded with zeros during the product.
+    """x @ w, with fewer than `NARROW` columns (or 4 rows) padded with zeros during the product.
 
     MKL rounds narrow products differently as their memory happens to be aligned, so a model's bits
     would depend on where in a stack of seeds it lies.
     """
-    width = w.shape[-1]
+    rows, width = w.shape
+    if rows < 4:
+        x, w = F.pad(x, (0, 4 - rows)), F.pad(w, (0, 0, 0, 4 - rows))
     if width >= NARROW:
         return x @ w
     return (x @ F.pad(w, (0, NARROW - width)))[..., :width]

@@ -45,7 +45,7 @@ PROPERTIES = {
 }
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PROPERTIES)
 def test_presets_are_what_they_say(name):
     recipe = make_recipe(name)
     assert recipe.name == name
@@ -95,6 +95,7 @@ CHANGES = {  # key -> (value, part of the recipe, field)
     "max_length": (20, "settings", "max_length"),
     "length": (20, "settings", "length"),
     "eval_every": (7, "settings", "eval_every"),
+    "contrastive": (0.1, "settings", "contrastive"),
 }
 
 

@@ -23,6 +23,7 @@ from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
 from interp.training import loop, run
+from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
 from interp.training.objective import NestedPairs, Objective, data_source
 from interp.training.run import train_population
@@ -80,6 +81,7 @@ VARIANTS = {
         {"optimizer": "sgd", "loss": "mse", "targets": "closers", "lr": 0.01, "l2": 1e-3},
     ),
     "decayed": ("dyck-paper", {"weight_decay": 0.1, "schedule": "constant", "warmup": 3}),
+    "contrastive": ("dyck-minimal", {"contrastive": 0.5, "heads": 2, "width": 34}),
     # one row of many heads: MKL took a lone seed by another path
     "one-string": ("dyck-standard", {"heads": 5, "width": 40, "layers": 1, "batch": 1, "data": "prefix", "length": 28}),
 }
@@ -117,6 +119,23 @@ def test_history_is_a_row_a_seed_and_step_in_order():
     assert [row["seed"] for row in last] == [5, 2]
     assert {"loss", "excess", "argmax", "mass_nontrivial", "long_loss"} <= set(last[0])
     assert "long_loss" not in population.history[0]
+
+
+def test_every_parameter_of_every_seed_starts_on_a_boundary():
+    """Vector units round the odd elements at an array's end apart: no seed may have other ends than its neighbour."""
+    state = loop.initial_state(small("dyck-standard", width=35), (0, 1, 2))
+    flat = FlatParams(state.params, "cpu")
+    assert flat.data.shape[1] % 64 == 0
+    for name, leaf in flat.leaves.items():
+        assert leaf.storage_offset() % 64 == 0, name
+        assert torch.equal(leaf.detach(), state.params[name])
+    assert same_params(flat.copy(), state.params)
+    assert same_params(flat.copy(flat.flatten(state.params)), state.params)
+    flat.set_grad([torch.full_like(leaf, i) for i, leaf in enumerate(flat.leaves.values())])
+    for i, view in enumerate(flat.views(flat.grad).values()):
+        assert (view == i).all()
+    flat.copy()["unembed.b_U"].fill_(9)
+    assert not (flat.data == 9).any()
 
 
 # ---- packed and batched against one model, one string, one step at a time ---------------------------

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,12 @@ def noise(inputs, heads, n, seed=0, levels=None):
 
 def sampled(count=6, length=14, seed=3):
     return GRAMMAR.to_tokens(GRAMMAR.sample(count, mode="prefix", length=length, seed=seed))
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Most of the time here goes into bootstraps of many heads: where no interval is read, coarse ones will do."""
+    monkeypatch.setattr(probes.stack, "bootstrap_mean", partial(bootstrap_mean, draws=50))
 
 
 # ---- a second implementation -----------------------------------------------------------------------
@@ -190,7 +197,7 @@ def test_one_model_has_its_interval_over_inputs(several):
 def test_permuted_targets_against_monte_carlo(several):
     tokens, patterns, result = several
     rng = np.random.default_rng(0)
-    pattern, means = patterns[0][:, 0], []
+    pattern, means = patterns[0][:, 1], []
     for i, row in enumerate(tokens):
         scores = []
         for q, stack, openers in stack_before_and_after(row):
@@ -198,9 +205,9 @@ def test_permuted_targets_against_monte_carlo(several):
                 drawn = rng.choice([k for k, _ in openers], 4000)
                 scores.append(np.mean((pattern[i, q, drawn] - 1 / (q + 1)) / (1 - 1 / (q + 1))))
         means += [np.mean(scores)] if scores else []
-    null = result.score[0][0].null["permuted"]
+    null = result.score[0][1].null["permuted"]
     assert null == pytest.approx(np.mean(means), abs=0.005)
-    assert abs(null - result.score[0][0].value) > 0.02  # so that the two are told apart
+    assert abs(null - result.score[0][1].value) > 0.02  # so that the two are told apart
 
 
 # ---- by hand ---------------------------------------------------------------------------------------
@@ -250,7 +257,8 @@ def test_a_perfect_head_scores_1_and_a_uniform_head_0():
         assert (row[0][0].value, row[0][0].low, row[0][0].high) == (1, 1, 1)
     assert set(perfect.by_distance[0][0].values()) == {1}
     even = analyze_stack_likeness(Stub(uniform), sampled())
-    assert even.score[0][0].value == even.score[0][0].null["permuted"] == even.score_trivial[0][0].value == 0
+    assert even.score[0][0].value == even.score_trivial[0][0].value == 0  # exactly
+    assert even.score[0][0].null["permuted"] == pytest.approx(0, abs=1e-15)
     assert even.top1[0][0].value == pytest.approx(even.top1[0][0].null["uniform"])  # every key ties
     assert even.best[0].value == 0
 
@@ -294,6 +302,18 @@ def test_best_head_is_chosen_on_the_other_half(several):
     assert (result.best[0].n, result.best[0].over) == (5, "inputs")
 
 
+def test_what_holds_on_one_half_only_is_not_scored_there():
+    """Head 0 is perfect on every other input and head 1 on the rest; else they are uniform: nothing carries over."""
+    tokens = sampled(8)
+    perfect, even = pointing(last_unmatched)(tokens)[:, 0], uniform(tokens)[:, 0]
+    first = (np.arange(8) % 2 == 0)[:, None, None]
+    heads = np.stack([np.where(first, perfect, even), np.where(first, even, perfect)], axis=1)
+    result = analyze_stack_likeness(Stub(fixed(heads)), tokens)
+    assert [e.value for e in result.score[0]] == pytest.approx([0.5, 0.5])
+    assert result.best[0].value == 0
+
+
+@pytest.mark.usefixtures("few_draws")
 def test_best_head_has_no_winners_curse():
     tokens, heads = sampled(60), 24
     result = analyze_stack_likeness(Stub(fixed(noise(60, heads, 15, seed=5))), tokens)
@@ -308,6 +328,7 @@ def test_best_head_has_no_winners_curse():
 # ---- inputs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_pad_changes_nothing():
     texts = ["(()[]", "([])[()(", "(()"]
     model = SandboxTransformer.init(config(n_heads=2), 1, GRAMMAR)
@@ -323,6 +344,7 @@ def test_pad_changes_nothing():
     assert together.positions == 9
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_texts_tokens_and_the_default_are_the_same_strings():
     model = SandboxTransformer.init(config(), 1, GRAMMAR)
     texts = ["(()[]", "([])"]
@@ -354,10 +376,10 @@ def test_inputs_are_streamed_in_chunks_and_the_numbers_stay(several, monkeypatch
 
     def layer(index):
         def read(part):
-            if part.shape[1] == 15:
-                sizes.append(len(part))
-            at = [next(i for i, row in enumerate(tokens) if np.array_equal(row, one)) for one in part]
-            return patterns[index][at] if part.shape[1] == 15 else patterns[index][:1, :, :2, :2]
+            if part.shape[1] < 15:  # the stub asks how many heads there are
+                return patterns[index][:1, :, :2, :2]
+            sizes.append(len(part))
+            return patterns[index][[np.flatnonzero((tokens == row).all(1))[0] for row in part]]
 
         return read
 
@@ -381,6 +403,7 @@ def population():
     return replace(fresh, params={name: 2 * p for name, p in fresh.params.items()})
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_population_has_its_interval_over_seeds_by_head_index(population):
     tokens = sampled()
     result = analyze_stack_likeness(population, tokens)
@@ -390,7 +413,8 @@ def test_population_has_its_interval_over_seeds_by_head_index(population):
         for layer in range(2):
             for head in range(2):
                 each = [getattr(r, kind)[layer][head].value for r in alone]
-                expected, got = mean_over_seeds(each), getattr(result, kind)[layer][head]
+                support = (0, 1) if "top1" in kind else (-1, 1)
+                expected, got = mean_over_seeds(each, support=support), getattr(result, kind)[layer][head]
                 assert (got.value, got.low, got.high) == pytest.approx((expected.value, expected.low, expected.high))
                 assert (got.n, got.over) == (4, "seeds")
                 assert got.null["untrained"] == pytest.approx(getattr(fresh, kind)[layer][head].value)
@@ -416,6 +440,7 @@ def test_order_of_seeds_changes_nothing(population):
     assert one.per_model[1][2] == pytest.approx(other.per_model[1][0])
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_bridge_with_a_grammar_scores_what_our_model_scores():
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
@@ -476,6 +501,7 @@ def test_result_is_json(population, several):
     json.dumps(analyze_stack_likeness(population[0], "(()").to_dict(), allow_nan=False)  # one input, one query
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_summary_fits_80_columns_and_names_the_rivals(population, several):
     many = analyze_stack_likeness(Stub(*[fixed(noise(6, 6, 15, seed=s)) for s in range(3)]), sampled())
     for result in (analyze_stack_likeness(population, sampled()), several[2], many):
@@ -506,7 +532,7 @@ def test_figure_shows_every_seed_and_every_line(population):
     labels = [note.y for note in fig.layout.annotations]
     low, high = fig.layout.yaxis.range
     assert np.diff(sorted(labels)).min() > 0.046 * (high - low)  # no label on another
-    mean = next(trace for trace in fig.data if trace.mode == "markers")
+    mean = next(trace for trace in fig.data if trace.type == "scatter" and trace.mode == "markers")
     assert list(mean.y) == [e.value for row in result.score for e in row]
     one = analyze_stack_likeness(population[0], sampled()).figure()
     assert not [trace for trace in one.data if trace.type == "box"]
@@ -532,9 +558,7 @@ def test_refusals_name_the_analyzer_and_the_way_out(population):
     refused("max_depth=1 allows none", model, grammar=DyckGrammar(2, 1))
     refused("no input", model, num_inputs=0)
     refused(r"text '\(\]' position 1: '\]' does not close '\('", model, ["(())", "(]"])
-    refused(
-        "row 1, position 2: .* closes nothing", model, torch.tensor([[4, 0, 0, 1], [4, 1, 0, 0]])[:, [0, 0, 1, 2]][:1]
-    )
+    refused(r"row 1, position 3: '\]' closes nothing", model, torch.tensor([[4, 0, 0, 1], [4, 0, 1, 3]]))
     refused("'START' does not belong there", model, [[4, 0, 4, 1]])
     refused(r"row 0, position 3: '\(' does not belong there", model, [[4, 0, PAD, 0]])
     refused("neither texts nor token ids of one length", model, [[4, 0, 0, 1], [4, 0]])
