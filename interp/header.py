@@ -18,6 +18,14 @@ METADATA_KEY = "interp"
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 100_000_000
 PRETRAINED = Path(__file__).parent / "pretrained"
+CONSTRUCTED = {
+    "constructed/balanced": "Theorem 1: matched pairs cancel under a balanced, non-uniform attention; exact law",
+    "constructed/uniform": "Corollary 1: uniform attention in both layers, no positions; exact law",
+    "constructed/stack": "layer 1 finds the depth, layer 2 attends to the last unmatched opener; exact law",
+    "constructed/constant": "Proposition 1: the attention of constructed/stack, a constant output",
+}
+# Built by `interp.constructed` when loaded: these paths are addresses, with no file behind them.
+_ADDRESSES = {PRETRAINED / f"{name}.safetensors": name for name in CONSTRUCTED}
 
 
 def canonical_json(data: Any) -> str:
@@ -37,6 +45,9 @@ def read_header(path: str | Path) -> dict[str, Any]:
     Raises `CheckpointError` naming the file when it is missing, truncated, foreign or edited.
     """
     path = Path(path)
+    if name := constructed_at(path):
+        about = {"name": name, "about": CONSTRUCTED[name], "trained": False, "constructed": True}
+        return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -79,13 +90,22 @@ def _check_metadata(path: Path, text: str) -> dict[str, Any]:
     return meta
 
 
+def constructed_at(path: Path) -> str | None:
+    """Name of the constructed model whose address `path` is, None for any other path and for a file."""
+    return None if path.is_file() else _ADDRESSES.get(path)
+
+
 def list_pretrained() -> list[str]:
-    """Names of the checkpoints that ship with the package, for `load_checkpoint`."""
-    return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in PRETRAINED.rglob("*.safetensors"))
+    """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`."""
+    paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _ADDRESSES if p.is_relative_to(PRETRAINED))}
+    return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in paths)
 
 
 def find_checkpoint(name_or_path: str | Path) -> Path:
-    """A bundled checkpoint's file for its name, or the path itself. Raises `CheckpointError`."""
+    """A bundled checkpoint's file (a constructed model's address) for its name, or the path itself.
+
+    Raises `CheckpointError`.
+    """
     name = str(name_or_path)
     names = list_pretrained()
     if name in names:
