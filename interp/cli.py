@@ -320,7 +320,8 @@ def _list(arguments: argparse.Namespace) -> int:
     print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
-        print(f"  {name:<20} {info['models']} models{': ' if rules else ''}{rules}{info['about']}")
+        count = "1 model" if info["models"] == 1 else f"{info['models']} models"
+        print(f"  {name:<20} {count}: {rules or info['about']}")
     _write_json(
         arguments.json,
         {

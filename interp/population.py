@@ -100,9 +100,11 @@ class Population(Sequence[SandboxTransformer]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} of a population of {len(self)}")  # ends iteration
         seed = self.seeds[index]
+        like = next(iter(self.params.values()))
         model = SandboxTransformer(self.config, self.grammar, {**self.provenance, "seed": seed})
+        model = model.to(like.device, like.dtype)  # before loading: float64 weights keep their last bits
         model.load_state_dict({name: p[index].detach().clone() for name, p in self.params.items()})
-        return model.to(next(iter(self.params.values())).device)
+        return model
 
     def __iter__(self) -> Iterator[SandboxTransformer]:
         return (self[i] for i in range(len(self)))

@@ -414,9 +414,9 @@ def balance_tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> t
     """A table a head, and the mean share explained. Measured on a float64 copy where one can be made."""
     config = getattr(model, "config", None)
     if config is not None and hasattr(model, "state_dict") and type(model).__name__ == "SandboxTransformer":
-        copy = type(model)(config, grammar)
+        copy = type(model)(config, grammar).double()
         copy.load_state_dict(model.state_dict())
-        model = copy.double()
+        model = copy
     heads = head_states(model, layer, grammar, seed=seed)
     return [balance_table(h.vectors) for h in heads], float(np.mean([h.explained for h in heads]))
 

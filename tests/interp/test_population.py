@@ -12,6 +12,7 @@ from interp.errors import CheckpointError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population, check_params
+from interp.presets import make_recipe
 
 GRAMMAR = DyckGrammar(2, 3)
 CONFIG = TransformerConfig(
@@ -202,3 +203,13 @@ def test_models_of_another_device_or_type_stay_usable(population):
     doubled = replace(population, params={n: p.double() for n, p in population.params.items()})
     tokens = torch.from_numpy(GRAMMAR.to_tokens(["()"]))
     assert torch.isfinite(doubled[0](tokens)).all()
+
+
+def test_float64_weights_keep_their_last_bits(tmp_path):
+    recipe = make_recipe("dyck-minimal", {"width": 8})
+    exact = Population.init(recipe.config, (0, 1), recipe.grammar)
+    doubled = {n: p.double() + 1e-12 for n, p in exact.params.items()}
+    population = Population(recipe.config, recipe.grammar, doubled, (0, 1))
+    loaded = load_checkpoint(save_checkpoint(population, tmp_path / "x.safetensors"))
+    for name, p in loaded[1].named_parameters():
+        assert torch.equal(p, doubled[name][1])
