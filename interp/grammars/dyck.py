@@ -12,17 +12,28 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import GrammarError
 from interp.grammars import _dyck_law as law
+from interp.grammars._dyck_checks import (
+    Mode,
+    as_uniforms,
+    first_true,
+    known_mode,
+    length_range,
+    log_or_minus_inf,
+    per_row,
+    probability,
+    quote,
+    whole,
+)
 from interp.grammars._dyck_law import Bools, Floats, Ints
 from interp.rng import generator
 
-Mode = Literal["complete", "prefix"]
 Tokens16 = NDArray[np.int16]
 
 MAX_TYPES = 10_000  # token ids then fit int16
@@ -53,10 +64,10 @@ class DyckGrammar:
 
     def __post_init__(self) -> None:
         clean = {
-            "num_types": _whole("num_types", self.num_types, 1, MAX_TYPES),
-            "max_depth": _whole("max_depth", self.max_depth, 1, MAX_DEPTH),
-            "open_prob": _probability("open_prob", self.open_prob, one_allowed=False),
-            "end_prob": _probability("end_prob", self.end_prob, one_allowed=True),
+            "num_types": whole("num_types", self.num_types, 1, MAX_TYPES),
+            "max_depth": whole("max_depth", self.max_depth, 1, MAX_DEPTH),
+            "open_prob": probability("open_prob", self.open_prob, one_allowed=False),
+            "end_prob": probability("end_prob", self.end_prob, one_allowed=True),
         }
         for name, value in clean.items():  # numpy scalars become plain numbers: to_dict is JSON-ready
             object.__setattr__(self, name, value)
@@ -105,18 +116,18 @@ class DyckGrammar:
             name = found.group() if found else text[at]
             if name not in ids:
                 raise GrammarError(
-                    f"text {_quote(text)} position {at}: {name!r} is not a bracket of this grammar; "
+                    f"text {quote(text)} position {at}: {name!r} is not a bracket of this grammar; "
                     f"its brackets are {' '.join(list(ids)[:12])}{' ...' if len(ids) > 12 else ''}"
                 )
             problem = self._step(stack, ids[name])
             if problem:
-                raise GrammarError(f"text {_quote(text)} position {at}: {problem}")
+                raise GrammarError(f"text {quote(text)} position {at}: {problem}")
             tokens.append(ids[name])
             at += len(name)
         if require_complete and stack:
             closers = "".join(self._name(t + 1) for t in reversed(stack))
             raise GrammarError(
-                f"text {_quote(text)} position {len(text)}: ends with {len(stack)} open bracket(s); "
+                f"text {quote(text)} position {len(text)}: ends with {len(stack)} open bracket(s); "
                 f"{closers!r} would be right there"
             )
         return tokens
@@ -164,7 +175,7 @@ class DyckGrammar:
         low, high = self._bounds(min_length, max_length)
         lengths, mass = self._length_mass(high)
         if low == 0:  # beside the empty string, opening at all costs 1 - end_prob
-            mass = mass + np.where(lengths > 0, _log(1.0 - self.end_prob), 0.0)
+            mass = mass + np.where(lengths > 0, log_or_minus_inf(1.0 - self.end_prob), 0.0)
         keep = (lengths >= low) & (mass > -np.inf)
         weights = np.exp(mass[keep] - mass[keep].max())
         return lengths[keep], weights / weights.sum()
@@ -176,7 +187,7 @@ class DyckGrammar:
         PAD: int16 [n, width]. It depends on row i of the inputs alone. Raises `GrammarError` for a
         length that is not even, not in 0..width, or that no string of the grammar has.
         """
-        draws = _uniforms(uniforms)
+        draws = as_uniforms(uniforms)
         sizes = np.asarray(lengths)
         if sizes.shape != draws.shape[:1] or (sizes.size and sizes.dtype.kind not in "iu"):
             raise GrammarError(
@@ -202,7 +213,7 @@ class DyckGrammar:
 
     def fill_prefix(self, uniforms: ArrayLike) -> Tokens16:
         """Prefixes of length `width` of the unbounded law: uniforms [n, width] -> int16 [n, width]."""
-        draws = _uniforms(uniforms)
+        draws = as_uniforms(uniforms)
         opens = law.prefix_steps(self.max_depth, self.open_prob, 1).open
         lengths = np.full(len(draws), draws.shape[1], dtype=np.int64)
         return law.walk(draws, lengths, None, opens, self.num_types)
@@ -225,12 +236,12 @@ class DyckGrammar:
         int16 (ids always fit) keeps memory at a quarter; cast to int64 to index an embedding.
         A pure function of its arguments; the first rows do not depend on `count`.
         """
-        count = _whole("count", count, 0, None)
-        if _mode(mode) == "complete":
+        count = whole("count", count, 0, None)
+        if known_mode(mode) == "complete":
             low, width = self._bounds(min_length, max_length)
             lengths, probs = self.length_distribution(low, width)
         else:
-            low, width = _length_range(length)
+            low, width = length_range(length)
             lengths = np.arange(low, width + 1)
             probs = np.full(len(lengths), 1.0 / len(lengths))
         cumulative = np.cumsum(probs) / probs.sum()
@@ -305,7 +316,7 @@ class DyckGrammar:
         batch = np.atleast_2d(result)
         if batch.ndim != 2:
             raise GrammarError(f"token array of shape {array.shape}: counterfactual takes [batch, pos]")
-        place = _per_row("position", position, len(batch), batch.shape[1])
+        place = per_row("position", position, len(batch), batch.shape[1])
         rows = np.arange(len(batch))
         old = np.atleast_2d(array)[rows, place]
         if (old >= self.start).any():
@@ -313,7 +324,7 @@ class DyckGrammar:
             name = self._name(old[row])
             raise GrammarError(f"row {row}, position {place[row]}: {name} is no bracket; give the place of one")
         if new_type is not None:
-            kind = _per_row("new_type", new_type, len(batch), self.num_types)
+            kind = per_row("new_type", new_type, len(batch), self.num_types)
         elif seed is not None:
             shift = generator(seed, "counterfactual").integers(1, self.num_types, size=len(batch))
             kind = (old // 2 + shift) % self.num_types
@@ -348,7 +359,7 @@ class DyckGrammar:
         live = array <= self.start
         emitted = np.where(live, np.cumsum(array < self.start, axis=-1), 0)
         depth = np.where(live, found.depth, 0)
-        if _mode(mode) == "complete":
+        if known_mode(mode) == "complete":
             low, high = self._bounds(min_length, max_length)
             steps = law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
             row_of = np.minimum(emitted, high)
@@ -379,7 +390,7 @@ class DyckGrammar:
         for every row that is not such a string; `GrammarError` only for ids that are no tokens.
         """
         array = self._ids(tokens)
-        complete = _mode(mode) == "complete"
+        complete = known_mode(mode) == "complete"
         end_prob = self.end_prob if complete else 0.0
         found = law.structure(array, self.num_types, self.max_depth)
         begun = np.concatenate([np.full((*array.shape[:-1], 1), self.start), array], axis=-1)
@@ -396,9 +407,9 @@ class DyckGrammar:
         else:
             low, high = self._bounds(min_length, max_length)
             mass = law.log_mass(self.max_depth, self.open_prob, self.end_prob, low, high)
-            log_total = float(mass[0, 0]) - _log(end_prob)
+            log_total = float(mass[0, 0]) - log_or_minus_inf(end_prob)
             inside &= (found.depth[..., -1:] == 0).all(axis=-1) & (size >= low) & (size <= high)
-        log_open, log_close = _log(opens) - math.log(self.num_types), _log(closes)
+        log_open, log_close = log_or_minus_inf(opens) - math.log(self.num_types), log_or_minus_inf(closes)
         steps = np.where(bracket, np.where(closer, log_close[before], log_open[before]), 0.0)
         if complete and low > 0:  # the first opener is free, as in `log_mass`
             first = bracket & (np.cumsum(bracket, axis=-1) == 1)
@@ -450,8 +461,8 @@ class DyckGrammar:
 
     def _bounds(self, min_length: int, max_length: int) -> tuple[int, int]:
         """The bounds as ints, or `GrammarError` when no complete string lies within them."""
-        low = _whole("min_length", min_length, 0, None)
-        high = _whole("max_length", max_length, 0, None)
+        low = whole("min_length", min_length, 0, None)
+        high = whole("max_length", max_length, 0, None)
         given = f"min_length={low}, max_length={high}"
         if low > high:
             raise GrammarError(f"{given} admits no string: min_length must not exceed max_length")
@@ -473,10 +484,10 @@ class DyckGrammar:
         return lengths, np.where(lengths > 0, mass[high + 1 - lengths, 1], math.log(self.end_prob))
 
     def _steps(self, mode: Mode, min_length: int, max_length: int, length: int) -> law.StepLaw:
-        if _mode(mode) == "complete":
+        if known_mode(mode) == "complete":
             low, high = self._bounds(min_length, max_length)
             return law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
-        return law.prefix_steps(self.max_depth, self.open_prob, _whole("length", length, 1, None))
+        return law.prefix_steps(self.max_depth, self.open_prob, whole("length", length, 1, None))
 
     def _ids(self, tokens: ArrayLike) -> Ints:
         """`tokens` as int64 [..., pos] with every id below `vocab_size`."""
@@ -487,7 +498,7 @@ class DyckGrammar:
             )
         wrong = (array < 0) | (array >= self.vocab_size)
         if wrong.any():
-            row, at = _first(wrong)
+            row, at = first_true(wrong)
             given, last = array[wrong][0], self.vocab_size - 1
             raise GrammarError(f"row {row}, position {at}: {given} is no token id; ids are 0 to {last}")
         return array.astype(np.int64)
@@ -496,7 +507,7 @@ class DyckGrammar:
         array = self._ids(tokens)
         found = law.structure(array, self.num_types, self.max_depth)
         if found.bad.any():
-            row, at = _first(found.bad)
+            row, at = first_true(found.bad)
             stack: list[int] = []
             line = array.reshape(-1, array.shape[-1])[row, : at + 1]
             problems = [self._step(stack, int(token)) for token in line]
@@ -547,80 +558,5 @@ class DyckGrammar:
 
     def _reject(self, wrong: Bools, array: Ints, why: str) -> None:
         if wrong.any():
-            row, at = _first(wrong)
+            row, at = first_true(wrong)
             raise GrammarError(f"row {row}, position {at}: {self._name(array[wrong][0])!r} {why}")
-
-
-# ---- checks of arguments -----------------------------------------------------------------------
-
-
-def _whole(name: str, value: Any, low: int, high: int | None) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        span = f"{low} or more" if high is None else f"{low} to {high}"
-        raise GrammarError(f"{name}={value!r} is not a whole number of {span}")
-    return int(value)
-
-
-def _probability(name: str, value: Any, one_allowed: bool) -> float:
-    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not real or not (0 < value < 1 or (one_allowed and value == 1)):
-        span = "0 < p <= 1" if one_allowed else "0 < p < 1"
-        raise GrammarError(f"{name}={value!r} is not a probability with {span}")
-    return float(value)
-
-
-def _mode(mode: Any) -> Mode:
-    if mode == "complete":
-        return "complete"
-    if mode == "prefix":
-        return "prefix"
-    raise GrammarError(f"mode={mode!r} is unknown: 'complete' or 'prefix'")
-
-
-def _length_range(length: Any) -> tuple[int, int]:
-    """`length` of prefixes, a whole number or a pair, as (low, high)."""
-    pair = tuple(length) if isinstance(length, (tuple, list)) else (length, length)
-    if len(pair) != 2:
-        raise GrammarError(f"length={length!r} is neither a whole number nor a pair (low, high)")
-    low, high = (_whole("length", value, 0, None) for value in pair)
-    if low > high:
-        raise GrammarError(f"length={length!r} is empty: low must not exceed high")
-    return low, high
-
-
-def _uniforms(uniforms: ArrayLike) -> NDArray[np.floating]:
-    draws = np.asarray(uniforms)
-    if draws.ndim != 2 or draws.dtype.kind != "f":
-        raise GrammarError(f"uniforms of shape {draws.shape} and type {draws.dtype}: give floats [n, width]")
-    if draws.size and not (draws.min() >= 0 and draws.max() < 1):
-        raise GrammarError(f"uniforms from {draws.min()} to {draws.max()}: each must lie in [0, 1)")
-    return draws
-
-
-def _per_row(name: str, value: ArrayLike, count: int, limit: int) -> Ints:
-    """A whole number, or one a row, within 0..limit-1, as int64 [count]."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu" or array.shape not in ((), (count,)):
-        raise GrammarError(f"{name} {value!r}: give a whole number, or one for each of the {count} rows")
-    wrong = (array < 0) | (array >= limit)
-    if wrong.any():
-        raise GrammarError(f"{name} {int(array[wrong][0])} is out of range: 0 to {limit - 1}")
-    return np.broadcast_to(array, (count,)).astype(np.int64)
-
-
-def _first(mask: Bools) -> tuple[int, int]:
-    """(row, position) of the first True of [..., pos], rows counted over all leading axes."""
-    row, at = divmod(int(mask.reshape(-1).argmax()), mask.shape[-1])
-    return row, at
-
-
-def _log(values: Any) -> Any:
-    """Natural logarithm with log 0 = -inf and no warning."""
-    with np.errstate(divide="ignore"):
-        return np.log(values)
-
-
-def _quote(text: str) -> str:
-    """`text` in quotes, its middle cut out when long."""
-    return repr(text) if len(text) <= 60 else repr(text[:40] + "..." + text[-15:])

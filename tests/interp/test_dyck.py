@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from interp.errors import GrammarError, InterpError
+from interp.grammars import CopyGrammar, grammar_from_dict
 from interp.grammars.dyck import DyckGrammar
 
 # ---- slow references, written from the definitions -------------------------------------------------
@@ -671,7 +672,16 @@ def test_saved_form():
     assert DyckGrammar.from_dict(data) == grammar
     assert hash(DyckGrammar.from_dict(data)) == hash(grammar)
     for wrong in ({**data, "extra": 1}, {**data, "kind": "topic"}, {"kind": "dyck"}, [1]):
-        with pytest.raises(GrammarError, match="is no Dyck grammar"):
+        with pytest.raises(GrammarError, match="is no DyckGrammar"):
             DyckGrammar.from_dict(wrong)
     with pytest.raises(GrammarError, match="num_types='2'"):
         DyckGrammar.from_dict({**data, "num_types": "2"})
+
+
+def test_copying_is_a_kind_of_its_own():
+    grammar = CopyGrammar(3, 2)
+    assert grammar != DyckGrammar(3, 2)
+    assert grammar_from_dict(grammar.to_dict()) == grammar
+    assert type(grammar_from_dict(DyckGrammar().to_dict())) is DyckGrammar
+    with pytest.raises(GrammarError, match="'topics'"):
+        grammar_from_dict({"kind": "topics"})

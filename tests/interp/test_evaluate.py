@@ -13,6 +13,7 @@ from interp.grammars import DyckGrammar
 from interp.grammars import dyck as dyck_module
 from interp.model import SandboxTransformer
 from interp.population import Population
+from interp.presets import make_recipe
 from interp.training import layout as layout_module
 from interp.training.evaluate import IGNORE, RULES, closing_rules, evaluate, held_out, rule_floors
 from interp.training.layout import CompleteStrings
@@ -359,3 +360,21 @@ def test_stacked_logits_are_each_models_own():
             torch.testing.assert_close(
                 stacked_logits(template, population.params, own, own_tokens=True)[i], model(own[i])
             )
+
+
+def test_copying_scores_every_bracket_against_itself():
+    """A model whose logits are the one-hot of its input copies perfectly; one that is off by a token never."""
+    recipe = make_recipe("dyck-copy", {"layers": 1})
+    data = held_out(recipe.grammar, 30)
+    brackets = data.inputs < 2 * recipe.grammar.num_types
+    np.testing.assert_array_equal(data.targets[brackets], data.inputs[brackets])
+    assert (data.targets[~brackets] == IGNORE).all()
+    model = SandboxTransformer(recipe.config, recipe.grammar)  # all weights zero but norms
+    with torch.no_grad():
+        model.embed.W_E[:, : model.config.d_vocab] = 9 * torch.eye(model.config.d_vocab)
+        model.unembed.W_U[: model.config.d_vocab] = torch.eye(model.config.d_vocab)
+    params = {n: p[None] for n, p in model.named_parameters()}
+    assert evaluate(model, params, data)["copied"] == 1
+    params["unembed.W_U"] = params["unembed.W_U"].roll(1, -1)
+    assert evaluate(model, params, data)["copied"] == 0
+    assert rule_floors(data) == {}

@@ -12,7 +12,9 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from probes.balance import StateVectors, analyze_balance, balance_table, head_states, insertions
+from probes._balance_table import StateVectors, _condition, balance_table, head_states
+from probes._insertions import _nests, insertions
+from probes.balance import analyze_balance
 
 
 def random_minimal(k, depth, seed=0, **options):
@@ -149,8 +151,6 @@ def test_condition_is_zero_where_openers_and_closers_score_alike_and_one_where_i
         return balance_table(StateVectors(a, b, np.zeros(a.shape[:2]), *values, np.zeros(8))).condition
 
     # `balance_table` needs [k, D] queries: reshape a long list of random queries into many "types".
-    from probes.balance import _condition
-
     states = StateVectors(opened, closed, np.zeros((4000, 1)), *values, np.zeros(8))
     assert _condition(states) == pytest.approx(1.0, abs=0.05)
     small = rng.normal(size=(k, depth, k, depth))
@@ -209,8 +209,6 @@ def _first(logit):
 
 
 def test_inserted_nests_are_balanced_and_within_depth():
-    from probes.balance import _nests
-
     grammar = DyckGrammar(3, 3)
     for pairs in (1, 3, 4, 7):
         nests = _nests(grammar, 20, pairs, 0)

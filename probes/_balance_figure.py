@@ -1,0 +1,75 @@
+"""The picture of a balance result: |S| / P over depths, and predictions against pairs inserted."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.balance import BalanceResult
+
+
+def balance_figure(result: "BalanceResult") -> "go.Figure":
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import PALETTE, colorscale, template
+
+    table = result.table[1:].mean((2, 3)) if result.table.size else result.table
+    has_table = bool(table.size) and bool(np.isfinite(table).all())
+    fig = make_subplots(
+        rows=1,
+        cols=2 if has_table else 1,
+        horizontal_spacing=0.2,
+        subplot_titles=(["|S| / P, mean over types"] if has_table else []) + ["predictions move by"],
+    )
+    if has_table:
+        depth = table.shape[1]
+        fig.add_trace(
+            go.Heatmap(
+                z=table,
+                x=list(range(1, depth + 1)),
+                y=list(range(2, depth + 1)),
+                colorscale=colorscale(),
+                zmin=0,
+                colorbar={"x": 0.41, "thickness": 12},
+                hovertemplate="query at depth %{y}, pair at depth %{x}: %{z:.3f}<extra></extra>",
+            ),
+            row=1,
+            col=1,
+        )
+        fig.update_xaxes(title_text="depth d' of the pair", dtick=1, row=1, col=1)
+        fig.update_yaxes(title_text="depth d of the query's pair", dtick=1, row=1, col=1)
+    column = 2 if has_table else 1
+    for rows, name, colour in (
+        (result.by_count, "matched pairs put before", PALETTE[0]),
+        (result.shift_control, "positions moved alone", PALETTE[1]),
+    ):
+        if not rows:
+            continue
+        values = [e.value for e in rows.values()]
+        error = {
+            "array": [(e.high or e.value or 0) - (e.value or 0) for e in rows.values()],
+            "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in rows.values()],
+        }
+        fig.add_trace(
+            go.Scatter(x=list(rows), y=values, error_y=error, mode="lines+markers", name=name, marker_color=colour),
+            row=1,
+            col=column,
+        )
+    scale = result.functional.null
+    if isinstance(scale, float):
+        fig.add_hline(
+            y=scale, line_dash="dash", line_color=PALETTE[6], annotation_text="unrelated strings", row=1, col=column
+        )
+    fig.update_xaxes(title_text="pairs", row=1, col=column)
+    fig.update_yaxes(title_text="total variation", rangemode="tozero", row=1, col=column)
+    title = f"Balance violation: beta {text(result.beta.value)}, functional {text(result.functional.value)}"
+    fig.update_layout(template=template(), title=title, width=980, height=420, legend={"orientation": "h", "y": -0.25})
+    return fig
+
+
+def text(value: object) -> str:
+    """A number in three digits, or "none"."""
+    return f"{value:.3g}" if isinstance(value, float) else "none"

@@ -1,0 +1,143 @@
+"""Words and the picture of a stack-likeness result."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from interp.stats import Estimate
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.stack import StackResult
+
+RIVALS = {
+    "unmatched": "all unmatched openers",
+    "same_depth": "all openers at this depth",
+    "all_openers": "all openers so far",
+    "most_recent_opener": "most recent opener",
+    "previous_token": "previous token",
+    "start": "START",
+}
+
+
+def null_of(estimate: Estimate) -> dict[str, Any]:
+    """The nulls of an estimate by name."""
+    assert isinstance(estimate.null, dict)
+    return estimate.null
+
+
+def merged(rivals: dict[str, float | None]) -> list[tuple[str, float]]:
+    """(words, value), those of equal value in one, from the best down."""
+    found: dict[float, list[str]] = {}
+    for name, value in rivals.items():
+        if value is not None:
+            found.setdefault(round(value, 9), []).append(RIVALS[name])
+    return [(", ".join(names), value) for value, names in sorted(found.items(), reverse=True)]
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """ "1 model", "2 models"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def number(value: float | None) -> str:
+    """Three decimals, or "-"."""
+    return "-" if value is None else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
+
+
+def cell(estimate: Estimate) -> str:
+    """A number with its interval."""
+    if estimate.low is None or estimate.high is None:
+        return f"{number(estimate.value)} [no interval]"
+    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+
+
+def stack_figure(result: "StackResult") -> "go.Figure":
+    import plotly.graph_objects as go
+
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, template
+
+    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
+    estimates = [result.score[layer][head] for layer, head in heads]
+    single_head = max(map(len, result.score)) == 1
+    names = [f"layer {layer}" if single_head else f"{layer}.{head}" for layer, head in heads]
+    count = len(heads)
+    fig = go.Figure()
+    lines = [*merged(result.rivals), ("every visible key", 0.0)]
+    points = [x for layer in result.per_model for x in layer.ravel()]
+    low = min([*points, *(v for _, v in lines)])
+    span = (min(low - 0.06, -0.1), 1.05)
+    for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
+        fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
+        fig.add_annotation(
+            text=f"{words} {value:.2f}", x=1.01, xref="paper", y=label, xanchor="left", yanchor="middle",
+            showarrow=False, font={"size": 11, "color": MUTED if value else INK},
+        )  # fmt: skip
+    if result.num_models > 1:
+        for at, (layer, head) in enumerate(heads):
+            box = go.Box(
+                y=result.per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
+                width=0.5, marker={"size": 5, "opacity": 0.5, "color": PALETTE[0]},
+                line={"width": 1.2, "color": PALETTE[0]}, fillcolor="rgba(0,114,178,0.08)", hoverinfo="y",
+                showlegend=False,
+            )  # fmt: skip
+            fig.add_trace(box)
+    for name, words, colour, dash in (
+        ("permuted", "targets permuted among openers", PALETTE[1], "dash"),
+        ("untrained", "untrained models", PALETTE[2], "dashdot"),
+    ):
+        values = [null_of(e)[name] for e in estimates]
+        if any(v is not None for v in values):
+            x = [place for i in range(count) for place in (i - 0.4, i + 0.4, None)]
+            y = [place for v in values for place in (v, v, None)]
+            line = {"color": colour, "dash": dash, "width": 2.5}
+            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
+    up = [None if e.high is None or e.value is None else e.high - e.value for e in estimates]
+    down = [None if e.low is None or e.value is None else e.value - e.low for e in estimates]
+    bars = {"symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 7}
+    unit = estimates[0].over
+    mean = go.Scatter(
+        x=list(range(count)), y=[e.value for e in estimates], error_y=bars, mode="markers",
+        marker={"color": INK, "size": 9, "symbol": "diamond"},
+        name=f"mean, 95 % over {unit}",
+    )  # fmt: skip
+    fig.add_trace(mean)
+    whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
+    note = f"{whose}; {counted(result.num_inputs, 'input')}, {result.queries} closers inside a bracket"
+    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
+    fig.update_layout(
+        template=template(),
+        title={
+            "text": "Stack-likeness: attention to the last unmatched opener",
+            "subtitle": {"text": f"{note}; thin lines: a head that attends evenly to ...", "font": {"size": 12}},
+        },
+        width=max(960, 500 + 90 * count),
+        height=500,
+        margin={"t": 90, "r": 310},
+        xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
+        yaxis={"title": {"text": "score (m - c) / (1 - c)"}, "range": list(span), "gridcolor": GRID},
+        legend={"orientation": "h", "y": -0.16, "x": 0},
+    )
+    return fig
+
+
+def _spaced(values: Sequence[float], gap: float) -> list[float]:
+    """Heights of labels for lines at `values`, moved apart to `gap` where lines lie closer, order kept."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    groups: list[list[int]] = []  # labels that touch, centred together on the mean of their lines
+
+    def centre(group: list[int]) -> float:
+        return sum(values[i] for i in group) / len(group)
+
+    for i in order:
+        groups.append([i])
+        while len(groups) > 1:
+            low, high = groups[-2:]
+            if centre(high) - centre(low) >= gap * (len(low) + len(high)) / 2:
+                break
+            groups[-2:] = [low + high]
+    out = [0.0] * len(values)
+    for group in groups:
+        for step, i in enumerate(group):
+            out[i] = centre(group) + gap * (step - (len(group) - 1) / 2)
+    return out
