@@ -551,9 +551,21 @@ def read_step(path):
     return json.loads(header["__metadata__"]["interp"])["step"]
 
 
+def processes_of(folder):
+    """Ids of the processes that name a folder on their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(folder).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
-    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=90, batch=4)
-    process = start(tmp_path / "killed", small=True, steps=90, workers=1)
+    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=600, batch=4)
+    process = start(tmp_path / "killed", small=True, steps=600, workers=1)
     wait_for(lambda: progressed(tmp_path / "killed"), process)
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -567,20 +579,15 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
 def test_ctrl_c_stops_the_workers_and_workers_resume_to_the_same_bytes(monkeypatch, tmp_path):
     """Also: worker processes give the bytes that this process gives."""
     monkeypatch.undo()  # workers measure on the full sets
-    process = start(tmp_path / "stopped", small=False, steps=90, workers=2)
+    process = start(tmp_path / "stopped", small=False, steps=150, workers=2)
     wait_for(lambda: progressed(tmp_path / "stopped"), process)
-    workers = [
-        int(p.parent.name)
-        for p in Path("/proc").glob("[0-9]*/cmdline")
-        if str(tmp_path / "stopped.run").encode() in (p.read_bytes() if p.exists() else b"")
-        and int(p.parent.name) != process.pid
-    ]
+    workers = [pid for pid in processes_of(tmp_path / "stopped.run") if pid != process.pid]
     assert workers
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=300) != 0
     assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
     assert not any(running(pid) for pid in workers), "a worker goes on by itself"
-    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=90, batch=4)
+    recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=150, batch=4)
     resumed = train(recipe, [4, 1, 3], out=tmp_path / "stopped", resume=True, workers=2)
     assert resumed.seeds == (4, 1, 3)
     assert resumed.timing["training_cpu_s_per_seed"] > 0
