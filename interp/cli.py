@@ -170,9 +170,11 @@ def _check_outputs(*paths: Path | None) -> None:
     """Refuse an unwritable output before the work, not after it."""
     from interp.files import check_writable
 
-    for path in paths:
-        if path is not None:
-            check_writable(path)
+    given = [path for path in paths if path is not None]
+    for i, path in enumerate(given):
+        check_writable(path)
+        if any(path.resolve() == other.resolve() for other in given[:i]):
+            raise RequestError(f"{str(path)!r} is named for two outputs: the second would overwrite the first")
 
 
 def _check_figure(path: Path | None) -> None:

@@ -22,6 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
     "activation": get_args(Activation),
 }
+MAX_LAYERS, MAX_PARAMETERS = 256, 10**9
 MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
 
 
@@ -92,6 +93,21 @@ class TransformerConfig:
             if self.pad_token >= self.d_vocab:
                 raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
         self._check_widths()
+        self._check_size()
+
+    def _check_size(self) -> None:
+        """Refuse what no machine this is made for could hold, before anything is built."""
+        if self.n_layers > MAX_LAYERS:
+            raise ConfigError(f"n_layers={self.n_layers} is more than {MAX_LAYERS}: this is for small models")
+        attention = 4 * self.n_heads * self.d_head * self.d_model
+        mlp = 2 * self.d_model * self.d_mlp + max(0, self.mlp_depth - 2) * self.d_mlp**2
+        count = self.n_layers * (attention + mlp) + self.d_vocab * self.d_model + self.d_final * self.d_out
+        count += self.n_ctx * self.d_model if self.positions == "learned" else 0
+        if count > MAX_PARAMETERS:
+            raise ConfigError(
+                f"about {count:.1e} parameters (n_layers={self.n_layers}, d_model={self.d_model}, d_mlp={self.d_mlp}, "
+                f"n_heads={self.n_heads}, d_head={self.d_head}) are more than {MAX_PARAMETERS:.0e}: this is for small models"
+            )
 
     def _check_widths(self) -> None:
         if self.embedding in MINIMAL_EMBEDDINGS:

@@ -84,6 +84,8 @@ BAD_REQUESTS = {
     "missing layer": (["heatmap", "dyck-standard", "--text", "()", "--layer", "7", "--out", "a.html"], "7"),
     "unbalanced": (["heatmap", "dyck-standard", "--text", "(]", "--out", "a.html"], "position 1"),
     "too deep": (["heatmap", "dyck-standard", "--text", "((((((", "--out", "a.html"], "position 4"),
+    "one file twice": (["train", "dyck-minimal", "--out", "a.x", "--json", "./a.x"], "two outputs"),
+    "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "n_layers=1000000"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
 

@@ -166,3 +166,9 @@ def test_config_is_frozen():
     config = TransformerConfig(7)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.n_layers = 3
+
+
+@pytest.mark.parametrize("sizes", [{"n_layers": 10**6}, {"d_model": 10**6}, {"d_mlp": 10**9}, {"mlp_depth": 10**6}])
+def test_models_that_no_machine_could_hold_are_refused_before_they_are_built(sizes):
+    with pytest.raises(ConfigError, match="small models"):
+        TransformerConfig(d_vocab=7, **sizes)
