@@ -22,7 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
     "activation": get_args(Activation),
 }
-MAX_LAYERS, MAX_PARAMETERS = 256, 10**9
+MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
 MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
 
 
@@ -106,7 +106,7 @@ class TransformerConfig:
         if count > MAX_PARAMETERS:
             raise ConfigError(
                 f"about {count:.1e} parameters (n_layers={self.n_layers}, d_model={self.d_model}, d_mlp={self.d_mlp}, "
-                f"n_heads={self.n_heads}, d_head={self.d_head}) are more than {MAX_PARAMETERS:.0e}: this is for small models"
+                f"n_heads={self.n_heads}, d_head={self.d_head}) exceed {MAX_PARAMETERS:.0e}: this is for small models"
             )
 
     def _check_widths(self) -> None:
