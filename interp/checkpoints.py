@@ -96,7 +96,7 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
             wrong = [s for s, a, b in zip(meta["seeds"], found, meta["digests"], strict=False) if a != b]
             raise CheckpointError(f"the weights of seed {wrong or meta['seeds']} do not match their SHA-256")
         population = _population(meta, tensors)
-    except (InterpError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (InterpError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged or edited: {error}") from error
     return population[0] if meta["kind"] == "model" else population
 

@@ -20,11 +20,14 @@ ANALYZERS = ("balance", "stack", "variation")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns 0 (done), 1 (the work failed) or 2 (the request was wrong)."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     try:
         arguments = _parser().parse_args(argv)
         return int(arguments.run(arguments))
     except InterpError as error:
-        print(f"interp: {error}", file=sys.stderr)
+        _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         print("interp: interrupted; an unfinished training run continues with --resume", file=sys.stderr)
@@ -33,6 +36,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:  # whatever it is, a user gets one line; INTERP_DEBUG=1 shows where it came from
+        if os.environ.get("INTERP_DEBUG"):
+            raise
+        _complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
+        return 1
+
+
+def _complain(message: str) -> None:
+    """One line on standard error, however long or broken the message."""
+    line = " ".join(message.split())
+    print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
     train = _command(commands, "train", _train, "train a population of one preset")
     train.add_argument("preset", metavar="PRESET", help="see `interp list`")
-    train.add_argument("--seeds", type=_whole(1), default=40, metavar="S", help="how many models (default 40)")
+    train.add_argument("--seeds", type=_whole(1, 100_000), default=40, metavar="S", help="how many models (default 40)")
     train.add_argument("--first-seed", type=_whole(0), default=0, metavar="N", help="number of the first seed")
     train.add_argument("--steps", type=_whole(1), metavar="N", help="training steps (default: the preset's)")
     train.add_argument("--batch", type=_whole(1), metavar="B", help="strings a seed and step")
@@ -121,7 +135,7 @@ def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int],
 # -- arguments ------------------------------------------------------------------------------------------
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: int = 2**53) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
             value = int(text)
@@ -129,6 +143,8 @@ def _whole(least: int) -> Callable[[str], int]:
             value = least - 1
         if value < least:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is more than {most}")
         return value
 
     return parse
@@ -166,8 +182,8 @@ def _write_json(path: Path | None, data: Any) -> None:
         write_text(path, json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def _check_outputs(*paths: Path | None) -> None:
-    """Refuse an unwritable output before the work, not after it."""
+def _check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
+    """Refuse, before the work, an unwritable output, one named twice, and one that is the input (`keep`)."""
     from interp.files import check_writable
 
     given = [path for path in paths if path is not None]
@@ -175,6 +191,8 @@ def _check_outputs(*paths: Path | None) -> None:
         check_writable(path)
         if any(path.resolve() == other.resolve() for other in given[:i]):
             raise RequestError(f"{str(path)!r} is named for two outputs: the second would overwrite the first")
+        if keep is not None and path.resolve() == keep.resolve():
+            raise RequestError(f"{str(path)!r} is the checkpoint that is read: writing there would destroy it")
 
 
 def _check_figure(path: Path | None) -> None:
@@ -198,6 +216,8 @@ def _train(arguments: argparse.Namespace) -> int:
         snapshots=sorted(set(arguments.snapshot)),
     )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
+    if arguments.out is None and out.exists() and not arguments.resume:
+        raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     _check_outputs(out, arguments.json)
     from interp.training.run import train_population
 
@@ -228,10 +248,11 @@ def _analyze(arguments: argparse.Namespace) -> int:
     if arguments.analyzer not in ANALYZERS:
         raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
     _check_figure(arguments.figure)
-    _check_outputs(arguments.json, arguments.figure)
     from interp.header import find_checkpoint, read_header
 
-    read_header(find_checkpoint(arguments.checkpoint))  # a wrong file is refused before torch is loaded
+    checkpoint = find_checkpoint(arguments.checkpoint)
+    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
+    read_header(checkpoint)  # a wrong file is refused before torch is loaded
     from interp.checkpoints import load_checkpoint
 
     model = load_checkpoint(arguments.checkpoint)
@@ -260,10 +281,11 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
 def _heatmap(arguments: argparse.Namespace) -> int:
     _check_figure(arguments.out)
-    _check_outputs(arguments.out)
     from interp.header import find_checkpoint, read_header
 
-    meta = read_header(find_checkpoint(arguments.checkpoint))
+    checkpoint = find_checkpoint(arguments.checkpoint)
+    _check_outputs(arguments.out, keep=checkpoint)
+    meta = read_header(checkpoint)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
         raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
     from interp.checkpoints import load_checkpoint

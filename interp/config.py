@@ -83,8 +83,8 @@ class TransformerConfig:
             raise ConfigError("mlp_depth=1 is a linear map, not an MLP: use 0 (none), 2, or more")
         for name in ("norm_eps", "init_std"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise ConfigError(f"{name}={value!r} is not a finite number of at least 0")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
+                raise ConfigError(f"{name}={value!r} is not a finite number from 0 to 1e6")
         for name in ("scale_scores", "biases"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r} is neither True nor False")
@@ -97,11 +97,15 @@ class TransformerConfig:
 
     def _check_size(self) -> None:
         """Refuse what no machine this is made for could hold, before anything is built."""
+        if self.n_ctx > MAX_PARAMETERS:
+            raise ConfigError(f"n_ctx={self.n_ctx} is more than {MAX_PARAMETERS}")
         if self.n_layers > MAX_LAYERS:
             raise ConfigError(f"n_layers={self.n_layers} is more than {MAX_LAYERS}: this is for small models")
         attention = 4 * self.n_heads * self.d_head * self.d_model
         mlp = 2 * self.d_model * self.d_mlp + max(0, self.mlp_depth - 2) * self.d_mlp**2
         count = self.n_layers * (attention + mlp) + self.d_vocab * self.d_model + self.d_final * self.d_out
+        if self.embedding in MINIMAL_EMBEDDINGS:  # the oracle's table has a row a state
+            count += 2 * (self.num_types or 0) * (self.max_depth or 0) * self.d_model
         count += self.n_ctx * self.d_model if self.positions == "learned" else 0
         if count > MAX_PARAMETERS:
             raise ConfigError(

@@ -17,8 +17,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     try:
-        if path.is_dir():
-            raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
+        path = _target(path)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
         os.close(handle)
     except OSError as error:
@@ -26,7 +26,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
@@ -44,12 +44,28 @@ def check_writable(path: str | Path) -> None:
     """Raise `OutputError` now if `path` could not be written later. Leaves nothing behind."""
     path = Path(path)
     try:
-        if path.is_dir():
-            raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
+        path = _target(path)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def _target(path: Path) -> Path:
+    """The file that writing `path` would replace: links are followed, anything but a file is refused."""
+    if path.is_symlink():
+        path = path.resolve()
+    if path.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: it is a folder, a file name is needed")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {str(path)!r}: it exists and is no regular file")
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def make_folder(path: str | Path) -> Path:

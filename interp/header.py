@@ -48,6 +48,8 @@ def read_header(path: str | Path) -> dict[str, Any]:
     if name := constructed_at(path):
         about = {"name": name, "about": CONSTRUCTED[name], "trained": False, "constructed": True}
         return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"cannot read {str(path)!r}: it is no regular file")
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -87,7 +89,38 @@ def _check_metadata(path: Path, text: str) -> dict[str, Any]:
         raise CheckpointError(f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}")
     if not intact:
         raise CheckpointError(f"{str(path)!r} has been edited or damaged: its metadata does not match its digest")
+    if wrong := _wrong_entry(meta):
+        raise CheckpointError(f"{str(path)!r} was not written by save_checkpoint: its metadata has no valid {wrong!r}")
     return meta
+
+
+def _wrong_entry(meta: dict[str, Any]) -> str | None:
+    """The first entry that is missing or of another form than `save_checkpoint` writes, or None."""
+
+    def whole(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+    def words(value: object) -> bool:
+        return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+    seeds = meta.get("seeds")
+    many = isinstance(seeds, list) and len(seeds) > 0 and all(map(whole, seeds)) and len(set(seeds)) == len(seeds)
+    history, provenance = meta.get("history"), meta.get("provenance")
+    diverged = provenance.get("diverged", {}) if isinstance(provenance, dict) else None
+    grammar, snapshots = meta.get("grammar", 0), meta.get("snapshots")
+    checks = {
+        "seeds": many,
+        "kind": meta.get("kind") == "population" or (meta.get("kind") == "model" and many and len(seeds or []) == 1),
+        "config": isinstance(meta.get("config"), dict),
+        "grammar": grammar is None or isinstance(grammar, dict),
+        "vocabulary": words(meta.get("vocabulary")) or (grammar is None and meta.get("vocabulary", 0) is None),
+        "provenance": isinstance(diverged, dict),
+        "history": isinstance(history, list)
+        and all(isinstance(r, dict) and whole(r.get("seed")) and whole(r.get("step")) for r in history),
+        "snapshots": isinstance(snapshots, list) and all(map(whole, snapshots)),
+        "digests": words(meta.get("digests")) and len(meta["digests"]) > 0,
+    }
+    return next((name for name, good in checks.items() if not good), None)
 
 
 def constructed_at(path: Path) -> str | None:
@@ -106,6 +139,8 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
 
     Raises `CheckpointError`.
     """
+    if not isinstance(name_or_path, (str, Path)):
+        raise CheckpointError(f"a checkpoint is named by text or a path, not by {name_or_path!r}")
     name = str(name_or_path)
     names = list_pretrained()
     if name in names:

@@ -155,6 +155,8 @@ def check_params(config: TransformerConfig, params: Params, count: int, grammar:
     for name, tensor in params.items():
         if name not in expected:
             raise CheckpointError(f"tensor {name!r} does not belong to this config")
+        if not tensor.is_floating_point():
+            raise CheckpointError(f"tensor {name!r} holds {tensor.dtype}, and weights are floating-point numbers")
         shape = (count, *expected[name].shape)
         if tuple(tensor.shape) != shape:
             raise CheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}")

@@ -9,6 +9,15 @@ from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 
+_WHOLE = {  # beyond, nothing here would ever finish
+    "steps": (1, 10**9),
+    "batch": (1, 100_000),
+    "eval_every": (1, 10**9),
+    "warmup": (0, 10**9),
+    "length": (1, 10_000),
+    "min_length": (0, 10_000),
+    "max_length": (0, 10_000),
+}
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
 
@@ -57,12 +66,10 @@ class TrainingSettings:
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
-        for name in ("steps", "batch", "eval_every", "length"):
+        for name, (least, most) in _WHOLE.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name}={value!r} is not a whole number of at least 1")
-        if isinstance(self.warmup, bool) or not isinstance(self.warmup, int) or self.warmup < 0:
-            raise ConfigError(f"warmup={self.warmup!r} is not a whole number of at least 0")
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ConfigError(f"{name}={value!r} is not a whole number from {least} to {most}")
         for name in ("lr", "weight_decay", "l2", "contrastive"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:

@@ -11,6 +11,7 @@ from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
 
 Array = NDArray[np.float64]
+MAX_STACKS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ class BalanceTable:
 def balance_table(states: StateVectors) -> BalanceTable:
     """Evaluate the definitions above: no loop over (d, d', i, j), none over stacks."""
     k, depth = states.open_value.shape[:2]
+    condition = _condition(states)
+    if k ** (depth - 1) > MAX_STACKS:
+        empty = np.full((depth, depth, k, k), np.nan)
+        reason = f"P is a minimum over k^(D-1) = {k}^{depth - 1} stacks, more than {MAX_STACKS:.0e}"
+        return BalanceTable(empty, np.full((depth, k), np.nan), empty, None, None, condition, reason)
+    if not all(np.isfinite(x).all() for x in vars(states).values()):
+        empty = np.full((depth, depth, k, k), np.nan)
+        reason = "the model's queries, keys or values are not finite"
+        return BalanceTable(empty, np.full((depth, k), np.nan), empty, None, None, float("nan"), reason)
     top = np.maximum(states.open_score.max((2, 3)), states.close_score.max((2, 3)))
     top = np.maximum(top, states.start_score)[:, :, None, None]
     u_open = np.exp(states.open_score - top)[..., None] * _centred(states.open_value)  # [j, d, i, d', m]
@@ -68,7 +78,6 @@ def balance_table(states: StateVectors) -> BalanceTable:
             by_top = _least_by_top(own, u_open[j, d - 1, :, : d - 1])
             least[d - 1, j] = by_top.min()
             p[d - 1, j] = np.sort(by_top)[1] if k > 1 else np.nan
-    condition = _condition(states)
     empty = np.full_like(s_norm, np.nan)
     if k == 1 or depth == 1:
         reason = f"P needs two types and depth 2 (k={k}, D={depth}): with one there is no other stack to compare"

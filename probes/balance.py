@@ -172,10 +172,15 @@ def _functional(
     def shifted(tokens: torch.Tensor, by: int) -> torch.Tensor:
         moved = torch.arange(tokens.shape[1])[None] + by
         moved[:, 0] = 0  # START stays where it is
-        return model(tokens, positions=moved)
+        return model(tokens.to(device), positions=moved.to(device))
+
+    device = getattr(getattr(model, "cfg", None), "device", None)
+
+    def logits(tokens: torch.Tensor) -> torch.Tensor:
+        return model(tokens if device is None else tokens.to(device))
 
     return insertions(
-        model,
+        logits,
         grammar,
         counts,
         num_inputs=num_inputs,
@@ -222,6 +227,8 @@ def _result(
         condition = mean_over_seeds([t.condition for t in firsts])
     block = getattr(getattr(first, "config", None), "block", None)
     explained = float(np.mean([e for _, e in tables])) if tables else None
+    if explained is not None and not np.isfinite(explained):
+        explained = None
     return BalanceResult(
         beta=beta.with_null(null),
         functional=over_models([np.mean([r.tv for r in rows[:nested]], 0) for rows, _ in functional]).with_null(

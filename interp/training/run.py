@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
 from interp.training.state import read_state, write_state
 
 MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
+MAX_SEEDS = 100_000
 PLAN_FILE = "plan.json"
 
 
@@ -156,7 +156,8 @@ class _Plan:
         return initial_state(self.recipe, self.chunks[index]), Timing(0.0, 0.0)
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete what a run puts into its folder, the plan last, and the folder if nothing else is in it."""
+        _remove_run(self.folder)
 
 
 def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str) -> str:
@@ -187,6 +188,9 @@ def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         if folder.exists() and not resume:
             raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
         folder.mkdir(exist_ok=True)
+        foreign = [p.name for p in folder.iterdir() if not p.match(PLAN_FILE) and not _is_ours(p)]
+        if foreign:
+            raise RequestError(f"{str(folder)!r} holds {foreign[0]!r}, which no run put there: name another output")
     except OSError as error:
         raise OutputError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error
     with _alone_in(folder):
@@ -195,7 +199,21 @@ def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         finally:
             with contextlib.suppress(OSError):  # a run that got nowhere leaves nothing behind
                 if not any(folder.glob("chunk-*")):
-                    shutil.rmtree(folder)
+                    _remove_run(folder)
+
+
+def _is_ours(path: Path) -> bool:
+    """A state file, or what a killed write left of one."""
+    return path.match("chunk-*.safetensors") or path.match(".chunk-*") or path.match(f".{PLAN_FILE}*")
+
+
+def _remove_run(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _is_ours(path):
+                path.unlink(missing_ok=True)
+        (folder / PLAN_FILE).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -324,7 +342,13 @@ def _train_in_workers(plan: _Plan, workers: int, progress: Callable[[int], Any])
 def _start_worker(plan: _Plan, index: int) -> "subprocess.Popen[str]":
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYTHONSAFEPATH": "1",  # `-m` would put the current folder, and whatever lies in it, first
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "interp.training.worker", str(plan.folder), str(index)],
         stdin=subprocess.DEVNULL,
@@ -405,9 +429,11 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
         raise RequestError(f"seeds={seeds!r} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
-        if not 1 <= seeds <= 100_000:
-            raise RequestError(f"seeds={seeds} is not a count from 1 to 100000")
+        if not 1 <= seeds <= MAX_SEEDS:
+            raise RequestError(f"seeds={seeds} is not a count from 1 to {MAX_SEEDS}")
         return list(range(seeds))
+    if len(seeds) > MAX_SEEDS:
+        raise RequestError(f"{len(seeds)} seeds are more than {MAX_SEEDS}")
     chosen = [check_seed(s) for s in seeds]
     if not chosen or len(set(chosen)) != len(chosen):
         raise RequestError(f"seeds={list(seeds)!r} must name at least one seed and none twice")
@@ -426,7 +452,7 @@ def _device(device: str | torch.device) -> str:
     """The device's one spelling, after a try-out."""
     try:
         torch.zeros(1, device=torch.device(device)).tolist()
-    except (RuntimeError, AssertionError, TypeError) as error:
+    except (RuntimeError, AssertionError, TypeError, ImportError, AttributeError) as error:
         raise RequestError(f"device {device!r} is not usable here: {str(error).splitlines()[0]}") from error
     name = str(torch.device(device))
     return "cpu" if name.startswith("cpu") else name

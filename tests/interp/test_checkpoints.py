@@ -29,6 +29,7 @@ from interp.header import (
 )
 from interp.model import SandboxTransformer
 from interp.population import Population
+from interp.presets import make_recipe
 
 GRAMMAR = DyckGrammar(2, 3, 0.4)
 CONFIG = TransformerConfig(
@@ -557,3 +558,38 @@ def test_canonical_json_has_one_spelling():
     with pytest.raises(ValueError, match="JSON"):
         canonical_json([float("nan")])
     assert checkpoints.seed_digests({"config": {}, "grammar": None, "seeds": []}, {}) == []
+
+
+FORGERIES = {
+    "kind": [None, 5, "zoo"],
+    "seeds": [[], "ab", [0, 0], [0, -1], [0.5, 1], [True, 2], [[0], [1]]],
+    "digests": [None, [], "x", [1, 2]],
+    "history": [None, [5], [{"seed": "0", "step": 0}], [{"seed": 0}]],
+    "provenance": [None, [], {"diverged": 3}],
+    "vocabulary": [None, 5, [1]],
+    "snapshots": [None, ["1"], [-1]],
+    "config": [None, []],
+    "grammar": ["dyck", 5],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k, values in FORGERIES.items() for v in values])
+def test_a_header_rewritten_with_a_fitting_digest_is_refused_in_one_line(tmp_path, key, value):
+    recipe = make_recipe("dyck-minimal", {"width": 8})
+    path = save_checkpoint(Population.init(recipe.config, (0, 1), recipe.grammar), tmp_path / "x.safetensors")
+    meta = read_header(path)
+    meta[key] = value
+    meta["digest"] = header_digest(meta)
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file(tensors, path, metadata={METADATA_KEY: canonical_json(meta)})
+    for read in (read_header, load_checkpoint):
+        with pytest.raises(CheckpointError, match=key) as error:
+            read(path)
+        assert "\n" not in str(error.value)
+
+
+def test_weights_that_are_no_floats_are_refused(tmp_path):
+    recipe = make_recipe("dyck-minimal", {"width": 8})
+    population = Population.init(recipe.config, (0, 1), recipe.grammar)
+    with pytest.raises(CheckpointError, match="int64"):
+        replace(population, params={n: p.long() for n, p in population.params.items()})

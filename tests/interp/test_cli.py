@@ -1,6 +1,7 @@
 """The command line: what it prints, its exit status, and that a wrong request costs one line."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,11 @@ BAD_REQUESTS = {
     "unbalanced": (["heatmap", "dyck-standard", "--text", "(]", "--out", "a.html"], "position 1"),
     "too deep": (["heatmap", "dyck-standard", "--text", "((((((", "--out", "a.html"], "position 4"),
     "one file twice": (["train", "dyck-minimal", "--out", "a.x", "--json", "./a.x"], "two outputs"),
+    "too many seeds": (["train", "dyck-minimal", "--seeds", "9" * 25], "is more than 100000"),
+    "huge": (["train", "dyck-minimal", "--set", "max_length=" + "9" * 23], "max_length"),
+    "huge batch": (["train", "dyck-minimal", "--batch", "999999999999"], "batch=999999999999"),
+    "bad bound unused by prefixes": (["train", "dyck-minimal", "--set", "data=prefix", "--set", "min_length=x"], "'x'"),
+    "two lines": (["train", "dyck-minimal", "x\ny"], "x y"),
     "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "n_layers=1000000"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
@@ -131,3 +137,64 @@ def test_worst_accuracy_takes_the_last_row_of_each_seed():
         {"seed": 1, "step": 9, "argmax": 0.8, "mass": 0.7},
     ]
     assert worst_accuracy({"history": rows}) == {"argmax": 0.8}
+
+
+# -- nothing lost, nothing overwritten unasked --------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["analyze variation {0} --json {0}", "heatmap {0} --text () --out {0}"])
+def test_an_output_never_replaces_the_checkpoint_that_is_read(checkpoint, tmp_path, capsys, command):
+    copy = tmp_path / "copy.html"
+    copy.write_bytes(checkpoint.read_bytes())
+    assert main(command.format(copy).split()) == 2
+    assert "would destroy it" in capsys.readouterr().err
+    assert copy.read_bytes() == checkpoint.read_bytes()
+
+
+def test_the_default_output_is_not_overwritten(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("dyck-minimal.safetensors").write_text("40 seeds")
+    assert main(["train", "dyck-minimal", "--steps", "1"]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert Path("dyck-minimal.safetensors").read_text() == "40 seeds"
+
+
+def test_devices_pipes_and_links_are_not_replaced(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["list", "--json", str(tmp_path / "pipe")]) == 2
+    assert "no regular file" in capsys.readouterr().err
+    assert main(["analyze", "variation", str(tmp_path / "pipe")]) == 2  # and reading one does not hang
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    assert main(["list", "--json", str(tmp_path / "link")]) == 0
+    assert (tmp_path / "link").is_symlink()
+    assert json.loads((tmp_path / "target").read_text())["presets"]
+
+
+def test_a_folder_with_other_things_in_it_is_never_taken_for_a_run(tmp_path, capsys):
+    folder = tmp_path / "x.run"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    request = "train dyck-minimal --steps 2 --batch 2 --seeds 1 --workers 1 --resume --out".split()
+    assert main([*request, str(tmp_path / "x")]) == 2
+    assert "thesis.txt" in capsys.readouterr().err
+    assert (folder / "thesis.txt").read_text() == "precious"
+
+
+def test_files_in_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
+    (tmp_path / "tqdm.py").write_text("raise SystemExit('a file of the user was run')")
+    monkeypatch.chdir(tmp_path)
+    assert main("train dyck-minimal --steps 2 --batch 2 --seeds 2 --workers 2 --out a".split()) == 0
+
+
+def test_an_unforeseen_failure_is_one_line_and_status_1(monkeypatch, capsys):
+    def fail(_):
+        raise MemoryError("two\nlines")
+
+    monkeypatch.setattr("interp.cli._list", fail)
+    assert main(["list"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "MemoryError: two lines" in printed
+    monkeypatch.setenv("INTERP_DEBUG", "1")
+    with pytest.raises(MemoryError):
+        main(["list"])
