@@ -499,7 +499,9 @@ def test_two_runs_into_one_file_do_not_mix(monkeypatch, tmp_path):
 
 
 SCRIPT = """
+    import signal
     import sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     from dataclasses import replace
     from interp.training import loop
     from interp.training.run import train_population
@@ -779,8 +781,8 @@ BAD = {
     "text": ({"seeds": "12"}, "seeds='12' is neither a count nor a list"),
     "a fraction": ({"seeds": 2.0}, "seeds=2.0 is neither a count nor a list"),
     "true": ({"seeds": True}, "seeds=True is neither"),
-    "no steps": ({"steps": 0}, "steps=0 is not a whole number of at least 1"),
-    "no batch": ({"batch": 0}, "batch=0 is not a whole number of at least 1"),
+    "no steps": ({"steps": 0}, "steps=0 is not a whole number from 1"),
+    "no batch": ({"batch": 0}, "batch=0 is not a whole number from 1"),
     "half a batch": ({"batch": 1.5}, "batch=1.5 is not a whole number"),
     "no workers": ({"workers": 0}, "workers=0 is not a whole number"),
     "no such device": ({"device": "abacus"}, "device 'abacus' is not usable here"),
