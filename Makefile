@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint test report bench clean
+.PHONY: help install lint test report clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"

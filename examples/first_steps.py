@@ -7,6 +7,7 @@ import torch
 
 from interp import load_checkpoint
 from interp.plots import attention_heatmap, save_figure
+from interp.training.evaluate import evaluate, held_out
 from probes import analyze_variation
 
 TEXT = "[[[[]]]](((())))"
@@ -24,18 +25,18 @@ def main(folder: Path) -> None:
     )
     print(f"wrote {page}")
 
-    # A seed is a hooked model: make its last layer attend uniformly and see what the prediction loses.
-    model = population[0]
-    prefix = "[(())"  # the only legal closer is ]
-    intact = model(prefix)[0, -1].softmax(-1)
-
+    # A seed is a hooked model: make its last layer attend evenly and see what closing brackets loses.
     def even(pattern: torch.Tensor, hook: object) -> torch.Tensor:
         visible = (pattern > 0).to(pattern.dtype)
         return visible / visible.sum(-1, keepdim=True)
 
-    edited = model.run_with_hooks(prefix, fwd_hooks=[("blocks.1.attn.hook_pattern", even)])[0, -1].softmax(-1)
-    closer = model.to_single_token("]")
-    print(f"P(']' | {prefix}) = {intact[closer]:.3f}; with the last layer attending evenly {edited[closer]:.3f}")
+    data, model = held_out(population.grammar, 500), population[0]
+    intact = evaluate(model, population.params, data)["mass_nontrivial"]
+    with model.hooks(fwd_hooks=[("blocks.1.attn.hook_pattern", even)]):
+        edited = evaluate(model, population.params, data)["mass_nontrivial"]
+    print("Closers that follow a closer, share right by the mass rule, a number a seed:")
+    print("  as trained               ", " ".join(f"{x:.2f}" for x in intact))
+    print("  last layer attends evenly", " ".join(f"{x:.2f}" for x in edited))
 
 
 if __name__ == "__main__":
