@@ -210,14 +210,14 @@ def answers(results: dict[str, Any]) -> list[str]:
     difference = results["contrastive_minus_standard"]["complete"]
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
     sentences.append(
-        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (by {_text(beta)}, paired over "
-        f"seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (by {_text(accuracy)})."
+        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change {_text(beta)}, paired over "
+        f"seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change {_text(accuracy)})."
     )
     difference = results["contrastive_minus_standard"]["prefix"]
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
     sentences.append(
-        f"Trained on prefixes, it {_moves(beta)} balance violation (by {_text(beta)}) and {_moves(accuracy)} that "
-        f"accuracy (by {_text(accuracy)})."
+        f"Trained on prefixes, it {_moves(beta)} balance violation (change {_text(beta)}) and {_moves(accuracy)} that "
+        f"accuracy (change {_text(accuracy)})."
     )
     inside = {name: _estimate(arm["rank_correlation"][SHOWN]) for name, arm in results["arms"].items()}
     sentences.append(
