@@ -210,8 +210,8 @@ def answers(results: dict[str, Any]) -> list[str]:
     difference = results["contrastive_minus_standard"]["complete"]
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
     sentences.append(
-        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change {_text(beta)}, paired over "
-        f"seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change {_text(accuracy)})."
+        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change {_text(beta)}, paired "
+        f"over seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change {_text(accuracy)})."
     )
     difference = results["contrastive_minus_standard"]["prefix"]
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
