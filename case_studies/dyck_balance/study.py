@@ -211,7 +211,8 @@ def answers(results: dict[str, Any]) -> list[str]:
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
     sentences.append(
         f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change {_text(beta)}, paired "
-        f"over seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change {_text(accuracy)})."
+        f"over seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change "
+        f"{_text(accuracy)})."
     )
     difference = results["contrastive_minus_standard"]["prefix"]
     beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
