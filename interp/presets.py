@@ -154,7 +154,7 @@ def _paper(grammar: DyckGrammar) -> TransformerConfig:
         scale_scores=False,
         activation="relu",
         biases=False,
-        init_std=0.14,  # 1/sqrt(50): with no skip around the MLP, GPT-2's 0.02 leaves no signal to learn from
+        init_std=0.14,  # 1/sqrt(50): from GPT-2's 0.02 two seeds of two stayed below 97 % by the mass rule
     )
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def balance_figure(result: "BalanceResult") -> "go.Figure":
+    """|S| / P over (d, d'), and total variation by pairs inserted."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

@@ -53,6 +53,7 @@ def cell(estimate: Estimate) -> str:
 
 
 def stack_figure(result: "StackResult") -> "go.Figure":
+    """Score by layer and head over seeds, with rivals and nulls as lines."""
     import plotly.graph_objects as go
 
     from interp.plots.style import GRID, INK, MUTED, PALETTE, template
