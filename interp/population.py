@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import torch
-from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
@@ -160,8 +159,3 @@ def check_params(config: TransformerConfig, params: Params, count: int, grammar:
         shape = (count, *expected[name].shape)
         if tuple(tensor.shape) != shape:
             raise CheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}")
-
-
-def to_device(params: Params, device: str | torch.device) -> dict[str, Tensor]:
-    """Copies on another device."""
-    return {name: p.to(device) for name, p in params.items()}

@@ -1,13 +1,17 @@
 """The study end to end on two barely trained seeds: every number of the page comes from the models."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from case_studies.dyck_attention.study import FAMILIES, run
+from case_studies.dyck_attention.study import EDITED_STRINGS, FAMILIES, run
 from interp import load_checkpoint
 from interp.patterns import attention_patterns
+from interp.training.evaluate import closing_rules
+from interp.training.loop import in_distribution
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +58,27 @@ def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
     run(folder, seeds=2, steps=3, workers=1)
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")} == before
     assert {name: (folder / name).read_bytes() for name in pages} == pages
+
+
+def test_cost_of_even_attention_equals_an_edit_of_one_model_at_a_time(folder):
+    """Each model by itself, its last pattern replaced by hand; the study edits all seeds in one pass."""
+    results = json.loads((folder / "results.json").read_text())
+    recipe = FAMILIES[0].recipe
+    data = in_distribution(recipe, EDITED_STRINGS)
+    path = replace(FAMILIES[0], steps=3).file(folder / "populations", 2)
+    target, weight = torch.from_numpy(data.targets), np.broadcast_to(data.weight[:, None], data.targets.shape)
+
+    def even(pattern, hook):
+        return torch.tril(torch.ones_like(pattern)) / torch.arange(1, pattern.shape[-1] + 1)[:, None]
+
+    lost = []
+    for model in load_checkpoint(path):
+        tokens = torch.from_numpy(data.inputs)
+        visible = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).tril()[None, None]
+        plain = model(tokens, visible=visible)
+        edited = model.run_with_hooks(tokens, visible=visible, fwd_hooks=[("blocks.1.attn.hook_pattern", even)])
+        right = [closing_rules(x.detach(), target, 2)["argmax_closers"].numpy()[data.closer] for x in (plain, edited)]
+        lost.append(np.average(right[0].astype(float) - right[1], weights=weight[data.closer]))
+    found = results["families"][FAMILIES[0].name]["lost_with_even_attention"]["argmax_closers"]
+    assert found["value"] == pytest.approx(np.mean(lost), abs=1e-6)
+    assert found["n"] == 2
