@@ -20,11 +20,12 @@ class Family:
     preset: str
     options: Mapping[str, Any] = field(default_factory=dict)
     steps: int | None = None  # None: the preset's
+    batch: int | None = None
 
     @property
     def recipe(self) -> Recipe:
         """The preset with the options applied."""
-        return make_recipe(self.preset, self.options, steps=self.steps)
+        return make_recipe(self.preset, self.options, steps=self.steps, batch=self.batch)
 
     def file(self, folder: Path, seeds: int) -> Path:
         """Where the trained population lies. The name changes with anything that decides its weights."""

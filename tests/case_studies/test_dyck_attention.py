@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.dyck_attention.study import EDITED_STRINGS, FAMILIES, run
+from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES, TABLE
+from case_studies.dyck_attention.measure import EDITED_STRINGS
+from case_studies.dyck_attention.study import run
 from interp import load_checkpoint
 from interp.patterns import attention_patterns
 from interp.training.evaluate import closing_rules
@@ -23,7 +25,7 @@ def folder(tmp_path_factory):
 
 def test_results_hold_every_family_with_intervals(folder):
     results = json.loads((folder / "results.json").read_text())
-    assert list(results["families"]) == sorted(f.name for f in FAMILIES)
+    assert list(results["families"]) == sorted(f.name for f in (*MAIN, *OTHERS, *PREFIXES))
     for family in results["families"].values():
         for estimate in [*family["accuracy"].values(), *family["mass_by_distance"].values()]:
             assert estimate["n"] == 2
@@ -63,9 +65,9 @@ def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
 def test_cost_of_even_attention_equals_an_edit_of_one_model_at_a_time(folder):
     """Each model by itself, its last pattern replaced by hand; the study edits all seeds in one pass."""
     results = json.loads((folder / "results.json").read_text())
-    recipe = FAMILIES[0].recipe
+    recipe = MAIN[0].recipe
     data = in_distribution(recipe, EDITED_STRINGS)
-    path = replace(FAMILIES[0], steps=3).file(folder / "populations", 2)
+    path = replace(MAIN[0], steps=3).file(folder / "populations", 2)
     target, weight = torch.from_numpy(data.targets), np.broadcast_to(data.weight[:, None], data.targets.shape)
 
     def even(pattern, hook):
@@ -79,6 +81,6 @@ def test_cost_of_even_attention_equals_an_edit_of_one_model_at_a_time(folder):
         edited = model.run_with_hooks(tokens, visible=visible, fwd_hooks=[("blocks.1.attn.hook_pattern", even)])
         right = [closing_rules(x.detach(), target, 2)["argmax_closers"].numpy()[data.closer] for x in (plain, edited)]
         lost.append(np.average(right[0].astype(float) - right[1], weights=weight[data.closer]))
-    found = results["families"][FAMILIES[0].name]["lost_with_even_attention"]["argmax_closers"]
+    found = results["families"][MAIN[0].name]["lost_with_even_attention"]["argmax_closers"]
     assert found["value"] == pytest.approx(np.mean(lost), abs=1e-6)
     assert found["n"] == 2

@@ -1,0 +1,121 @@
+"""The populations of `dyck-attention`, group by group, with what the paper says of each.
+
+The paper (Wen et al. 2023, section 4.1 and App. D) gives widths and learning rates, and neither steps nor batch nor
+schedule; ours are the presets' unless a family says otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from case_studies.populations import Family
+
+STANDARD = Family("standard, no positions", "dyck-standard")
+LINEAR = Family("standard, linear positions", "dyck-standard", {"positions": "linear"})
+MINIMAL = Family("minimal first layer (eq. 15)", "dyck-minimal")
+MAIN = (STANDARD, LINEAR, MINIMAL)
+
+OTHERS = (
+    Family("minimal, type + depth (eq. 16)", "dyck-minimal-sum"),
+    Family("minimal, type + angle (eq. 17)", "dyck-minimal-angle"),
+    Family("attention frozen uniform", "dyck-uniform"),
+)
+
+PREFIXES = (
+    Family("standard, no positions, prefixes", "dyck-standard", {"data": "prefix"}),
+    Family("standard, linear positions, prefixes", "dyck-standard", {"data": "prefix", "positions": "linear"}),
+    Family("minimal first layer (eq. 15), prefixes", "dyck-minimal", {"data": "prefix"}),
+)
+
+# Variation of the last layer on `[[[[]]]](((())))`: section 4.1 (40 seeds) and App. D.2 (30 seeds for minimal).
+PAPER_VARIATION = {
+    STANDARD.name: 2.27,
+    LINEAR.name: 2.20,
+    MINIMAL.name: 0.24,
+    PREFIXES[0].name: 14.51,
+    PREFIXES[1].name: 11.92,
+    PREFIXES[2].name: 0.34,
+}
+PAPER_RANDOM = 2.85
+PAPER_ACCURACY = 0.97
+PAPER_UNIFORM_ACCURACY = 0.99  # section 3.1: uniform attention
+
+# One setting of STANDARD changed at a time: what the paper leaves open.
+VARIED = (
+    Family("as in the main table", "dyck-standard"),
+    Family("batch 100", "dyck-standard", {}, batch=100),
+    Family("half the steps", "dyck-standard", steps=750),
+    Family("twice the steps", "dyck-standard", steps=3000),
+    Family("constant schedule", "dyck-standard", {"schedule": "constant"}),
+    Family("loss on closers only", "dyck-standard", {"targets": "closers"}),
+    Family("initial scale .1", "dyck-standard", {"init_std": 0.1}),
+    Family("linear positions, T_max 28", "dyck-standard", {"positions": "linear", "n_ctx": 28}),
+    Family("linear positions, T_max 100", "dyck-standard", {"positions": "linear", "n_ctx": 100}),
+    Family("learned positions", "dyck-standard", {"positions": "learned"}),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the paper's Table 1: a grammar, a number of layers, and the paper's mean (sd over 40 sentences)."""
+
+    num_types: int
+    max_depth: int
+    layers: int
+    paper: tuple[tuple[float, float], ...]
+
+    @property
+    def name(self) -> str:
+        """Short, for tables."""
+        return f"k={self.num_types}, D={self.max_depth}, {self.layers} layers"
+
+    def family(self, steps: int | None = None) -> Family:
+        """Models of the paper's eq. 6: a residual link after the norm on the attention output."""
+        options = {"k": self.num_types, "depth": self.max_depth, "layers": self.layers}
+        return Family(self.name, "dyck-paper", options, steps or TABLE_STEPS)
+
+
+TABLE_STEPS = 3000
+TABLE_RANDOM = 3.33
+TABLE = (
+    Cell(2, 4, 2, ((0.047, 0.006), (7.721, 0.908))),
+    Cell(2, 4, 3, ((0.070, 0.013), (5.072, 0.645), (24.063, 1.166))),
+    Cell(2, 8, 2, ((0.087, 0.012), (7.583, 0.961))),
+    Cell(2, 8, 3, ((0.059, 0.011), (5.560, 0.714), (23.590, 0.829))),
+    Cell(3, 4, 2, ((0.182, 0.024), (9.313, 0.815))),
+    Cell(3, 4, 3, ((0.225, 0.032), (8.426, 0.877), (25.749, 0.897))),
+    Cell(3, 8, 2, ((0.178, 0.028), (7.000, 0.884))),
+    Cell(3, 8, 3, ((0.154, 0.036), (6.280, 0.711), (25.451, 0.871))),
+)
+
+PANELS = 4  # seeds a figure shows
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure of the paper: its label, the models, and the layer drawn (from the end)."""
+
+    label: str
+    family: Family
+    long: bool = False  # drawn on a longer string
+
+
+def _figure_families() -> Sequence[Panel]:
+    wide = {"width": 200, "lr": 3e-4}
+    return (
+        Panel("Fig. 1a", Family("standard, width 200, lr 3e-4", "dyck-standard", wide)),
+        Panel("Fig. 2a", Family("minimal (eq. 15), width 500, lr 1e-2", "dyck-minimal", {"width": 500}, 1600)),
+        Panel(
+            "Fig. 2b", Family("minimal (eq. 15), width 500, lr 3e-3", "dyck-minimal", {"width": 500, "lr": 3e-3}, 1600)
+        ),
+        Panel(
+            "Fig. 2c",
+            Family("minimal (eq. 17), width 500, lr 3e-3", "dyck-minimal-angle", {"width": 500, "lr": 3e-3}, 4000),
+        ),
+        Panel(
+            "Fig. 2d",
+            Family("minimal (eq. 16), width 500, lr 3e-3", "dyck-minimal-sum", {"width": 500, "lr": 3e-3}, 1600),
+        ),
+    )
+
+
+FIGURES = tuple(_figure_families())
