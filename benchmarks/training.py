@@ -27,8 +27,8 @@ from interp.model import SandboxTransformer
 from interp.presets import Recipe, make_recipe
 from interp.training.evaluate import RULES, EvalSet, closing_rules
 from interp.training.layout import IGNORE
-from interp.training.loop import in_distribution, initial_state, learning_rate, train_chunk
-from interp.training.objective import data_source
+from interp.training.loop import initial_state, learning_rate, train_chunk
+from interp.training.objective import data_source, in_distribution
 
 GOAL, EVERY, PAIRS = 0.97, 100, 5
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from interp.config import TransformerConfig
     from interp.errors import InterpError
-    from interp.grammars import CopyGrammar, DyckGrammar
+    from interp.grammars import CopyGrammar, DyckGrammar, TopicGrammar
     from interp.header import list_pretrained
     from interp.model import SandboxTransformer
     from interp.population import Population
@@ -23,6 +23,7 @@ _HOME = {
     "InterpError": "interp.errors",
     "Population": "interp.population",
     "SandboxTransformer": "interp.model",
+    "TopicGrammar": "interp.grammars",
     "TransformerConfig": "interp.config",
     "list_pretrained": "interp.header",
     "load_checkpoint": "interp.checkpoints",
@@ -36,6 +37,7 @@ __all__ = [
     "InterpError",
     "Population",
     "SandboxTransformer",
+    "TopicGrammar",
     "TransformerConfig",
     "list_pretrained",
     "load_checkpoint",

@@ -12,6 +12,7 @@ Direction = Literal["causal", "bidirectional"]
 BlockKind = Literal["gpt2", "paper", "bare"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
 Activation = Literal["gelu", "relu"]
+UnembedKind = Literal["learned", "identity", "tied"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "embedding": get_args(Embedding),
@@ -21,7 +22,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "block": get_args(BlockKind),
     "norm": get_args(Norm),
     "activation": get_args(Activation),
+    "unembed": get_args(UnembedKind),
 }
+# Added after the first checkpoints were written: left out of `to_dict` at their defaults, so that a config's
+# bytes, and every digest over them, stay what they were.
+_LATER = {"unembed": "learned"}
+_NEVER = object()
 MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
 MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
 
@@ -42,6 +48,7 @@ class TransformerConfig:
     - `norm`: `LN` (affine), `LNPre` (no affine), `unit` (eq. 7: centred, divided by its norm but by
       no less than `norm_eps`) or `none`.
     - `mlp_depth`: linear maps in an MLP (2 is the usual one, 0 removes it).
+    - `unembed`: `learned` W_U, `identity` (frozen: what the last layer gives are the logits), `tied` (W_E transposed).
     - `scale_scores`: divide scores by sqrt(d_head).  `biases`: attention, MLP and unembedding biases.
     """
 
@@ -68,6 +75,7 @@ class TransformerConfig:
     pad_token: int | None = None
     num_types: int | None = None
     max_depth: int | None = None
+    unembed: UnembedKind = "learned"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -131,6 +139,7 @@ class TransformerConfig:
             needed = self.d_model
         if self.d_model != needed:
             raise ConfigError(f"embedding={self.embedding!r} fixes d_model={needed}, not {self.d_model}")
+        self._check_unembed()
         if self.block == "bare" and (self.n_layers != 1 or self.mlp_depth != 0):
             raise ConfigError(
                 f"block='bare' is one attention layer without an MLP, not n_layers={self.n_layers}, "
@@ -141,6 +150,18 @@ class TransformerConfig:
                 f"block='paper' has no output projection: n_heads x d_head = {self.n_heads} x {self.d_head} "
                 f"must equal d_model={self.d_model}"
             )
+
+    def _check_unembed(self) -> None:
+        if self.unembed == "identity" and self.d_final != self.d_out:
+            raise ConfigError(f"unembed='identity' needs a last layer of width {self.d_out}, not {self.d_final}")
+        if self.unembed == "tied":
+            if self.embedding != "learned":
+                raise ConfigError(f"unembed='tied' needs embedding='learned', not {self.embedding!r}")
+            if self.d_final != self.d_model or self.d_out != self.d_vocab:
+                raise ConfigError(
+                    f"unembed='tied' maps d_model={self.d_model} to d_vocab={self.d_vocab}: the last layer has width "
+                    f"{self.d_final} and d_vocab_out is {self.d_out}"
+                )
 
     @property
     def d_out(self) -> int:
@@ -154,7 +175,7 @@ class TransformerConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if _LATER.get(name, _NEVER) != value}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TransformerConfig":

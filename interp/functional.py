@@ -1,6 +1,6 @@
 """Running many models of one config as one computation: `torch.vmap` over a leading seed axis."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from interp.model import SandboxTransformer
 Params = dict[str, Tensor]  # name -> [seed, ...]
 
 
-def stack_params(models: list[Mapping[str, Tensor]]) -> Params:
+def stack_params(models: Sequence[Mapping[str, Tensor]]) -> Params:
     """Stack equally named tensors of several models along a new leading seed axis."""
     return {name: torch.stack([m[name] for m in models]) for name in models[0]}
 

@@ -10,7 +10,7 @@ import torch
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
-from interp.grammars import DyckGrammar
+from interp.grammars import Grammar
 from interp.model import SandboxTransformer
 
 
@@ -26,7 +26,7 @@ class Population(Sequence[SandboxTransformer]):
     """
 
     config: TransformerConfig
-    grammar: DyckGrammar | None
+    grammar: Grammar | None
     params: Params
     seeds: tuple[int, ...]
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Population(Sequence[SandboxTransformer]):
         check_params(self.config, self.params, len(self.seeds), self.grammar)
 
     @classmethod
-    def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: DyckGrammar | None = None) -> "Population":
+    def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
         """Untrained models, one a seed."""
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
         return cls.from_models(models)
@@ -141,7 +141,7 @@ def _short(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def check_params(config: TransformerConfig, params: Params, count: int, grammar: DyckGrammar | None = None) -> None:
+def check_params(config: TransformerConfig, params: Params, count: int, grammar: Grammar | None = None) -> None:
     """Raise `CheckpointError`, naming the tensor, unless `params` fit `count` models of `config`.
 
     A grammar that does not fit the config is a `ConfigError`, as in a single model.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, RequestError
-from interp.grammars import CopyGrammar, DyckGrammar
+from interp.grammars import CopyGrammar, DyckGrammar, Grammar, TopicGrammar
 
 _WHOLE = {  # beyond, nothing here would ever finish
     "steps": (1, 10**9),
@@ -18,6 +18,7 @@ _WHOLE = {  # beyond, nothing here would ever finish
     "min_length": (0, 10_000),
     "max_length": (0, 10_000),
 }
+_LATER = {"start": "random", "trained": "all"}  # not in `to_dict` at their defaults (see interp.config)
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
 
@@ -25,12 +26,15 @@ _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 class TrainingSettings:
     """How a population is trained. `batch` counts strings a seed and step.
 
-    - `data`: `complete` strings of min_length..max_length brackets, or `prefix`es of `length`.
+    - `data`: `complete` strings of min_length..max_length brackets, or `prefix`es of `length`; of topic models
+      `documents` drawn anew at every step, or `exact`: the infinite documents of every set of topics at once.
     - `targets`: the loss is taken on `all` predictions, or on `closers` only (as in the released code
       of Wen et al. 2023).  `loss`: cross entropy `ce`, or `mse` between logits and one-hot (eq. 5).
     - `contrastive`: weight of the regulariser of eq. 18: mean squared difference of a string's logits with
       and without r ~ U[1..D] nested pairs before it.
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
+    - `start` (topic models): weights `random`, all `zero`, or W_V at the `block` or `diagonal` optimum of the theory or
+      the `identity` (then W_Q = W_K = 0). `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
     """
@@ -46,12 +50,14 @@ class TrainingSettings:
     l2: float = 0.0
     contrastive: float = 0.0
     targets: Literal["all", "closers"] = "all"
-    data: Literal["complete", "prefix"] = "complete"
+    data: Literal["complete", "prefix", "documents", "exact"] = "complete"
     min_length: int = 2
     max_length: int = 26
     length: int = 28
     eval_every: int = 300
     snapshots: tuple[int, ...] = ()
+    start: Literal["random", "zero", "block", "diagonal", "identity"] = "random"
+    trained: Literal["all", "attention", "embedding"] = "all"
 
     def __post_init__(self) -> None:
         if not isinstance(self.snapshots, (list, tuple)):
@@ -62,7 +68,9 @@ class TrainingSettings:
             ("optimizer", ("adamw", "sgd")),
             ("loss", ("ce", "mse")),
             ("targets", ("all", "closers")),
-            ("data", ("complete", "prefix")),
+            ("data", ("complete", "prefix", "documents", "exact")),
+            ("start", ("random", "zero", "block", "diagonal", "identity")),
+            ("trained", ("all", "attention", "embedding")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
@@ -80,7 +88,8 @@ class TrainingSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {**asdict(self), "snapshots": list(self.snapshots)}
+        data = {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
+        return {**data, "snapshots": list(self.snapshots)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TrainingSettings":
@@ -96,7 +105,7 @@ class Recipe:
     """All that decides what a population becomes, apart from its seeds."""
 
     name: str
-    grammar: DyckGrammar
+    grammar: Grammar
     config: TransformerConfig
     settings: TrainingSettings
 
@@ -106,12 +115,55 @@ class Recipe:
                 f"d_vocab={self.config.d_vocab}, d_out={self.config.d_out} do not fit the grammar's "
                 f"vocabulary of {self.grammar.vocab_size}"
             )
-        if self.config.pad_token not in (None, self.grammar.pad):
-            raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {self.grammar.pad}")
+        if isinstance(self.grammar, TopicGrammar):
+            self._check_topics(self.grammar)
+        else:
+            self._check_brackets(self.grammar)
+
+    @property
+    def dyck(self) -> DyckGrammar:
+        """The grammar, where it is one of brackets; else a `RequestError`."""
+        if not isinstance(self.grammar, DyckGrammar):
+            raise RequestError(f"recipe {self.name!r} is for topic models, and a bracket grammar is needed")
+        return self.grammar
+
+    def _check_topics(self, grammar: TopicGrammar) -> None:
+        c, s = self.config, self.settings
+        if s.data not in ("documents", "exact"):
+            raise ConfigError(f"data={s.data!r} is for brackets: topic models train on 'documents' or 'exact'")
+        shape = (c.block, c.norm, c.positions, c.direction, c.n_heads)
+        if shape != ("bare", "none", "none", "bidirectional", 1):
+            raise ConfigError(
+                f"block={c.block!r}, norm={c.norm!r}, positions={c.positions!r}, direction={c.direction!r}, "
+                f"n_heads={c.n_heads}: topic models train with 'bare', 'none', 'none', 'bidirectional' and 1"
+            )
+        if s.contrastive or s.targets != "all":
+            raise ConfigError("contrastive and targets are for brackets: topic models predict the chosen positions")
+        if s.trained == "attention" and c.attention == "uniform":
+            raise ConfigError("trained='attention' needs attention='learned': a uniform one has no W_Q, W_K")
+        if s.trained == "embedding" and c.embedding != "learned":
+            raise ConfigError(f"trained='embedding' needs embedding='learned', not {c.embedding!r}")
+        if s.start in ("block", "diagonal", "identity") and c.d_head != c.d_model:
+            raise ConfigError(f"start={s.start!r} needs a square W_V, not {c.d_model} x {c.d_head}")
+        if s.start in ("block", "diagonal") and (c.embedding, c.unembed) != ("onehot", "identity"):
+            raise ConfigError(f"start={s.start!r} is known for embedding='onehot' with unembed='identity' only")
+        if s.trained != "all" and s.weight_decay:
+            raise ConfigError(f"weight_decay={s.weight_decay} would change what trained={s.trained!r} leaves alone")
+        if s.data == "exact":
+            grammar.topic_subsets()  # refuses what has no finite law
+
+    def _check_brackets(self, grammar: DyckGrammar) -> None:
+        s = self.settings
+        if s.data not in ("complete", "prefix"):
+            raise ConfigError(f"data={s.data!r} is for topic models: bracket models train on 'complete' or 'prefix'")
+        if s.start != "random" or s.trained != "all":
+            raise ConfigError(f"start={s.start!r}, trained={s.trained!r} are for topic models")
+        if self.config.pad_token not in (None, grammar.pad):
+            raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {grammar.pad}")
         if self.config.direction != "causal":
             raise ConfigError(f"direction={self.config.direction!r} sees the token it should predict: use 'causal'")
         if self.settings.data == "complete":  # refuse bounds that admit no string before any work
-            self.grammar.length_distribution(self.settings.min_length, self.settings.max_length)
+            grammar.length_distribution(self.settings.min_length, self.settings.max_length)
         needed = self.settings.length if self.settings.data == "prefix" else self.settings.max_length + 1
         if self.config.positions == "learned" and needed > self.config.n_ctx:
             raise ConfigError(f"strings fill {needed} positions, more than n_ctx={self.config.n_ctx}")
@@ -131,9 +183,9 @@ class Preset:
     """A named recipe. `model` builds the config for a grammar; `settings` are its training defaults."""
 
     about: str
-    model: Callable[[DyckGrammar], TransformerConfig]
+    model: Callable[[Any], TransformerConfig]
     settings: TrainingSettings
-    grammar: type[DyckGrammar] = DyckGrammar
+    grammar: type[DyckGrammar] | type[TopicGrammar] = DyckGrammar
 
 
 def _standard(grammar: DyckGrammar, **changes: Any) -> TransformerConfig:
@@ -174,11 +226,32 @@ def _minimal(
     return model
 
 
+def _topics(grammar: TopicGrammar, **changes: Any) -> TransformerConfig:
+    """One head, no residual link, norm, MLP or positions (thesis eq. 2.7)."""
+    width = grammar.vocab_size
+    base: dict[str, Any] = {
+        "d_vocab": width,
+        "n_layers": 1,
+        "d_model": width,
+        "d_head": width,
+        "mlp_depth": 0,
+        "block": "bare",
+        "norm": "none",
+        "direction": "bidirectional",
+        "embedding": "onehot",
+        "unembed": "identity",
+        "biases": False,
+    }
+    return TransformerConfig(**{**base, **changes})
+
+
 _TWO_LAYERS = TrainingSettings()
 _PAPER = TrainingSettings(steps=2000, lr=5e-3, eval_every=400)
 _UNIFORM = TrainingSettings(steps=3000, eval_every=500)
 _COPY = TrainingSettings(steps=300, eval_every=100)
 _ONE_LAYER = TrainingSettings(steps=800, lr=1e-2, eval_every=200)
+_TOPICS = TrainingSettings(steps=1500, batch=40, lr=1e-2, schedule="constant", data="documents", eval_every=300)
+_EMBEDDING = replace(_TOPICS, start="identity", trained="embedding")
 
 PRESETS: dict[str, Preset] = {
     "dyck-standard": Preset("2-layer GPT-2 style Transformer, 1 head, width 50", _standard, _TWO_LAYERS),
@@ -199,9 +272,39 @@ PRESETS: dict[str, Preset] = {
         _COPY,
         CopyGrammar,
     ),
+    "topic-value": Preset(
+        "one-hot topic model with attention frozen uniform: only W_V",
+        lambda g: _topics(g, attention="uniform"),
+        _TOPICS,
+        TopicGrammar,
+    ),
+    "topic-embedding": Preset(
+        "topic model with tied embeddings, attention uniform, W_V the identity: only W_E",
+        lambda g: _topics(g, attention="uniform", embedding="learned", unembed="tied", biases=True),
+        _EMBEDDING,
+        TopicGrammar,
+    ),
+    "topic-joint": Preset("one-hot topic model: W_Q, W_K and W_V", _topics, _TOPICS, TopicGrammar),
+    "topic-full": Preset(
+        "topic model with tied embeddings: W_E, W_Q, W_K and W_V",
+        lambda g: _topics(g, embedding="learned", unembed="tied"),
+        _TOPICS,
+        TopicGrammar,
+    ),
 }
 
 _GRAMMAR_KEYS = {"k": "num_types", "depth": "max_depth", "open_prob": "open_prob", "end_prob": "end_prob"}
+_TOPIC_KEYS = {
+    "topics": "num_topics",
+    "words": "words_per_topic",
+    **{
+        name: name
+        for name in (
+            *("law", "alpha", "topics_per_document", "min_length", "max_length"),
+            *("mask_prob", "keep_prob", "random_prob"),
+        )
+    },
+}
 _MODEL_KEYS = {
     "positions": "positions",
     "layers": "n_layers",
@@ -210,7 +313,7 @@ _MODEL_KEYS = {
     "init_std": "init_std",
 }
 _SETTING_KEYS = tuple(f.name for f in fields(TrainingSettings) if f.name != "snapshots")
-SET_KEYS = tuple(sorted({*_GRAMMAR_KEYS, *_MODEL_KEYS, "width", *_SETTING_KEYS} - {"steps", "batch"}))
+SET_KEYS = tuple(sorted({*_GRAMMAR_KEYS, *_TOPIC_KEYS, *_MODEL_KEYS, "width", *_SETTING_KEYS} - {"steps", "batch"}))
 
 
 def make_recipe(
@@ -233,7 +336,11 @@ def make_recipe(
         if key not in SET_KEYS:
             raise RequestError(f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}")
     kind = PRESETS[preset].grammar
-    grammar = kind(**{name: options.pop(key) for key, name in _GRAMMAR_KEYS.items() if key in options})
+    own, other = (_TOPIC_KEYS, _GRAMMAR_KEYS) if kind is TopicGrammar else (_GRAMMAR_KEYS, _TOPIC_KEYS)
+    for key in options:
+        if key in other and key not in own and key not in _SETTING_KEYS:
+            raise RequestError(f"option {key!r} is not one of {preset!r}, whose grammar takes {', '.join(own)}")
+    grammar = kind(**{name: options.pop(key) for key, name in own.items() if key in options})
     config = PRESETS[preset].model(grammar)
     model_changes = {name: options.pop(key) for key, name in _MODEL_KEYS.items() if key in options}
     config = _resize(config, options.pop("width", None), model_changes)

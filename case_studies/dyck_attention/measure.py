@@ -16,7 +16,7 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import Estimate, jackknife_pairs, mean_over_seeds
 from interp.training.evaluate import RULES, evaluate
-from interp.training.loop import FINAL_STRINGS, in_distribution, long_prefixes
+from interp.training.objective import FINAL_STRINGS, in_distribution, long_prefixes
 from probes.stack import StackResult, analyze_stack_likeness
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult, analyze_variation
 
@@ -223,7 +223,7 @@ def constructed_uniform() -> dict[str, float]:
     params = {name: p.detach()[None] for name, p in model.named_parameters()}
     out: dict[str, float] = {}
     with torch.no_grad():
-        for prefix, data in (("", in_distribution(recipe, FINAL_STRINGS)), ("long_", long_prefixes(recipe.grammar))):
+        for prefix, data in (("", in_distribution(recipe, FINAL_STRINGS)), ("long_", long_prefixes(recipe.dyck))):
             values = evaluate(model, params, data)
             out |= {f"{prefix}{name}": float(v[0]) for name, v in values.items() if name.startswith(RULES)}
     return out

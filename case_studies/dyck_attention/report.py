@@ -27,7 +27,7 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import Estimate
 from interp.training.evaluate import RULES
-from interp.training.loop import FINAL_STRINGS, LONG_STRINGS
+from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult
 
 SHOWN_SEEDS = 8
@@ -62,8 +62,7 @@ class Findings:
 
 def report(f: Findings, command: str) -> Page:
     """The report of the findings."""
-    grammar = f.main[0].population.grammar
-    assert grammar is not None
+    grammar = f.main[0].family.recipe.dyck
     sections = [
         Section("Accuracy", accuracy_parts(f)),
         Section("Attention patterns", heatmap_parts(f.main)),
@@ -133,8 +132,7 @@ def accuracy_parts(f: Findings) -> list[str | Table]:
             rows.append(["closing the token before"] + [f"{f.floors[rule + suffix]:.3f}" for rule in RULES] + [""])
         return Table(["family", *RULE_NAMES.values(), "worst seed and rule"], rows, note)
 
-    grammar, settings = measured[0].population.grammar, make_recipe("dyck-standard").settings
-    assert grammar is not None
+    grammar, settings = measured[0].family.recipe.dyck, make_recipe("dyck-standard").settings
     low, high = settings.min_length, settings.max_length
     losses = Table(
         ["family", "excess loss"],
@@ -275,8 +273,8 @@ def stack_table(measured: Sequence[Measured]) -> Table:
         ["family", "stack-likeness", "any visible opener", "evenly over unmatched", "untrained", "top-1 rate"],
         rows,
         "How much closers attend to the last unmatched opening bracket: 1 for a stack-like head, 0 for an even one; "
-        f"mean over {stack.num_inputs} prefixes [95 % over seeds]. Any visible opener: the same head if which opener it "
-        "weighs were left to chance.",
+        f"mean over {stack.num_inputs} prefixes [95 % over seeds]. Any visible opener: the same head if which opener "
+        "it weighs were left to chance.",
     )
 
 
@@ -352,8 +350,8 @@ def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
             rows,
             f"Mean over pairs of seeds and over the same {TABLE_SENTENCES} prefixes of {TABLE_LENGTH} brackets "
             f"(N = {TABLE_LENGTH + 1} with START) [95 % over seeds]; n = {table[0].variation.num_models} seeds a row. "
-            f"The paper's brackets hold the standard deviation over sentences. Random rows: {TABLE_RANDOM} in the paper, "
-            f"{first['uniform_simplex']:.3f} exactly for N = {TABLE_LENGTH + 1}.",
+            f"The paper's brackets hold the standard deviation over sentences. Random rows: {TABLE_RANDOM} in the "
+            f"paper, {first['uniform_simplex']:.3f} exactly for N = {TABLE_LENGTH + 1}.",
         ),
     ]
     deep = next((row for row in table if row.cell.layers == 3), None)

@@ -27,7 +27,7 @@ from case_studies.populations import obtain
 from interp.files import make_folder, write_text
 from interp.presets import make_recipe
 from interp.training.evaluate import rule_floors
-from interp.training.loop import FINAL_STRINGS, in_distribution
+from interp.training.objective import FINAL_STRINGS, in_distribution
 from probes.variation import PAPER_SENTENCE
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from case_studies.page import Figure, Page, Section, Table, write_page
 from case_studies.populations import Family, obtain
 from interp.files import make_folder, write_text
+from interp.grammars import DyckGrammar
 from interp.population import Population
 from interp.stats import Estimate, mean_over_seeds, spearman
 from interp.training.evaluate import evaluate
-from interp.training.loop import long_prefixes
+from interp.training.objective import long_prefixes
 from probes.balance import balance_tables
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def measure(family: Family, count: int, folder: Path, workers: int | None) -> Ar
 
 def long_accuracy(population: Population) -> dict[str, np.ndarray]:
     """Closing accuracy at positions 400-499 of `LONG_PREFIXES` prefixes: rule -> [S]."""
-    assert population.grammar is not None
+    assert isinstance(population.grammar, DyckGrammar)
     data = long_prefixes(population.grammar, LONG_PREFIXES)
     parts = []
     for begin in range(0, len(population), 5):  # a few seeds at a time: attention over 500 keys is large
@@ -115,7 +116,7 @@ def long_accuracy(population: Population) -> dict[str, np.ndarray]:
 
 def betas(population: Population) -> np.ndarray:
     """Exact balance violation of each seed's only attention layer."""
-    assert population.grammar is not None
+    assert isinstance(population.grammar, DyckGrammar)
     values = []
     for model in population:
         table = balance_tables(model, 0, population.grammar, seed=0)[0][0]

@@ -1,19 +1,24 @@
 """Grammars: exact laws, samplers and ground truth."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from interp.errors import GrammarError
 from interp.grammars.copying import CopyGrammar
 from interp.grammars.dyck import DyckGrammar
+from interp.grammars.topics import TopicGrammar
 
-__all__ = ["CopyGrammar", "DyckGrammar", "grammar_from_dict"]
+__all__ = ["CopyGrammar", "DyckGrammar", "Grammar", "TopicGrammar", "grammar_from_dict"]
 
-_KINDS: dict[str, type[DyckGrammar]] = {kind.KIND: kind for kind in (DyckGrammar, CopyGrammar)}
+Grammar = DyckGrammar | TopicGrammar
+_KINDS: Mapping[str, type[DyckGrammar] | type[TopicGrammar]] = {
+    kind.KIND: kind for kind in (DyckGrammar, CopyGrammar, TopicGrammar)
+}
 
 
-def grammar_from_dict(data: dict[str, Any]) -> DyckGrammar:
+def grammar_from_dict(data: dict[str, Any]) -> Grammar:
     """The grammar that `to_dict` described, by its kind. Raises `GrammarError` for an unknown one."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise GrammarError(f"no grammar of kind {kind!r}; kinds are {', '.join(_KINDS)}")
     return _KINDS[kind].from_dict(data)

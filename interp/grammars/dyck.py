@@ -56,6 +56,7 @@ class DyckGrammar:
     """
 
     KIND: ClassVar[str] = "dyck"
+    has_start: ClassVar[bool] = True
 
     num_types: int = 2
     max_depth: int = 4

@@ -306,14 +306,36 @@ class MLP(nn.Module):
 
 
 class Unembed(nn.Module):
-    """W_U [d_final, d_vocab_out] and b_U."""
+    """W_U [d_final, d_vocab_out], learned or a frozen identity, and b_U."""
 
+    W_U: Tensor
     b_U: Tensor
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.W_U = weight(config.d_final, config.d_out)
+        if config.unembed == "identity":
+            self.register_buffer("W_U", torch.eye(config.d_out), persistent=False)
+        else:
+            self.W_U = weight(config.d_final, config.d_out)
         bias(self, "b_U", config.biases, config.d_out)
+
+    def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
+        return times(x, self.W_U) + self.b_U
+
+
+class TiedUnembed(nn.Module):
+    """W_U is the embedding's W_E transposed; b_U is its own."""
+
+    b_U: Tensor
+
+    def __init__(self, config: TransformerConfig, embed: Embed):
+        super().__init__()
+        self._embed = (embed,)  # in a tuple: a submodule would list W_E twice among the parameters
+        bias(self, "b_U", config.biases, config.d_out)
+
+    @property
+    def W_U(self) -> Float[Tensor, "d_final d_vocab_out"]:
+        return self._embed[0].W_E.T
 
     def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
         return times(x, self.W_U) + self.b_U

@@ -14,10 +14,10 @@ from transformer_lens.HookedRootModule import HookedRootModule
 
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import ConfigError, RequestError
-from interp.grammars import DyckGrammar
+from interp.grammars import DyckGrammar, Grammar
 from interp.model.blocks import BLOCKS
 from interp.model.init import init_params
-from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, Unembed, make_norm
+from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
 
 NORM_NAMES = {"LN": "LN", "LNPre": "LNPre", "unit": "LNPre", "none": None}  # ours -> TransformerLens's
 
@@ -32,13 +32,13 @@ class SandboxTransformer(HookedRootModule):
     def __init__(
         self,
         config: TransformerConfig,
-        grammar: DyckGrammar | None = None,
+        grammar: Grammar | None = None,
         provenance: dict[str, Any] | None = None,
     ):
         super().__init__()
         if grammar is not None and config.d_vocab != grammar.vocab_size:
             raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
-        if grammar is not None and config.max_depth not in (None, grammar.max_depth):
+        if isinstance(grammar, DyckGrammar) and config.max_depth not in (None, grammar.max_depth):
             raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={grammar.max_depth}")
         self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
         build(self, config)
@@ -46,7 +46,7 @@ class SandboxTransformer(HookedRootModule):
         self.eval()
 
     @classmethod
-    def init(cls, config: TransformerConfig, seed: int = 0, grammar: DyckGrammar | None = None) -> "SandboxTransformer":
+    def init(cls, config: TransformerConfig, seed: int = 0, grammar: Grammar | None = None) -> "SandboxTransformer":
         """An untrained model: its weights are a function of (config, seed) alone."""
         model = cls(config, grammar, {"seed": seed, "trained": False})
         model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
@@ -128,7 +128,9 @@ class SandboxTransformer(HookedRootModule):
         if self.grammar is None:
             raise RequestError("this model carries no grammar: pass token ids instead of text")
         texts = text if isinstance(text, str) else list(text)
-        ids = self.grammar.to_tokens(texts)[:, 1 if prepend_bos is False else 0 :]
+        ids = self.grammar.to_tokens(texts)
+        if prepend_bos is False and self.grammar.has_start:
+            ids = ids[:, 1:]
         return torch.from_numpy(ids).to(self.device)
 
     def to_str_tokens(self, text: str | Tensor, prepend_bos: bool | None = None, **_: Any) -> list[str]:
@@ -236,7 +238,7 @@ def build(model: SandboxTransformer, config: TransformerConfig) -> None:
         model.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
     model.blocks = nn.ModuleList(BLOCKS[config.block](config) for _ in range(config.n_layers))
     model.ln_final = make_norm(config, config.d_model) if config.block == "gpt2" else nn.Identity()
-    model.unembed = Unembed(config)
+    model.unembed = TiedUnembed(config, model.embed) if config.unembed == "tied" else Unembed(config)
 
 
 def next_token_loss(

@@ -7,7 +7,7 @@ elements of an array apart, with other rounding, so every parameter starts and e
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -40,10 +40,11 @@ class FlatParams:
             for name, (begin, shape) in self.slots.items()
         }
 
-    def set_grad(self, grads: Sequence[Tensor]) -> None:
-        """Overwrite `grad`, given in the order of `leaves`."""
-        for view, grad in zip(self.views(self.grad).values(), grads, strict=True):
-            view.copy_(grad)
+    def set_grad(self, grads: Mapping[str, Tensor]) -> None:
+        """Overwrite the named parts of `grad`; parts never named stay 0."""
+        views = self.views(self.grad)
+        for name, grad in grads.items():
+            views[name].copy_(grad)
 
     def load(self, params: Params) -> None:
         """Overwrite `data`."""

@@ -10,17 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interp.functional import Params
-from interp.grammars import DyckGrammar
+from interp.functional import Params, stack_params
+from interp.grammars import TopicGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings
-from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.flat import FlatParams
-from interp.training.objective import Objective
+from interp.training.objective import Objective, Task
+from interp.training.topics import TopicTask, start_params
 
 _DRAW_AHEAD = 32  # steps whose strings are sampled together
-EVAL_STRINGS, FINAL_STRINGS = 400, 4000
-LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
 
 @dataclass
@@ -51,9 +49,15 @@ class Timing:
 def initial_state(recipe: Recipe, seeds: tuple[int, ...]) -> ChunkState:
     """Step 0: each seed's own initial weights."""
     models = [SandboxTransformer.init(recipe.config, seed) for seed in seeds]
-    names = [name for name, _ in models[0].named_parameters()]
-    params = {n: torch.stack([m.get_parameter(n).detach() for m in models]) for n in names}
-    return ChunkState(seeds, 0, params, {})
+    starts = [start_params({n: p.detach() for n, p in m.named_parameters()}, recipe) for m in models]
+    return ChunkState(seeds, 0, stack_params(starts), {})
+
+
+def make_task(template: SandboxTransformer, recipe: Recipe, device: str) -> Task:
+    """What the recipe's grammar asks a model to do."""
+    if isinstance(recipe.grammar, TopicGrammar):
+        return TopicTask(template, recipe, device)
+    return Objective(template, recipe, device)
 
 
 def train_chunk(
@@ -110,9 +114,8 @@ class _Run:
         if state.moments:
             moments = {key: self.flat.flatten(values) for key, values in state.moments.items()}
             self.optimizer.state[self.flat.data] = {**moments, "step": torch.tensor(float(state.step))}
-        self.objective = Objective(self.template, recipe, device)
+        self.task = make_task(self.template, recipe, device)
         self.good = self.flat.data.clone()
-        self.eval_sets = _EvalSets(recipe)
 
     def due(self) -> bool:
         """Is there something to measure or keep at this step that has not been yet?"""
@@ -128,11 +131,10 @@ class _Run:
         if self.step in s.snapshots:
             self.snapshots[self.step] = self.flat.copy()
         rows: list[dict[str, Any]] = [{"seed": seed, "step": self.step} for seed in self.seeds]
-        for prefix, data in self.eval_sets.at(self.step == s.steps):
-            for name, values in evaluate(self.template, params, data).items():
-                for row, value in zip(rows, values, strict=True):
-                    row[prefix + name] = float(value) if math.isfinite(value) else None
-        if s.snapshots:
+        for name, values in self.task.metrics(params, self.step == s.steps).items():
+            for row, value in zip(rows, values, strict=True):
+                row[name] = float(value) if math.isfinite(value) else None
+        if s.snapshots or isinstance(self.recipe.grammar, TopicGrammar):
             for name, p in params.items():
                 for row, value in zip(rows, p.flatten(1).norm(dim=1).tolist(), strict=True):
                     row[f"norm/{name}"] = value if math.isfinite(value) else None
@@ -144,15 +146,17 @@ class _Run:
             self.step = until  # nothing to train; rows and snapshots as for a seed that diverged in company
             return
         steps = range(self.step, until)
-        drawn = [self.objective.draw(seed, steps) for seed in self.seeds]
+        drawn = [self.task.draw(seed, steps) for seed in self.seeds]
         parts = [torch.from_numpy(np.stack(part, axis=1)).to(self.device) for part in zip(*drawn, strict=True)]
         dead = self._dead()
         losses = []
         for i, step in enumerate(steps):
             for group in self.optimizer.param_groups:
                 group["lr"] = learning_rate(self.recipe.settings, step)
-            loss = self.objective(self.flat.leaves, *(part[i] for part in parts))  # [S]
-            self.flat.set_grad(torch.autograd.grad(loss.sum(), list(self.flat.leaves.values())))
+            loss = self.task(self.flat.leaves, *(part[i] for part in parts))  # [S]
+            leaves = {name: self.flat.leaves[name] for name in self.task.trained}
+            grads = torch.autograd.grad(loss.sum(), list(leaves.values()))
+            self.flat.set_grad(dict(zip(leaves, grads, strict=True)))
             if self.diverged:
                 self.flat.grad[dead] = 0
             self.optimizer.step()
@@ -195,44 +199,6 @@ class _Run:
             dict(self.snapshots),
             dict(self.diverged),
         )
-
-
-class _EvalSets:
-    """Held-out data, drawn when first needed: small ones on the way, all of it at the end."""
-
-    def __init__(self, recipe: Recipe):
-        self.recipe = recipe
-        self._small: list[tuple[str, EvalSet]] | None = None
-
-    def at(self, final: bool) -> list[tuple[str, EvalSet]]:
-        """(prefix of the metric's name, data)."""
-        if final:
-            return final_eval_sets(self.recipe)
-        if self._small is None:
-            self._small = [("", in_distribution(self.recipe, EVAL_STRINGS))]
-        return self._small
-
-
-def in_distribution(recipe: Recipe, count: int) -> EvalSet:
-    """Held-out strings of the recipe's own data law."""
-    s = recipe.settings
-    return held_out(
-        recipe.grammar, count, data=s.data, min_length=s.min_length, max_length=s.max_length, length=s.length
-    )
-
-
-def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> EvalSet:
-    """Length generalisation: prefixes of 500 brackets, scored from position 400 on."""
-    return held_out(grammar, count, data="prefix", length=LONG_TO, score_from=LONG_FROM)
-
-
-def final_eval_sets(recipe: Recipe) -> list[tuple[str, EvalSet]]:
-    """In distribution, and (where positions allow) length generalisation under `long_`."""
-    sets = [("", in_distribution(recipe, FINAL_STRINGS))]
-    config = recipe.config
-    if config.positions != "learned" or config.n_ctx >= LONG_TO:
-        sets.append(("long_", long_prefixes(recipe.grammar)))
-    return sets
 
 
 def learning_rate(s: TrainingSettings, step: int) -> float:

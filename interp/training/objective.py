@@ -1,6 +1,7 @@
 """What is minimised: the loss of one seed on its batch, and the regulariser that asks for balance."""
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,24 +14,45 @@ from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe
 from interp.rng import generator
+from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
 
 Batch = tuple[NDArray[np.int64], ...]  # arrays [steps, ...]
+EVAL_STRINGS, FINAL_STRINGS = 400, 4000
+LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
 
 def data_source(recipe: Recipe) -> Source:
-    """The batches of a recipe."""
-    s = recipe.settings
+    """The batches of a recipe for brackets."""
+    s, grammar = recipe.settings, recipe.dyck
     if s.data == "complete":
-        return CompleteStrings(recipe.grammar, s.batch, s.min_length, s.max_length)
-    return Prefixes(recipe.grammar, s.batch, s.length)
+        return CompleteStrings(grammar, s.batch, s.min_length, s.max_length)
+    return Prefixes(grammar, s.batch, s.length)
+
+
+class Task(Protocol):
+    """What a training run needs to know of its task."""
+
+    trained: list[str]  # names of the parameters that learn
+
+    def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
+        """Batches of one seed, arrays [steps, ...]."""
+
+    def __call__(self, params: Params, *batch: Tensor) -> Tensor:
+        """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""
+
+    def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
+        """Held-out measurements, each [S]."""
 
 
 class Objective:
-    """Draws batches (numpy) and maps parameters and batches of all seeds to their losses."""
+    """The task of brackets: draws batches (numpy) and maps parameters and batches of all seeds to their losses."""
 
     def __init__(self, template: SandboxTransformer, recipe: Recipe, device: str):
-        self.template, self.settings, self.grammar = template, recipe.settings, recipe.grammar
+        self.template, self.settings, self.grammar = template, recipe.settings, recipe.dyck
+        self.trained = [name for name, _ in template.named_parameters()]
+        self.recipe = recipe
+        self._small: list[tuple[str, EvalSet]] | None = None
         self.source = data_source(recipe)
         self.nested = NestedPairs(self.grammar, self.source.layout()) if self.settings.contrastive else None
         self.where = _on(self.source.layout(), device)
@@ -49,6 +71,15 @@ class Objective:
     def __call__(self, params: Params, *batch: Tensor) -> Tensor:
         """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""
         return self._losses(params, *batch)
+
+    def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
+        """Losses and closing accuracy of each seed on held-out strings: few on the way, all at the end."""
+        if self._small is None:
+            self._small = [("", in_distribution(self.recipe, EVAL_STRINGS))]
+        out: dict[str, NDArray[Any]] = {}
+        for prefix, data in final_eval_sets(self.recipe) if final else self._small:
+            out |= {prefix + name: v for name, v in evaluate(self.template, params, data).items()}
+        return out
 
     def _one(self, params: Params, inputs: Tensor, targets: Tensor, *contrast: Tensor) -> Tensor:
         s = self.settings
@@ -123,3 +154,23 @@ def _on(layout: Layout, device: str) -> dict[str, Tensor]:
         "visible": torch.from_numpy(layout.visible).to(device),
         "positions": torch.from_numpy(layout.position).to(device),
     }
+
+
+def in_distribution(recipe: Recipe, count: int) -> EvalSet:
+    """Held-out strings of the recipe's own data law."""
+    s = recipe.settings
+    return held_out(recipe.dyck, count, data=s.data, min_length=s.min_length, max_length=s.max_length, length=s.length)
+
+
+def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> EvalSet:
+    """Length generalisation: prefixes of 500 brackets, scored from position 400 on."""
+    return held_out(grammar, count, data="prefix", length=LONG_TO, score_from=LONG_FROM)
+
+
+def final_eval_sets(recipe: Recipe) -> list[tuple[str, EvalSet]]:
+    """In distribution, and (where positions allow) length generalisation under `long_`."""
+    sets = [("", in_distribution(recipe, FINAL_STRINGS))]
+    config = recipe.config
+    if config.positions != "learned" or config.n_ctx >= LONG_TO:
+        sets.append(("long_", long_prefixes(recipe.dyck)))
+    return sets

@@ -27,7 +27,7 @@ from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
 from interp.files import check_writable, write_text
-from interp.grammars import DyckGrammar, grammar_from_dict
+from interp.grammars import Grammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
@@ -44,7 +44,7 @@ def train_population(
     preset: str | Recipe | TransformerConfig,
     seeds: int | Sequence[int] = 40,
     *,
-    grammar: DyckGrammar | None = None,
+    grammar: Grammar | None = None,
     settings: TrainingSettings | None = None,
     options: Mapping[str, Any] | None = None,
     steps: int | None = None,
@@ -403,7 +403,7 @@ def _assemble(plan: _Plan, kept: bool) -> Population:
 
 def _recipe(
     preset: str | Recipe | TransformerConfig,
-    grammar: DyckGrammar | None,
+    grammar: Grammar | None,
     settings: TrainingSettings | None,
     options: Mapping[str, Any] | None,
     steps: int | None,

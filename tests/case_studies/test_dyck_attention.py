@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES, TABLE
+from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES
 from case_studies.dyck_attention.measure import EDITED_STRINGS
 from case_studies.dyck_attention.study import run
 from interp import load_checkpoint
 from interp.patterns import attention_patterns
 from interp.training.evaluate import closing_rules
-from interp.training.loop import in_distribution
+from interp.training.objective import in_distribution
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def test_every_field_survives_the_round_trip():
         d_vocab=9, n_layers=3, n_heads=2, d_model=12, d_head=6, d_mlp=7, mlp_depth=4, n_ctx=33,
         embedding="learned", positions="linear", attention="uniform", direction="bidirectional",
         block="paper", norm="unit", norm_eps=0.5, activation="relu", scale_scores=False, biases=False,
-        init_std=0.1, d_vocab_out=4, pad_token=8, num_types=3, max_depth=2,
+        init_std=0.1, d_vocab_out=12, pad_token=8, num_types=3, max_depth=2, unembed="identity",
     )  # fmt: skip
     default = TransformerConfig(d_vocab=7)
     same = [

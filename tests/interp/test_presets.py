@@ -66,7 +66,7 @@ def test_every_promised_dyck_preset_is_there():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_recipes_survive_a_plan(name, tmp_path):
-    recipe = make_recipe(name, {"lr": 1, "heads": 2})
+    recipe = make_recipe(name, {"lr": 1} if name.startswith("topic-") else {"lr": 1, "heads": 2})
     _Plan.open(tmp_path, recipe, [0], 1, "cpu")
     assert _Plan.read(tmp_path).recipe == recipe
 
@@ -97,10 +97,65 @@ CHANGES = {  # key -> (value, part of the recipe, field)
     "eval_every": (7, "settings", "eval_every"),
     "contrastive": (0.1, "settings", "contrastive"),
 }
+TOPIC_CHANGES = {
+    "topics": (3, "grammar", "num_topics"),
+    "words": (4, "grammar", "words_per_topic"),
+    "law": ("idealised", "grammar", "law"),
+    "alpha": (0.5, "grammar", "alpha"),
+    "topics_per_document": (3, "grammar", "topics_per_document"),
+    "min_length": (20, "grammar", "min_length"),
+    "max_length": (200, "grammar", "max_length"),
+    "mask_prob": (0.2, "grammar", "mask_prob"),
+    "keep_prob": (0.2, "grammar", "keep_prob"),
+    "random_prob": (0.2, "grammar", "random_prob"),
+    "start": ("zero", "settings", "start"),
+    "trained": ("attention", "settings", "trained"),
+}
 
 
 def test_every_key_is_tried():
-    assert set(CHANGES) >= set(SET_KEYS) - {"snapshots"}
+    assert set(CHANGES) | set(TOPIC_CHANGES) >= set(SET_KEYS) - {"snapshots"}
+
+
+@pytest.mark.parametrize("key", TOPIC_CHANGES)
+def test_a_topic_key_changes_its_field(key):
+    value, part, name = TOPIC_CHANGES[key]
+    plain, changed = make_recipe("topic-joint"), make_recipe("topic-joint", {key: value})
+    assert getattr(getattr(changed, part), name) == value
+    others = {
+        f.name
+        for group in ("grammar", "settings")
+        for f in fields(getattr(plain, group))
+        if getattr(getattr(plain, group), f.name) != getattr(getattr(changed, group), f.name)
+    }
+    assert others == {name}
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "message"),
+    [
+        ("topic-value", {"k": 3}, "'k' is not one of 'topic-value'"),
+        ("dyck-standard", {"topics": 3}, "'topics' is not one of 'dyck-standard'"),
+        ("topic-value", {"data": "prefix"}, "documents"),
+        ("dyck-standard", {"data": "documents"}, "complete"),
+        ("dyck-standard", {"start": "zero"}, "topic models"),
+        ("topic-value", {"trained": "attention"}, "learned"),
+        ("topic-joint", {"trained": "embedding"}, "onehot"),
+        ("topic-value", {"data": "exact"}, "idealised"),
+        ("topic-full", {"start": "block"}, "onehot"),
+        ("topic-joint", {"trained": "attention", "weight_decay": 0.1}, "weight_decay=0.1"),
+        ("topic-value", {"heads": 101}, "n_heads=101"),
+        ("topic-value", {"contrastive": 1.0}, "brackets"),
+        ("topic-value", {"width": 50}, "identity"),
+        ("topic-value", {"law": "idealised", "topics_per_document": 11}, "topics_per_document=11"),
+        ("topic-value", {"mask_prob": 0}, "mask_prob=0"),
+        ("topic-value", {"keep_prob": 0.7, "random_prob": 0.7}, "shares"),
+    ],
+)
+def test_a_wrong_topic_recipe_is_refused_in_one_line(preset, options, message):
+    with pytest.raises(InterpError, match=message) as error:
+        make_recipe(preset, options)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("key", [k for k in SET_KEYS if k in CHANGES])

@@ -22,7 +22,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
-from interp.training import loop, run
+from interp.training import loop, objective, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
 from interp.training.objective import NestedPairs, Objective, data_source
@@ -34,9 +34,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def small_evaluations(monkeypatch):
     """The held-out sets of these tests are small: the measuring itself is tested elsewhere."""
-    monkeypatch.setattr(loop, "EVAL_STRINGS", 20)
-    monkeypatch.setattr(loop, "FINAL_STRINGS", 30)
-    monkeypatch.setattr(loop, "long_prefixes", lambda g: loop.held_out(g, 2, data="prefix", length=40, score_from=30))
+    monkeypatch.setattr(objective, "EVAL_STRINGS", 20)
+    monkeypatch.setattr(objective, "FINAL_STRINGS", 30)
+    monkeypatch.setattr(
+        objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=40, score_from=30)
+    )
 
 
 def train(preset, seeds=1, **options):
@@ -131,7 +133,7 @@ def test_every_parameter_of_every_seed_starts_on_a_boundary():
         assert torch.equal(leaf.detach(), state.params[name])
     assert same_params(flat.copy(), state.params)
     assert same_params(flat.copy(flat.flatten(state.params)), state.params)
-    flat.set_grad([torch.full_like(leaf, i) for i, leaf in enumerate(flat.leaves.values())])
+    flat.set_grad({name: torch.full_like(leaf, i) for i, (name, leaf) in enumerate(flat.leaves.items())})
     for i, view in enumerate(flat.views(flat.grad).values()):
         assert (view == i).all()
     flat.copy()["unembed.b_U"].fill_(9)
@@ -503,12 +505,12 @@ SCRIPT = """
     import sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     from dataclasses import replace
-    from interp.training import loop
+    from interp.training import objective
     from interp.training.run import train_population
     from interp.presets import make_recipe
     if {small}:
-        loop.EVAL_STRINGS, loop.FINAL_STRINGS = 20, 30
-        loop.long_prefixes = lambda g: loop.held_out(g, 2, data="prefix", length=40, score_from=30)
+        objective.EVAL_STRINGS, objective.FINAL_STRINGS = 20, 30
+        objective.long_prefixes = lambda g: objective.held_out(g, 2, data="prefix", length=40, score_from=30)
     recipe = make_recipe("dyck-minimal", {{"eval_every": 30}}, steps={steps}, batch=4)
     train_population(recipe, [4, 1, 3], out=sys.argv[1], workers={workers})
 """

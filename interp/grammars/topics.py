@@ -1,0 +1,237 @@
+"""Topic models: documents whose words come from a few of T disjoint topics, masked for prediction.
+
+Li, Li, Risteski 2023, *How do Transformers learn topic structure*; thesis section 2.1 (L304-331, L554). Token 0 is
+[MASK]; word w of topic t is token 1 + t v + w. There is no START and no padding: a model without positions sees a
+document as a bag of words.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from interp.errors import GrammarError
+from interp.rng import generator
+
+Law = Literal["lda", "idealised"]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MASK_TEXT = "[MASK]"
+MOST_WORDS, MOST_SUBSETS = 20_000, 5_000
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents of several lengths. Arrays [document, position]; -1 beyond a document's end.
+
+    `words`: true tokens. `shown`: what a model sees. `chosen`: positions to predict (the set M).
+    """
+
+    words: Ints
+    shown: Ints
+    chosen: NDArray[np.bool_]
+
+    @property
+    def lengths(self) -> Ints:
+        """Positions of each document."""
+        return np.asarray((self.words >= 0).sum(1))
+
+
+@dataclass(frozen=True)
+class TopicGrammar:
+    """T topics of v words each, all disjoint.
+
+    - `law`: `lda` (each document draws topic proportions from a symmetric Dirichlet(`alpha`)) or `idealised` (each
+      document has `topics_per_document` distinct topics in equal proportions). Words of a topic are equally likely.
+    - Document lengths are uniform on `min_length`..`max_length`.
+    - Each position is chosen with `mask_prob`; a chosen position shows its own word with `keep_prob`, a word drawn
+      uniformly from all Tv with `random_prob` (it may be its own, never [MASK]), else [MASK].
+    """
+
+    KIND: ClassVar[str] = "topics"
+    has_start: ClassVar[bool] = False
+
+    num_topics: int = 10
+    words_per_topic: int = 10
+    law: Law = "lda"
+    alpha: float = 0.1
+    topics_per_document: int = 2
+    min_length: int = 100
+    max_length: int = 150
+    mask_prob: float = 0.15
+    keep_prob: float = 0.1
+    random_prob: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("num_topics", 1),
+            ("words_per_topic", 1),
+            ("topics_per_document", 1),
+            ("min_length", 1),
+            ("max_length", 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise GrammarError(f"{name}={value!r} is not a whole number of at least {least}")
+        if self.num_topics * self.words_per_topic > MOST_WORDS:
+            raise GrammarError(
+                f"num_topics={self.num_topics} times words_per_topic={self.words_per_topic} is more than {MOST_WORDS}"
+            )
+        if self.law not in get_args(Law):
+            raise GrammarError(f"law={self.law!r} is not one of {', '.join(get_args(Law))}")
+        if self.law == "idealised" and self.topics_per_document > self.num_topics:
+            raise GrammarError(
+                f"topics_per_document={self.topics_per_document} is more than num_topics={self.num_topics}"
+            )
+        if self.min_length > self.max_length or self.max_length > 10_000:
+            raise GrammarError(
+                f"min_length={self.min_length}, max_length={self.max_length}: lengths rise, up to 10000 positions"
+            )
+        for name in ("alpha", "mask_prob", "keep_prob", "random_prob"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise GrammarError(f"{name}={value!r} is not a number")
+        if not 1e-3 <= self.alpha <= 1e6:
+            raise GrammarError(f"alpha={self.alpha!r} is not within 0.001..1e6")
+        if not 0 < self.mask_prob <= 1:
+            raise GrammarError(f"mask_prob={self.mask_prob!r} is not within (0, 1]: nothing would be predicted")
+        if min(self.keep_prob, self.random_prob) < 0 or self.keep_prob + self.random_prob > 1:
+            raise GrammarError(
+                f"keep_prob={self.keep_prob!r}, random_prob={self.random_prob!r} are not shares that sum to 1 at most"
+            )
+
+    # -- vocabulary -------------------------------------------------------------------------------
+
+    mask: ClassVar[int] = 0
+
+    @property
+    def num_words(self) -> int:
+        """Tv."""
+        return self.num_topics * self.words_per_topic
+
+    @property
+    def vocab_size(self) -> int:
+        """Words and [MASK]."""
+        return self.num_words + 1
+
+    @property
+    def topic_of(self) -> Ints:
+        """Topic of each token [vocab]; -1 for [MASK]."""
+        return np.concatenate([[-1], np.repeat(np.arange(self.num_topics), self.words_per_topic)]).astype(np.int64)
+
+    @property
+    def vocab(self) -> tuple[str, ...]:
+        """Token texts: [MASK], then t0w0, t0w1, ..."""
+        words = (f"t{t}w{w}" for t in range(self.num_topics) for w in range(self.words_per_topic))
+        return (MASK_TEXT, *words)
+
+    def tokenize(self, text: str) -> Ints:
+        """Ids of words separated by white space."""
+        known = {word: i for i, word in enumerate(self.vocab)}
+        out = []
+        for place, word in enumerate(text.split()):
+            if word not in known:
+                raise GrammarError(
+                    f"word {place} is {word!r}: known are {MASK_TEXT} and t0w0 to "
+                    f"t{self.num_topics - 1}w{self.words_per_topic - 1}"
+                )
+            out.append(known[word])
+        if not out:
+            raise GrammarError("an empty document has nothing to attend to")
+        return np.array(out, dtype=np.int64)
+
+    def to_tokens(self, texts: str | Sequence[str]) -> Ints:
+        """One document or several of one length, [batch, pos]. There is no padding token."""
+        rows = [self.tokenize(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        if not rows:
+            raise GrammarError("no documents were given")
+        lengths = [len(row) for row in rows]
+        if len(set(lengths)) > 1:
+            other = next(n for n in lengths if n != lengths[0])
+            raise GrammarError(f"documents of {lengths[0]} and {other} words: one call takes documents of one length")
+        return np.stack(rows)
+
+    def format(self, tokens: ArrayLike) -> str:
+        """Text of one row of ids."""
+        vocab = self.vocab
+        return " ".join(vocab[i] for i in np.asarray(tokens).ravel().tolist() if i >= 0)
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def sample(self, count: int, *, seed: int, stream: str = "documents") -> Documents:
+        """`count` documents with their masks: a pure function of its arguments."""
+        return self.draw(generator(seed, stream), count)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Documents:
+        """`count` documents from a generator."""
+        width = self.max_length
+        lengths = rng.integers(self.min_length, self.max_length + 1, count)
+        topic = self._topics(rng, count, width)
+        words = 1 + topic * self.words_per_topic + rng.integers(0, self.words_per_topic, (count, width))
+        fate = rng.random((count, width))  # below mask_prob: chosen; its position in there decides what is shown
+        random = rng.integers(1, self.num_words + 1, (count, width))
+        inside = np.arange(width) < lengths[:, None]
+        chosen = (fate < self.mask_prob) & inside
+        share = fate / self.mask_prob
+        keep, other = share < self.keep_prob, share < self.keep_prob + self.random_prob
+        shown = np.where(~chosen | keep, words, np.where(other, random, self.mask))
+        return Documents(np.where(inside, words, -1), np.where(inside, shown, -1), chosen)
+
+    def _topics(self, rng: np.random.Generator, count: int, width: int) -> Ints:
+        """Topic of each position [count, width]."""
+        if self.law == "idealised":
+            order = rng.random((count, self.num_topics)).argsort(1)[:, : self.topics_per_document]
+            return np.asarray(np.take_along_axis(order, rng.integers(0, self.topics_per_document, (count, width)), 1))
+        # Gamma variates rather than Dirichlet's own: a small alpha can round every one of them to 0.
+        weights = rng.standard_gamma(self.alpha, (count, self.num_topics))
+        empty = weights.sum(1) == 0
+        weights[empty, rng.integers(0, self.num_topics, count)[empty]] = 1.0
+        edges = np.cumsum(weights, axis=1)
+        edges /= edges[:, -1:]
+        place = rng.random((count, width))
+        return np.asarray((place[:, :, None] >= edges[:, None, :-1]).sum(-1))
+
+    # -- exact law --------------------------------------------------------------------------------
+
+    def topic_subsets(self) -> Ints:
+        """Every document type of the idealised law, [subset, topics_per_document], all equally likely."""
+        if self.law != "idealised":
+            raise GrammarError("the exact law needs law='idealised': Dirichlet proportions have no finite list")
+        number = math.comb(self.num_topics, self.topics_per_document)
+        if number > MOST_SUBSETS:
+            raise GrammarError(f"{number} sets of topics are more than the {MOST_SUBSETS} an exact law goes through")
+        return np.array(list(itertools.combinations(range(self.num_topics), self.topics_per_document)))
+
+    def word_law(self) -> Floats:
+        """P(word) in each infinite document, [subset, vocab] (Assumption 2.1.1)."""
+        subsets = self.topic_subsets()
+        law = np.zeros((len(subsets), self.vocab_size))
+        for row, topics in zip(law, subsets, strict=True):
+            row[np.isin(self.topic_of, topics)] = 1 / (self.topics_per_document * self.words_per_topic)
+        return law
+
+    def shown_law(self, words: Floats) -> Floats:
+        """Frequencies of what is shown of documents with word frequencies `words` [..., vocab] (eqs. 2.17-2.19)."""
+        shown = (1 - self.mask_prob * (1 - self.keep_prob)) * words
+        shown = shown + self.mask_prob * self.random_prob * np.r_[0.0, np.full(self.num_words, 1 / self.num_words)]
+        shown[..., self.mask] = self.mask_prob * (1 - self.keep_prob - self.random_prob)
+        return np.asarray(shown)
+
+    # -- as data ----------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"kind": self.KIND, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "TopicGrammar":
+        """The grammar `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
+        expected = {"kind", *(field.name for field in fields(cls))}
+        keys = set(data) if isinstance(data, Mapping) else set()
+        if keys != expected or data["kind"] != cls.KIND:
+            raise GrammarError(f"{data!r} is no {cls.__name__}: kind {cls.KIND!r} and the keys {sorted(expected)}")
+        return cls(**{name: value for name, value in data.items() if name != "kind"})

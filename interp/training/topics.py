@@ -1,0 +1,229 @@
+"""Training topic models on counts: exact, and without a single position of padding.
+
+A model without positions sees a document as counts n of shown words. A position that shows word q attends to word k
+with weight n_k exp(s_qk) / sum_l n_l exp(s_ql), so its logits depend on (document, q) alone, and a loss over
+positions is a loss over such pairs, each with the counts of the true words to predict. All of it is a few
+products with matrices of vocabulary size, whatever the lengths of the documents.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from interp.config import TransformerConfig
+from interp.functional import Params
+from interp.grammars import TopicGrammar
+from interp.grammars.topics import Documents
+from interp.model import SandboxTransformer
+from interp.presets import Recipe, TrainingSettings
+from interp.rng import generator
+
+EVAL_DOCUMENTS, FINAL_DOCUMENTS = 400, 2000
+ATTENTION = ("blocks.0.attn.W_Q", "blocks.0.attn.W_K")
+VALUE, EMBEDDING, BIAS = "blocks.0.attn.W_V", "embed.W_E", "unembed.b_U"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Documents as counts, and what is to be predicted. Leading axes (steps, seeds) may stand before all.
+
+    - `shown` [doc, vocab]: frequencies of shown words, each document's summing to 1.
+    - `document`, `query` [row]: the pair that a row is for.
+    - `target` [row, vocab]: weight of each true word; all rows together sum to 1 (each document 1/B over its set M).
+    """
+
+    shown: NDArray[np.float32]
+    document: NDArray[np.int64]
+    query: NDArray[np.int64]
+    target: NDArray[np.float32]
+
+
+def count_pairs(documents: Documents, grammar: TopicGrammar, merge: bool, rows: int | None = None) -> Pairs:
+    """`documents` as pairs. `merge`: one row a document, for attention that does not look at the query.
+
+    `rows`: pad with rows of weight 0 (or cut) to this many.
+    """
+    count, vocab = len(documents.words), grammar.vocab_size
+    inside = documents.words >= 0
+    place = np.broadcast_to(np.arange(count)[:, None], inside.shape)
+    shown = np.bincount(place[inside] * vocab + documents.shown[inside], minlength=count * vocab)
+    shown = shown.reshape(count, vocab) / documents.lengths[:, None]
+    doc, query = place[documents.chosen], documents.shown[documents.chosen]
+    true = documents.words[documents.chosen]
+    key = doc * vocab + (0 if merge else query)
+    unique, row = np.unique(key, return_inverse=True)
+    weight = 1.0 / (np.bincount(doc, minlength=count)[doc] * count)
+    size = len(unique) if rows is None else rows
+    kept = row < size
+    target = np.bincount(row[kept] * vocab + true[kept], weights=weight[kept], minlength=size * vocab)
+    unique = np.pad(unique[:size], (0, max(0, size - len(unique))))
+    return Pairs(
+        shown.astype(np.float32), unique // vocab, unique % vocab, target.reshape(size, vocab).astype(np.float32)
+    )
+
+
+def row_capacity(grammar: TopicGrammar, batch: int, merge: bool) -> int:
+    """Rows that a batch fills: a document's [MASK] and each other word it shows at chosen positions.
+
+    The number of the latter is at most binomial; twelve standard deviations above its mean are never reached.
+    """
+    if merge:
+        return -(-batch // 4) * 4
+    mean = batch * grammar.max_length * grammar.mask_prob * (grammar.keep_prob + grammar.random_prob)
+    return -(-math.ceil(batch + mean + 12 * math.sqrt(mean + 1)) // 16) * 16
+
+
+def exact_pairs(grammar: TopicGrammar, merge: bool) -> Pairs:
+    """The infinite documents of every set of topics (Assumption 2.1.1), all equally likely."""
+    law = grammar.word_law()
+    sets, vocab = law.shape
+    shown = grammar.shown_law(law)
+    random = np.r_[0.0, np.full(grammar.num_words, grammar.random_prob / grammar.num_words)]
+    target = random[None, :, None] * law[:, None, :]  # [set, query, true word]: a random word is shown
+    target[:, grammar.mask] = (1 - grammar.keep_prob - grammar.random_prob) * law
+    target[:, np.arange(vocab), np.arange(vocab)] += grammar.keep_prob * law
+    target /= sets
+    document, query = np.repeat(np.arange(sets), vocab), np.tile(np.arange(vocab), sets)
+    if merge:
+        target, document, query = target.sum(1), np.arange(sets), np.zeros(sets, dtype=np.int64)
+    return Pairs(shown.astype(np.float32), document, query, target.reshape(-1, vocab).astype(np.float32))
+
+
+def pair_logits(config: TransformerConfig, buffers: Params, params: Params, pairs: Sequence[Tensor]) -> Tensor:
+    """Logits [row, vocab] of one model at (document, query) pairs: `shown`, `document`, `query`.
+
+    `buffers` holds the frozen tensors that `params` lacks (a one-hot W_E, an identity W_U, biases).
+    """
+    shown, document, query = pairs
+    p = {**buffers, **params}
+    attn = "blocks.0.attn."
+    embed = p[EMBEDDING]
+    unembed = embed.T if config.unembed == "tied" else p["unembed.W_U"]
+    values = (embed @ p[VALUE][0] + p[attn + "b_V"][0]) @ unembed  # what each shown word adds to the logits
+    if config.attention == "uniform":
+        return (shown @ values)[document] + p[BIAS]
+    q = embed @ p[attn + "W_Q"][0] + p[attn + "b_Q"][0]
+    k = embed @ p[attn + "W_K"][0] + p[attn + "b_K"][0]
+    scores = q @ k.T * (1 / math.sqrt(config.d_head) if config.scale_scores else 1.0)
+    weight = torch.exp(scores - scores.detach().amax(-1, keepdim=True))[query] * shown[document]
+    return (weight / weight.sum(-1, keepdim=True)) @ values + p[BIAS]
+
+
+def pair_loss(logits: Tensor, target: Tensor, kind: str) -> Tensor:
+    """Cross entropy (nats) or squared distance to the one-hot truth, per chosen position, averaged (eq. 2.1)."""
+    weight = target.sum(-1)
+    if kind == "ce":
+        return (torch.logsumexp(logits, -1) * weight).sum() - (logits * target).sum()
+    return ((logits.square().sum(-1) + 1) * weight).sum() - 2 * (logits * target).sum()
+
+
+class TopicTask:
+    """Draws documents, and maps parameters and documents of all seeds to losses and metrics."""
+
+    def __init__(self, template: SandboxTransformer, recipe: Recipe, device: str):
+        assert isinstance(recipe.grammar, TopicGrammar)
+        self.grammar, self.config, self.settings = recipe.grammar, recipe.config, recipe.settings
+        self.merge = self.config.attention == "uniform"
+        self.rows = row_capacity(self.grammar, self.settings.batch, self.merge)
+        self.buffers = {name: b.to(device) for name, b in template.named_buffers()}
+        self.device = device
+        self.trained = trained_names([name for name, _ in template.named_parameters()], self.settings)
+        self.exact = self._on(exact_pairs(self.grammar, self.merge)) if self.settings.data == "exact" else None
+        self._losses = torch.vmap(self._one)
+        self._eval: dict[int, list[Tensor]] = {}
+
+    def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
+        """`Pairs` of each step, arrays [steps, ...]; nothing for the exact law."""
+        if self.exact is not None:
+            return (np.zeros((len(steps), 1), dtype=np.float32),)
+        found = [
+            count_pairs(
+                self.grammar.draw(generator(seed, "documents", step), self.settings.batch),
+                self.grammar,
+                self.merge,
+                self.rows,
+            )
+            for step in steps
+        ]
+        return tuple(
+            np.stack([getattr(pairs, name) for pairs in found]) for name in ("shown", "document", "query", "target")
+        )
+
+    def __call__(self, params: Params, *batch: Tensor) -> Tensor:
+        """Loss of each seed [S]."""
+        if self.exact is not None:
+            return torch.vmap(lambda p: self._one(p, *self._exact()))(params)
+        return self._losses(params, *batch)
+
+    def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
+        """Held-out loss (of the exact law: the loss itself) of each seed, without any penalty."""
+        if self.exact is not None:
+            data = self._exact()
+        else:
+            count = FINAL_DOCUMENTS if final else EVAL_DOCUMENTS
+            if count not in self._eval:
+                documents = self.grammar.sample(count, seed=0, stream="held-out")
+                self._eval[count] = self._on(count_pairs(documents, self.grammar, self.merge))
+            data = self._eval[count]
+        with torch.no_grad():
+            loss = torch.vmap(lambda p: self._plain(p, *data))(params)
+        return {"loss": loss.cpu().numpy()}
+
+    def _exact(self) -> list[Tensor]:
+        assert self.exact is not None
+        return self.exact
+
+    def _on(self, pairs: Pairs) -> list[Tensor]:
+        arrays = (pairs.shown, pairs.document, pairs.query, pairs.target)
+        return [torch.from_numpy(a).to(self.device) for a in arrays]
+
+    def _plain(self, params: Params, *batch: Tensor) -> Tensor:
+        logits = pair_logits(self.config, self.buffers, params, batch[:3])
+        return pair_loss(logits, batch[3], self.settings.loss)
+
+    def _one(self, params: Params, *batch: Tensor) -> Tensor:
+        loss = self._plain(params, *batch)
+        if self.settings.l2:
+            squares = [params[name].square().sum() for name in self.trained]
+            loss = loss + self.settings.l2 / 2 * torch.stack(squares).sum()
+        return loss
+
+
+def trained_names(names: Sequence[str], settings: TrainingSettings) -> list[str]:
+    """The parameters that learn. Biases of the attention follow its weights."""
+    if settings.trained == "attention":
+        return [n for n in names if n in (*ATTENTION, "blocks.0.attn.b_Q", "blocks.0.attn.b_K")]
+    if settings.trained == "embedding":
+        return [n for n in names if n == EMBEDDING]
+    return list(names)
+
+
+def start_params(params: Params, recipe: Recipe) -> Params:
+    """Initial weights of one model with what `settings.start` asks for put in."""
+    start, grammar = recipe.settings.start, recipe.grammar
+    if start == "random" or not isinstance(grammar, TopicGrammar):
+        return params
+    out = dict(params)
+    if start == "zero":
+        return {name: torch.zeros_like(p) for name, p in params.items()}
+    from interp.topic_theory import TopicTheory
+
+    theory = TopicTheory.from_grammar(grammar)
+    if start == "identity":
+        out |= {name: torch.zeros_like(out[name]) for name in ATTENTION if name in out}
+        out[VALUE] = torch.eye(recipe.config.d_model)[None]
+        if BIAS in out:  # the bias of Theorem 2.1.1; [MASK] is never predicted
+            out[BIAS] = torch.full_like(
+                out[BIAS], -grammar.mask_prob * grammar.random_prob / theory.a / grammar.num_words
+            )
+            out[BIAS][grammar.mask] = 0.0
+        return out
+    matrix = theory.value_matrix() if start == "block" else theory.diagonal_value_matrix()
+    out[VALUE] = torch.from_numpy(matrix.T.astype(np.float32).copy())[None]  # the thesis's W^V maps columns
+    return out
