@@ -21,11 +21,12 @@ class Family:
     options: Mapping[str, Any] = field(default_factory=dict)
     steps: int | None = None  # None: the preset's
     batch: int | None = None
+    snapshots: tuple[int, ...] = ()
 
     @property
     def recipe(self) -> Recipe:
         """The preset with the options applied."""
-        return make_recipe(self.preset, self.options, steps=self.steps, batch=self.batch)
+        return make_recipe(self.preset, self.options, steps=self.steps, batch=self.batch, snapshots=self.snapshots)
 
     def file(self, folder: Path, seeds: int) -> Path:
         """Where the trained population lies. The name changes with anything that decides its weights."""

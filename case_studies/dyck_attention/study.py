@@ -44,7 +44,7 @@ class Size:
 
 
 QUICK = Size(main=8, others=4, table=4, varied=0, figures=0, cells=2)
-FULL = Size(main=40, others=40, table=40, varied=16, figures=4, cells=len(known.TABLE))
+FULL = Size(main=40, others=40, table=40, varied=10, figures=4, cells=len(known.TABLE))
 
 
 def run(

@@ -1,0 +1,1 @@
+"""`topics`: how one attention layer learns topics, on synthetic documents."""

@@ -1,0 +1,248 @@
+"""What `topics` measures: structure of matrices, attention by relation, stages, landscapes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from case_studies.populations import Family, obtain
+from case_studies.topics.families import BLOCK, EXACT_STEPS, TABLE, TWO_STAGES, Group, Triple
+from interp.grammars import TopicGrammar
+from interp.population import Population
+from interp.stats import Estimate, mean_over_seeds
+from interp.topic_theory import TopicTheory
+from probes.topic_blocks import TopicBlocksResult, analyze_topic_blocks
+from probes.two_stage import TwoStageResult, analyze_two_stages
+
+RELATIONS = ("same word", "same word, other position", "same topic, different word", "different topic")
+LANDSCAPE = TopicTheory(100, 300)  # L674
+TAUS = (20, 40, 60, 80)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One panel of a figure."""
+
+    family: Family
+    digest: str
+    loss: Estimate
+    result: TopicBlocksResult
+    block_mean: Estimate  # mean of the entries in block positions, diagonal included, as the thesis takes it
+    other_mean: Estimate
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """Four panels."""
+
+    group: Group
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """Attention by relation of jointly trained models, and what their W_V look like."""
+
+    family: Family
+    digest: str
+    loss: Estimate
+    relations: dict[str, Estimate]
+    ratio: Estimate  # same topic, different word over different topic
+    value: TopicBlocksResult
+    structures: dict[str, int]  # how many seeds
+    paper: Triple | None
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """Stage 2: attention by relation at steps of training, W_V frozen."""
+
+    family: Family
+    digest: str
+    curve: dict[int, Estimate]  # step -> ratio
+    relations: dict[str, Estimate]  # at the end
+    optimum: float | None  # same-topic over different-topic attention at the exact optimum
+
+
+@dataclass(frozen=True)
+class ExactRow:
+    """Stage 1 on the exact law: where a run lands."""
+
+    name: str
+    digest: str | None
+    excess: Estimate  # loss above the least possible
+    largest: Estimate  # largest relative error of W_same, W_diff, W_i0
+    row_zero: Estimate  # largest absolute entry of row 0, which should be 0
+    family: Estimate  # relative distance to the family of optima
+
+
+@dataclass(frozen=True)
+class StageBoundary:
+    """Fig. 2.4: one setting's runs."""
+
+    family: Family
+    digest: str
+    result: TwoStageResult
+
+
+def measure_group(group: Group, count: int, folder: Path, workers: int | None, steps: int | None) -> GroupResult:
+    """The four panels of a figure."""
+    return GroupResult(group, tuple(_arm(shortened(f, steps), group, count, folder, workers) for f in group.families))
+
+
+def _arm(family: Family, group: Group, count: int, folder: Path, workers: int | None) -> Arm:
+    population, digest = obtain(family, count, folder, workers)
+    result = analyze_topic_blocks(population, matrix=group.matrix)
+    matrices = value_maps(population) if group.matrix == "value" else grams(population)
+    topic = _grammar(population).topic_of
+    same = (topic[:, None] == topic) & (topic >= 0)[:, None]
+    other = (topic[:, None] != topic) & (topic >= 0)[:, None] & (topic >= 0)
+    return Arm(
+        family,
+        digest,
+        final_loss(population),
+        result,
+        mean_over_seeds(matrices[:, same].mean(-1)),
+        mean_over_seeds(matrices[:, other].mean(-1)),
+    )
+
+
+def measure_table(count: int, folder: Path, workers: int | None, steps: int | None) -> list[AttentionRow]:
+    """Tables 2.1 and 2.2: attention of models trained jointly, one row a setting."""
+    rows = []
+    for family, paper in TABLE:
+        population, digest = obtain(shortened(family, steps), count, folder, workers)
+        attention = analyze_topic_blocks(population, matrix="attention")
+        value = analyze_topic_blocks(population, matrix="value")
+        structures = [analyze_topic_blocks(model, matrix="value").structure for model in population]
+        rows.append(
+            AttentionRow(
+                family,
+                digest,
+                final_loss(population),
+                relations_of(attention),
+                ratio(population),
+                value,
+                {str(s): structures.count(s) for s in dict.fromkeys(structures)},
+                paper,
+            )
+        )
+    return rows
+
+
+def measure_stage(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> StageRow:
+    """Stage 2 with W_V frozen."""
+    short = family if steps is None else replace(family, steps=steps, snapshots=(0, steps))
+    population, digest = obtain(short, count, folder, workers)
+    curve = {step: ratio(population.at_step(step)) for step in sorted(population.snapshots)}
+    theory = TopicTheory.from_grammar(_grammar(population))
+    best = theory.best_block(2).gamma if family is BLOCK else None
+    return StageRow(family, digest, curve, relations_of(analyze_topic_blocks(population, matrix="attention")), best)
+
+
+def measure_exact(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> ExactRow:
+    """Where one way of training lands on the exact law."""
+    population, digest = obtain(shortened(family, steps), count, folder, workers)
+    return exact_row(family.name, digest, value_maps(population), _grammar(population))
+
+
+def value_maps(population: Population) -> np.ndarray:
+    """W^V of one-hot models, [S, predicted, attended]."""
+    return np.asarray(population.params["blocks.0.attn.W_V"][:, 0].double().numpy().transpose(0, 2, 1))
+
+
+def grams(population: Population) -> np.ndarray:
+    """W_E W_E^T of each seed, [S, word, word]."""
+    embeddings = population.params["embed.W_E"].double().numpy()
+    return np.asarray(embeddings @ embeddings.transpose(0, 2, 1))
+
+
+def exact_row(name: str, digest: str | None, values: np.ndarray, grammar: TopicGrammar) -> ExactRow:
+    """Distances of matrices [S, vocab, vocab] (thesis orientation) to what the theorems say."""
+    theory = TopicTheory.from_grammar(grammar)
+    target = theory.value_matrix()
+    tau = grammar.topics_per_document
+    excess = np.atleast_1d(theory.stage_one_loss(values, tau)) - theory.least_stage_one_loss(tau)
+    return ExactRow(
+        name,
+        digest,
+        mean_over_seeds(excess),
+        mean_over_seeds(np.abs(values[:, 1:] / target[1:] - 1).max((1, 2))),
+        mean_over_seeds(np.abs(values[:, 0]).max(1)),
+        mean_over_seeds([theory.project(v).relative or 0.0 for v in values]),
+    )
+
+
+def exact_descent(grammar: TopicGrammar, steps: int = EXACT_STEPS, rate: float = 20.0) -> np.ndarray:
+    """W^V [1, vocab, vocab] by gradient descent from zero on the exact squared loss, in float64.
+
+    E |W y - e_w|^2 over documents and words w has the gradient 2 E (W y - P_w) y^T: y are the shown frequencies.
+    """
+    law = grammar.word_law()
+    shown = grammar.shown_law(law)
+    w = np.zeros((grammar.vocab_size, grammar.vocab_size))
+    for _ in range(steps):
+        w -= rate * 2 * (shown @ w.T - law).T @ shown / len(law)
+    return w[None]
+
+
+def measure_boundary(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> StageBoundary:
+    """Norms over training of one setting."""
+    short = family if steps is None else replace(family, steps=steps, options={**family.options, "eval_every": 1})
+    if steps is not None and family.snapshots:
+        short = replace(short, snapshots=(0, steps // 2, steps))
+    population, digest = obtain(short, count, folder, workers)
+    return StageBoundary(family, digest, analyze_two_stages(population))
+
+
+def relations_of(result: TopicBlocksResult) -> dict[str, Estimate]:
+    """Mean attention over pairs of positions by relation of their words."""
+    assert result.relations is not None
+    return {name: result.relations[name] for name in RELATIONS}
+
+
+def ratio(population: Population) -> Estimate:
+    """Same-topic, different-word attention over different-topic attention: mean over seeds."""
+    each = []
+    for model in population:
+        found = analyze_topic_blocks(model, matrix="attention", permutations=99).relations
+        assert found is not None
+        top, bottom = found["same topic, different word"].value, found["different topic"].value
+        each.append(np.nan if top is None or not bottom else top / bottom)
+    return mean_over_seeds(each).with_null(1.0)
+
+
+def final_loss(population: Population) -> Estimate:
+    """Held-out loss of the last step."""
+    return mean_over_seeds([row["loss"] for row in population.final_metrics()])
+
+
+def shortened(family: Family, steps: int | None) -> Family:
+    """The family with another number of steps, where one is given."""
+    return family if steps is None else replace(family, steps=steps)
+
+
+def boundaries(count: int, folder: Path, workers: int | None, steps: int | None) -> list[StageBoundary]:
+    """Every setting of Fig. 2.4."""
+    return [measure_boundary(f, count, folder, workers, steps) for f in TWO_STAGES]
+
+
+def landscapes() -> dict[str, dict[int, Any]]:
+    """Loss [alpha, beta] of Figs 2.7 (diagonal) and 2.8 (block) by number of topics a document."""
+    axis = np.logspace(-4, 7, 56)
+    return {kind: {tau: LANDSCAPE.landscape(kind, tau, axis, axis) for tau in TAUS} for kind in ("diagonal", "block")}
+
+
+def optima() -> dict[str, Sequence[Any]]:
+    """The best ratios of each landscape."""
+    return {
+        "block": [LANDSCAPE.best_block(tau) for tau in TAUS],
+        "diagonal": [LANDSCAPE.best_diagonal(tau) for tau in TAUS],
+    }
+
+
+def _grammar(population: Population) -> TopicGrammar:
+    assert isinstance(population.grammar, TopicGrammar)
+    return population.grammar

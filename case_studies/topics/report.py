@@ -1,0 +1,474 @@
+"""The page of `topics`. Every sentence is made from the numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from case_studies.page import Figure, Page, Section, Table
+from case_studies.topics.families import BLOCK, DIAGONAL, MASK_ONLY, PAPER_DIAGONAL, PAPER_FAINT, PAPER_RATIOS
+from case_studies.topics.measure import (
+    LANDSCAPE,
+    RELATIONS,
+    TAUS,
+    AttentionRow,
+    ExactRow,
+    GroupResult,
+    StageBoundary,
+    StageRow,
+)
+from interp.grammars import TopicGrammar
+from interp.stats import Estimate
+from interp.topic_theory import TopicTheory
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+AXIS = np.logspace(-4, 7, 56)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that the page is made of."""
+
+    count: int
+    groups: Sequence[GroupResult]
+    exact: Sequence[ExactRow]
+    table: Sequence[AttentionRow]
+    stages: Sequence[StageRow]
+    boundaries: Sequence[StageBoundary]
+    landscapes: dict[str, dict[int, Any]]
+    optima: dict[str, Sequence[Any]]
+
+
+def report(f: Findings, command: str) -> Page:
+    """The report of the findings."""
+    return Page(
+        title="What one attention layer learns of topics",
+        asked=(
+            "Does a one-layer Transformer that fills in masked words of topic-model documents store the topics in "
+            "W_V, in "
+            f"the embeddings, or in its attention? {f.count} seeds a setting, T = v = 10."
+        ),
+        answer=answers(f),
+        sections=[
+            Section("Stage 1: W_V on the exact law", exact_parts(f)),
+            *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
+            Section("Attention of jointly trained models", table_parts(f)),
+            Section("Stage 2: attention with W_V frozen", stage_parts(f)),
+            Section("Two stages of training", boundary_parts(f)),
+            Section("Loss landscapes", landscape_parts(f)),
+            Section("Paper and ours", [paper_table(f)]),
+            Section("Settings", [settings_table(f)]),
+        ],
+        command=command,
+        footer=[f"{name}: checkpoint digest {digest}" for name, digest in digests(f)],
+    )
+
+
+def digests(f: Findings) -> list[tuple[str, str]]:
+    """Name and digest of every population."""
+    out = [(f"{g.group.label}, {arm.family.name}", arm.digest) for g in f.groups for arm in g.arms]
+    out += [(f"exact law, {row.name}", row.digest) for row in f.exact if row.digest is not None]
+    out += [(f"Table 2.1, {row.family.name}", row.digest) for row in f.table]
+    out += [(row.family.name, row.digest) for row in f.stages]
+    return out + [(f"two stages, {b.family.name}", b.digest) for b in f.boundaries]
+
+
+def answers(f: Findings) -> list[str]:
+    """Three sentences, made from the numbers."""
+    first = f.exact[0]
+    blocks = [arm for g in f.groups for arm in g.arms if arm.result.structure in ("blocks", "blocks and diagonal")]
+    total = sum(len(g.arms) for g in f.groups)
+    full = [arm for arm in blocks if arm.result.ari.value is not None and arm.result.ari.value > 0.99]
+    stage = next(row for row in f.stages if row.family is BLOCK)
+    end = stage.curve[max(stage.curve)]
+    mask = next(row for row in f.stages if row.family is MASK_ONLY)
+    two = [b for b in f.boundaries if b.result.two_stages]
+    return [
+        f"On the exact law gradient descent from zero lands on Theorem 2.1.2 to {_percent(first.largest.value)} in "
+        "every entry "
+        f"of W_V; {len(blocks)} of {total} trained settings show blocks (p ≤ .01), and in {len(full)} of them the "
+        "topics are "
+        "recovered whole from the matrix alone (ARI > .99).",
+        "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
+        f"{_number(end)} "
+        "(even attention: 1); with [MASK] as the only replacement it stays at "
+        f"{_number(mask.curve[max(mask.curve)], 3)}.",
+        f"{len(two)} of {len(f.boundaries)} settings trained from near zero show two stages"
+        + (f", the first ending at step {', '.join(_short(b.result.boundary.value) for b in two)}." if two else "."),
+    ]
+
+
+def exact_parts(f: Findings) -> list[str | Table]:
+    """Who lands on the closed form, who elsewhere among the optima."""
+    theory = TopicTheory.from_grammar(TopicGrammar())
+    rows = [
+        [
+            row.name,
+            _exponent(row.excess),
+            _percent(row.largest.value),
+            _exponent(row.row_zero),
+            _exponent(row.family),
+        ]
+        for row in f.exact
+    ]
+    return [
+        "Infinite documents of two topics, squared loss, attention frozen uniform: Theorem 2.1.4 gives every optimum, "
+        "Theorem 2.1.2 the one of least norm.",
+        Table(
+            ["run", "excess loss", "largest relative error", "largest of row 0", "distance to the optima"],
+            rows,
+            f"Means over seeds. Closed form: same topic {theory.W_same:.5f}, different topic {theory.W_diff:.5f}, from "
+            "[MASK] "
+            f"{theory.W_i0:.5f}, row of [MASK] 0. Distance: Frobenius, relative to the matrix, to the nearest of all "
+            "optima. A run can be at an optimum and far from the closed form.",
+        ),
+    ]
+
+
+def group_parts(g: GroupResult) -> list[str | Table | Figure]:
+    """Four panels and their numbers."""
+    rows = []
+    for arm in g.arms:
+        r = arm.result
+        assert r.structure is not None
+        rows.append(
+            [
+                arm.family.name,
+                r.structure,
+                _number(r.contrast, 3),
+                _p(r.p_value),
+                _number(r.diagonality, 3),
+                _number(r.ari),
+                f"{_exact(arm.block_mean)} / {_exact(arm.other_mean)}",
+                _exact(arm.loss),
+            ]
+        )
+    null = g.arms[0].result.contrast.null
+    assert isinstance(null, dict)
+    table = Table(
+        ["trained with", "structure", "contrast (R²)", "p", "diagonality", "ARI", "block / other mean", "loss"],
+        rows,
+        f"Contrast: share of the variance within rows that “same topic” explains; ideal blocks 1, a mere diagonal "
+        f"{null['diagonal']:.2f}, random {null['random']:.3f}. p: over relabellings of the words. ARI: topics "
+        "clustered from "
+        "the matrix alone, 1 all found, 0 chance. Block mean: all entries of the ten diagonal blocks, as in the "
+        "thesis.",
+    )
+    return [table, Figure(panel_figure(g), f"{g.group.about}: mean over seeds, words sorted by topic. Scales differ.")]
+
+
+def panel_figure(g: GroupResult) -> "go.Figure":
+    """Four matrices side by side, each on its own diverging scale."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import template
+
+    titles = [arm.family.name for arm in g.arms]
+    fig = make_subplots(1, len(g.arms), subplot_titles=titles, horizontal_spacing=0.04)
+    for i, arm in enumerate(g.arms):
+        values = arm.result.values[1:, 1:]
+        top = float(np.quantile(np.abs(values), 0.995)) or 1.0
+        digits = max(0, 2 - int(np.floor(np.log10(top))))
+        heat = go.Heatmap(
+            z=np.round(values, digits), zmin=-top, zmax=top, colorscale="RdBu_r", showscale=False,
+            hovertemplate="row word %{y}, column word %{x}: %{z}<extra></extra>",
+        )  # fmt: skip
+        fig.add_trace(heat, row=1, col=i + 1)
+        fig.add_annotation(
+            text=f"scale ±{top:.2g}", x=0.5, y=-0.24, xref="x domain" if i == 0 else f"x{i + 1} domain",
+            yref="y domain" if i == 0 else f"y{i + 1} domain", showarrow=False, font={"size": 11},
+        )  # fmt: skip
+    ticks: dict[str, Any] = {"tickvals": list(range(0, 101, 20)), "showgrid": False, "constrain": "domain"}
+    fig.update_xaxes(**ticks)
+    fig.update_yaxes(**ticks, autorange="reversed", scaleanchor="x")
+    for i in range(len(g.arms)):
+        fig.update_yaxes(scaleanchor=f"x{i + 1}" if i else "x", row=1, col=i + 1)
+    fig.update_layout(template=template(), width=1160, height=350, margin={"t": 50, "b": 70, "l": 40, "r": 10})
+    return fig
+
+
+def table_parts(f: Findings) -> list[str | Table]:
+    """Tables 2.1 and 2.2."""
+    rows = []
+    for row in f.table:
+        told = ", ".join(f"{n} {name}" for name, n in row.structures.items())
+        paper = "" if row.paper is None else " / ".join(f"{x:.4f}" for x in row.paper)
+        r = row.relations
+        rows.append(
+            [
+                row.family.name,
+                paper,
+                *(_plus(r[name]) for name in RELATIONS),
+                _number(row.ratio),
+                told,
+                _exact(row.loss),
+            ]
+        )
+    return [
+        "Cross entropy; W_Q, W_K and W_V trained together. Attention weights over pairs of positions of held-out "
+        "documents "
+        "without masks, rescaled to documents of 100 words, so that even attention is .01.",
+        Table(
+            [
+                "trained with",
+                "paper: same word / topic / other",
+                *RELATIONS,
+                "topic / other",
+                "W_V of the seeds",
+                "loss",
+            ],
+            rows,
+            "Mean ± standard deviation over seeds, as in the thesis; ratio with its 95 % interval. The thesis's "
+            "caption says "
+            "same word > same topic > different topic “under most settings”, which four of its five rows contradict; "
+            "what all "
+            "its rows show is same topic above different topic. It counts a position's attention to itself as same "
+            "word.",
+        ),
+    ]
+
+
+def stage_parts(f: Findings) -> list[str | Table | Figure]:
+    """Ratios over steps with W_V frozen."""
+    steps = sorted(next(iter(f.stages)).curve)
+    table = Table(
+        ["W_V", *(f"step {s}" for s in steps)],
+        [[row.family.name, *(_number(row.curve[s]) for s in steps)] for row in f.stages],
+        "Same-topic, different-word attention over different-topic attention [95 % over seeds]; even attention: 1. "
+        "Squared "
+        "loss, Adam .01.",
+    )
+    rows = [[row.family.name, *(_exact(row.relations[name]) for name in RELATIONS)] for row in f.stages]
+    means = Table(["W_V", *RELATIONS], rows, "Mean attention at the last step, rescaled to documents of 100 words.")
+    block = next(row for row in f.stages if row.family is BLOCK)
+    optimum = (
+        ""
+        if block.optimum is None
+        else (
+            f" The exact optimum for two topics a document (infinite documents) has the ratio {block.optimum:.2f} when "
+            "same-word "
+            "and same-topic weights are equal."
+        )
+    )
+    return [
+        "Theorem 2.1.3 (block W_V) puts the best attention on the same topic; Theorem 2.1.5 (diagonal W_V) on the same "
+        "word, "
+        f"with other words of the topic below even those of other topics.{optimum} Without kept and random words every "
+        "chosen position shows [MASK], whose query does not depend on the word: attention cannot follow the topic.",
+        table,
+        means,
+    ]
+
+
+def boundary_parts(f: Findings) -> list[str | Table | Figure]:
+    """Two stages or not, setting by setting."""
+    rows = []
+    for b in f.boundaries:
+        r = b.result
+        rows.append(
+            [
+                b.family.name,
+                "two stages" if r.two_stages else "no",
+                _number(r.share),
+                _number(r.boundary, 0) if r.two_stages else "-",
+                _number(r.value_done) if r.two_stages else "-",
+                _number(r.attention_done) if r.two_stages else "-",
+            ]
+        )
+    table = Table(
+        ["trained with", "verdict", "share of runs", "stage 1 ends", "growth of W_V by then", "of W_Q, W_K"],
+        rows,
+        "Cross entropy, everything but the one-hot embedding trained. Two stages: a flat first stretch of W_Q and W_K "
+        "fits "
+        "far better than a rise from the start, and by its end W_V has done half of its growth or more and later grows "
+        "at "
+        "most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
+    )
+    shown = next((b for b in f.boundaries if b.result.two_stages), f.boundaries[0])
+    parts: list[str | Table | Figure] = [
+        table,
+        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed."),
+    ]
+    turned = next((b for b in f.boundaries if b.result.rotation is not None and b is not shown), None)
+    if turned is not None:
+        parts.append(Figure(turned.result.figure(), f"The same for {turned.family.name}, with the rotation of W_V."))
+    return parts
+
+
+def landscape_parts(f: Findings) -> list[str | Table | Figure]:
+    """Figs 2.7 and 2.8 with the optima."""
+    rows = []
+    for tau, block, diagonal in zip(TAUS, f.optima["block"], f.optima["diagonal"], strict=True):
+        rows.append(
+            [
+                str(tau),
+                f"{block.gamma:.1f}",
+                f"({LANDSCAPE.lambda1 * (tau - 1):.1f}, {LANDSCAPE.lambda2 * LANDSCAPE.num_topics:.0f})",
+                f"{block.loss:.6f}",
+                f"{diagonal.alpha:.2g}, {diagonal.beta:.3g}",
+                f"({LANDSCAPE.lambda3 * tau:.0f}, {LANDSCAPE.lambda4 * LANDSCAPE.num_topics:.0f})",
+                f"{diagonal.loss:.5f}",
+            ]
+        )
+    table = Table(
+        ["topics a document", "block: γ*", "bound", "loss", "diagonal: α*, β*", "bound on β*", "loss"],
+        rows,
+        "T = 100, v = 300, masking .15/.1/.1. Bounds of Theorems 2.1.3 and 2.1.5, with the λ₁ of the proof: the "
+        "printed one "
+        f"({LANDSCAPE.lambda1_printed:.3f} against {LANDSCAPE.lambda1:.3f}) does not follow from it.",
+    )
+    captions = {
+        "diagonal": "Fig. 2.7: diagonal W_V. Loss over attention to other words of the topic (α) and to the same word "
+        "(β), "
+        "in units of attention to other topics. The mark is the optimum (α* below the axis is drawn at its edge).",
+        "block": "Fig. 2.8: block W_V. Only γ = ((v - 1) α + β) / v matters, hence the ridge of equal losses; the mark "
+        "is "
+        "where α = β = γ*.",
+    }
+    figures = [Figure(landscape_figure(f, kind), captions[kind]) for kind in ("diagonal", "block")]
+    return [table, *figures]
+
+
+def landscape_figure(f: Findings, kind: str) -> "go.Figure":
+    """Four landscapes side by side, darker is lower; each on its own scale, stretched near the minimum."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import template
+
+    titles = [f"τ = {tau}" for tau in TAUS]
+    fig = make_subplots(1, len(TAUS), subplot_titles=titles, horizontal_spacing=0.05)
+    for i, tau in enumerate(TAUS):
+        loss = f.landscapes[kind][tau]
+        least = float(loss.min())
+        rank = np.log10(loss - least + 1e-6 * max(float(np.ptp(loss)), 1e-12))
+        heat = go.Heatmap(
+            x=np.log10(AXIS), y=np.log10(AXIS), z=np.round(rank, 3), colorscale="Viridis", showscale=False,
+            customdata=np.round(loss, 6),
+            hovertemplate="β = 10^%{x:.1f}, α = 10^%{y:.1f}: loss %{customdata}<extra></extra>",
+        )  # fmt: skip
+        fig.add_trace(heat, row=1, col=i + 1)
+        best = f.optima[kind][i]
+        alpha, beta = (best.gamma, best.gamma) if kind == "block" else (max(best.alpha, AXIS[0]), best.beta)
+        mark = {"symbol": "x", "size": 10, "color": "white", "line": {"width": 1, "color": "black"}}
+        fig.add_trace(
+            go.Scatter(
+                x=[np.log10(beta)], y=[np.log10(alpha)], mode="markers", marker=mark, showlegend=False, hoverinfo="skip"
+            ),
+            row=1,
+            col=i + 1,
+        )
+    fig.update_xaxes(title_text="log₁₀ β", range=[-4, 7])
+    fig.update_yaxes(range=[-4, 7])
+    fig.update_yaxes(title_text="log₁₀ α", row=1, col=1)
+    fig.update_layout(template=template(), width=1160, height=340, margin={"t": 50, "b": 60, "l": 60, "r": 10})
+    return fig
+
+
+def paper_table(f: Findings) -> Table:
+    """The thesis's numbers beside ours."""
+    theory = TopicTheory.from_grammar(TopicGrammar())
+    rows = [
+        [
+            "W^V on the exact law (Thm 2.1.2)",
+            f"{theory.W_diff:.5f} / {theory.W_same:.5f} / {theory.W_i0:.5f}",
+            f"within {_percent(f.exact[0].largest.value)}",
+        ]
+    ]
+    for g in f.groups:
+        if g.group.label in PAPER_FAINT:
+            arm = g.arms[2]
+            same, other = PAPER_FAINT[g.group.label]
+            rows.append(
+                [
+                    f"{g.group.label}, squared loss with SGD: block / other mean",
+                    f"{same:.4f} / {other:.4f}",
+                    f"{_exact(arm.block_mean)} / {_exact(arm.other_mean)}",
+                ]
+            )
+    for row in f.table:
+        if row.paper is not None:
+            rows.append(
+                [
+                    f"same topic / different topic, {row.family.name}",
+                    f"{row.paper[1] / row.paper[2]:.2f}",
+                    _number(row.ratio),
+                ]
+            )
+    diagonal = next(row for row in f.stages if row.family is DIAGONAL)
+    rows.append(
+        [
+            "diagonal W_V: same word / topic / other",
+            " / ".join(f"{x:.4f}" for x in PAPER_DIAGONAL),
+            " / ".join(_exact(diagonal.relations[n]) for n in (RELATIONS[0], RELATIONS[2], RELATIONS[3])),
+        ]
+    )
+    return Table(
+        ["quantity", "thesis", "ours"],
+        rows,
+        "The thesis averages 3 runs (Table 2.1) or 7 chosen of 10 (Table 2.2, where W_V was trained and came out "
+        "diagonal; "
+        f"ours is frozen at the diagonal optimum). Its ratios lie in {PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. Batch, steps "
+        "and "
+        "initial scale are not given there.",
+    )
+
+
+def settings_table(f: Findings) -> Table:
+    """What was trained."""
+    names = ("steps", "batch", "lr", "optimizer", "loss", "l2", "start", "trained", "data")
+    families = [("Fig. " + g.group.label.split()[-1], arm.family) for g in f.groups for arm in g.arms]
+    families += [("Table 2.1", row.family) for row in f.table]
+    families += [("stage 2", row.family) for row in f.stages]
+    families += [("Fig. 2.4", b.family) for b in f.boundaries]
+    rows = []
+    for label, family in families:
+        recipe = family.recipe
+        rows.append(
+            [f"{label}, {family.name}", family.preset, f"{recipe.config.init_std:g}"]
+            + [str(getattr(recipe.settings, n)) for n in names]
+        )
+    return Table(["population", "preset", "initial scale", *names], rows, "Batch counts documents a seed and step.")
+
+
+def _number(e: Estimate, digits: int = 2) -> str:
+    if e.value is None:
+        return "undefined"
+    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
+    return f"{e.value:.{digits}f}{interval}"
+
+
+def _exact(e: Estimate) -> str:
+    return "undefined" if e.value is None else f"{e.value:.4f}"
+
+
+def _plus(e: Estimate) -> str:
+    """Mean ± standard deviation over seeds, from the t interval."""
+    if e.value is None:
+        return "undefined"
+    if e.low is None or e.n < 2:
+        return f"{e.value:.4f}"
+    from scipy.stats import t
+
+    deviation = (e.value - e.low) / float(t.ppf(0.975, e.n - 1)) * np.sqrt(e.n)
+    return f"{e.value:.4f} ± {deviation:.4f}"
+
+
+def _exponent(e: Estimate) -> str:
+    return "undefined" if e.value is None else f"{e.value:.1e}"
+
+
+def _percent(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2%}"
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
