@@ -14,8 +14,12 @@ from interp.errors import InterpError, RequestError
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
+    "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
+    "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
 }
-ANALYZERS = ("balance", "stack", "variation")
+ANALYZERS = ("balance", "stack", "topics", "variation")
+MATRICES = ("value", "embedding", "attention")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
     analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
+    analyze.add_argument("--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned")
     analyze.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -110,7 +115,9 @@ def _parser() -> argparse.ArgumentParser:
     heatmap.add_argument(
         "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
     )
-    heatmap.add_argument("--overlay", choices=("stack_top", "partner", "none"), default="stack_top")
+    heatmap.add_argument(
+        "--overlay", choices=("stack_top", "partner", "none"), help="default: stack_top, none for topic models"
+    )
     heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
 
     report = _command(commands, "report", _report, "run a case study and write its report")
@@ -248,6 +255,10 @@ def _analyze(arguments: argparse.Namespace) -> int:
     if arguments.analyzer not in ANALYZERS:
         raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
     _check_figure(arguments.figure)
+    if arguments.text is not None and arguments.analyzer not in ("stack", "variation"):
+        raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
+    if arguments.matrix is not None and arguments.analyzer != "topics":
+        raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
     from interp.header import find_checkpoint, read_header
 
     checkpoint = find_checkpoint(arguments.checkpoint)
@@ -264,9 +275,11 @@ def _analyze(arguments: argparse.Namespace) -> int:
         from probes import analyze_stack_likeness
 
         result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+    elif arguments.analyzer == "topics":
+        from probes import analyze_topic_blocks
+
+        result = analyze_topic_blocks(model, matrix=arguments.matrix, seed=arguments.seed)
     else:
-        if arguments.text is not None:
-            raise RequestError("--text is for `analyze variation`; balance draws its own strings")
         from probes import analyze_balance
 
         result = analyze_balance(model, seed=arguments.seed)
@@ -296,12 +309,13 @@ def _heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
+    overlay: Any = arguments.overlay or ("none" if (meta["grammar"] or {}).get("kind") == "topics" else "stack_top")
     figure = attention_heatmap(
         model,
         arguments.text,
         layer=arguments.layer,
         head=arguments.head,
-        overlay=None if arguments.overlay == "none" else arguments.overlay,
+        overlay=None if overlay == "none" else overlay,
         population=arguments.population if several else "one",
     )
     save_figure(figure, arguments.out)

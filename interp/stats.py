@@ -16,7 +16,7 @@ from interp.errors import RequestError
 from interp.rng import generator
 
 CONFIDENCE = 0.95
-Over = Literal["seeds", "inputs", "permutations", "positions", "trials"]
+Over = Literal["seeds", "inputs", "words", "steps", "permutations", "positions", "trials"]
 Null = float | None | Mapping[str, Any]
 Support = tuple[float, float]
 REALS: Support = (-math.inf, math.inf)

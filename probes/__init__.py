@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from probes.balance import analyze_balance
     from probes.stack import analyze_stack_likeness
+    from probes.topic_blocks import analyze_topic_blocks
+    from probes.two_stage import analyze_two_stages
     from probes.variation import analyze_variation
 
 _HOME = {
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
+    "analyze_topic_blocks": "probes.topic_blocks",
+    "analyze_two_stages": "probes.two_stage",
     "analyze_variation": "probes.variation",
 }
 
-__all__ = ["analyze_balance", "analyze_stack_likeness", "analyze_variation"]
+__all__ = [
+    "analyze_balance",
+    "analyze_stack_likeness",
+    "analyze_topic_blocks",
+    "analyze_two_stages",
+    "analyze_variation",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -411,6 +411,9 @@ def _default_inputs(grammar: Any, seed: int, num_inputs: int) -> Any:
         raise AnalysisError("analyze_variation needs inputs: these models carry no grammar to draw them from")
     if getattr(grammar, "num_types", 0) >= 2 and getattr(grammar, "max_depth", 0) >= 4:
         return PAPER_SENTENCE
+    if hasattr(grammar, "topic_of"):  # documents cut to one length
+        words = grammar.sample(num_inputs, seed=seed, stream="variation-inputs").words
+        return words[:, : grammar.min_length]
     law = {"mode": "prefix", "length": TABLE_LENGTH, "stream": "variation-inputs"}
     rows = grammar.sample(num_inputs, seed=seed, **law)
     return [grammar.format(row) for row in rows]

@@ -143,9 +143,7 @@ def measure(family: Family, count: int, folder: Path, workers: int | None = None
 def measure_cell(cell: Cell, count: int, folder: Path, workers: int | None, steps: int | None) -> TableRow:
     """One row of Table 1: variation on the same 40 sentences of 19 brackets for every row."""
     population, digest = obtain(cell.family(steps), count, folder, workers)
-    return TableRow(
-        cell, digest, population, accuracy_of(population), analyze_variation(population, table_sentences(population))
-    )
+    return TableRow(cell, digest, population, accuracy_of(population), analyze_variation(population, table_sentences()))
 
 
 def measure_variant(family: Family, count: int, folder: Path, workers: int | None) -> Variant:
@@ -156,7 +154,7 @@ def measure_variant(family: Family, count: int, folder: Path, workers: int | Non
     return Variant(family, digest, accuracy_of(population), result.variation[-1], loss)
 
 
-def table_sentences(population: Population) -> list[str]:
+def table_sentences() -> list[str]:
     """40 prefixes of 19 brackets of Dyck(2, 4), which every grammar of the table allows."""
     grammar = DyckGrammar(2, 4)
     rows = grammar.sample(TABLE_SENTENCES, mode="prefix", length=TABLE_LENGTH, seed=0, stream="variation-inputs")

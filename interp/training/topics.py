@@ -52,8 +52,8 @@ def count_pairs(documents: Documents, grammar: TopicGrammar, merge: bool, rows: 
     count, vocab = len(documents.words), grammar.vocab_size
     inside = documents.words >= 0
     place = np.broadcast_to(np.arange(count)[:, None], inside.shape)
-    shown = np.bincount(place[inside] * vocab + documents.shown[inside], minlength=count * vocab)
-    shown = shown.reshape(count, vocab) / documents.lengths[:, None]
+    counts = np.bincount(place[inside] * vocab + documents.shown[inside], minlength=count * vocab)
+    shown = counts.reshape(count, vocab) / documents.lengths[:, None]
     doc, query = place[documents.chosen], documents.shown[documents.chosen]
     true = documents.words[documents.chosen]
     key = doc * vocab + (0 if merge else query)

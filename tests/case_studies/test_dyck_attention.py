@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES
+from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES, TABLE
 from case_studies.dyck_attention.measure import EDITED_STRINGS
 from case_studies.dyck_attention.study import run
 from interp import load_checkpoint
@@ -39,12 +39,14 @@ def test_variation_is_that_of_the_checkpoints(folder):
     by_digest = {family["digest"]: family for family in results["families"].values()}
     from interp.header import read_header
 
-    for path in (folder / "populations").glob("*.safetensors"):
-        population = load_checkpoint(path)
+    paths = {read_header(path)["digest"]: path for path in (folder / "populations").glob("*.safetensors")}
+    assert set(by_digest) <= set(paths)
+    for digest, family in by_digest.items():
+        population = load_checkpoint(paths[digest])
         tokens = population[0].to_tokens(results["sentence"])
         pair = [attention_patterns(model, tokens) for model in population]
         expected = [float(np.square(a - b).sum()) for a, b in zip(*pair, strict=True)]
-        found = [e["value"] for e in by_digest[read_header(path)["digest"]]["variation"]]
+        found = [e["value"] for e in family["variation"]]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -84,3 +86,41 @@ def test_cost_of_even_attention_equals_an_edit_of_one_model_at_a_time(folder):
     found = results["families"][MAIN[0].name]["lost_with_even_attention"]["argmax_closers"]
     assert found["value"] == pytest.approx(np.mean(lost), abs=1e-6)
     assert found["n"] == 2
+
+
+def test_table_1_is_of_the_same_sentences_in_every_row(folder):
+    """One row recomputed by hand: mean over 40 sentences of the only pair's distance, and its spread."""
+    results = json.loads((folder / "results.json").read_text())
+    from case_studies.dyck_attention.measure import table_sentences
+    from interp.header import read_header
+
+    assert set(results["table_1"]) == {cell.name for cell in TABLE[:2]}
+    paths = {read_header(path)["digest"]: path for path in (folder / "populations").glob("*.safetensors")}
+    row = results["table_1"][TABLE[1].name]
+    population = load_checkpoint(paths[row["digest"]])
+    sentences = table_sentences()
+    assert len(sentences) == 40
+    assert {len(s) for s in sentences} == {19}
+    each = []
+    for text in sentences:
+        a, b = (attention_patterns(model, model.to_tokens(text)) for model in population)
+        each.append([float(np.square(x - y).sum()) for x, y in zip(a, b, strict=True)])
+    mean, spread = np.mean(each, axis=0), np.std(each, axis=0, ddof=1)
+    np.testing.assert_allclose([e["value"] for e in row["variation"]], mean, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(row["sd_over_inputs"], spread, rtol=1e-4, atol=1e-12)
+
+
+def test_counting_start_by_hand(folder):
+    """Column of START dropped: only the other cells' squares are left."""
+    results = json.loads((folder / "results.json").read_text())
+    path = replace(MAIN[0], steps=3).file(folder / "populations", 2)
+    population = load_checkpoint(path)
+    a, b = (attention_patterns(m, m.to_tokens(results["sentence"]))[-1][0, 0] for m in population)
+    found = results["counting_start"][MAIN[0].name]
+    assert found["counted"]["value"] == pytest.approx(float(np.square(a - b).sum()), rel=1e-6)
+    assert found["column dropped"]["value"] == pytest.approx(float(np.square(a - b)[1:, 1:].sum()), rel=1e-6)
+
+
+def test_the_constructed_uniform_solver_is_exact(folder):
+    uniform = json.loads((folder / "results.json").read_text())["constructed_uniform"]
+    assert uniform["mass"] == uniform["long_mass_nontrivial"] == 1.0

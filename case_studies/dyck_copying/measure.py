@@ -1,0 +1,376 @@
+"""What `dyck-copying` measures on each head: how interpretable its pattern looks, and what it costs to take it away."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from case_studies.populations import Family, obtain
+from interp.grammars import DyckGrammar
+from interp.model import SandboxTransformer
+from interp.patterns import attention_patterns
+from interp.population import Population
+from interp.rng import generator
+from interp.training.evaluate import EvalSet
+from interp.training.layout import IGNORE
+from interp.training.objective import in_distribution
+from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
+
+Array = NDArray[np.float64]
+Hook = tuple[str, Callable[..., Tensor]]
+
+STRINGS = 600  # drawn; the distinct ones are split into halves
+ABLATIONS = {"zero": "zeroed", "mean": "mean output", "even": "even pattern"}
+SHAM = "sham"  # a random change as large as zeroing
+EDITS = {**ABLATIONS, SHAM: "as large, random"}
+LINK = "link"  # the skip around attention cut in every layer: what the heads alone can do
+
+
+@dataclass(frozen=True)
+class Group:
+    """Models of one depth, and what the paper says of them.
+
+    - `paper_accuracy`: a lower bound; `paper_useless`: which interpretable heads are called uninformative.
+    - `paper_terms`: what is said of heads that fit one of `paper_terms`.
+    """
+
+    family: Family
+    paper_accuracy: float
+    paper_useless: str
+    paper_terms: Mapping[str, str]
+
+
+CURRENT = "the current position (Fig. 6b)"
+CLOSERS = "closing brackets (Figs. 4, 5, 6a)"
+TYPE, ONE, TWO = "brackets of one type", "one bracket of the four", "two brackets of the four (Fig. 4)"
+NEVER_TYPE, NEVER_ONE = "never one type", "never one bracket of the four (Fig. 4)"
+
+GROUPS = (
+    Group(
+        Family("4 layers", "dyck-copy"),
+        0.96,
+        "all (Fig. 4), some (Fig. 6)",
+        {
+            CURRENT: "common, solves the task",
+            CLOSERS: "common, uninformative",
+            TWO: "one shown, uninformative",
+            NEVER_ONE: "one shown, uninformative",
+        },
+    ),
+    Group(Family("1 layer", "dyck-copy", {"layers": 1}), 0.90, "all (Fig. 5)", {CLOSERS: "one shown, uninformative"}),
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A relation chosen on half A: its score on half B, and that of the same head before training."""
+
+    relation: str
+    words: str
+    score: float
+    untrained: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What edits of one head cost, by edit.
+
+    - `accuracy`: share of brackets lost; `margin`: share of the intact margin lost. NaN for an edit in `dead`, which
+      moved no logit, and for the margin where the intact one is not positive.
+    - `size`: mean norm of what the head adds over that of the residual stream it is added to.
+    """
+
+    accuracy: dict[str, float]
+    margin: dict[str, float]
+    dead: tuple[str, ...]
+    size: float
+
+    @property
+    def worst_accuracy(self) -> float:
+        """The most that any of the three ablations costs; NaN if one of them is."""
+        return float(np.max([self.accuracy[a] for a in ABLATIONS]))
+
+    @property
+    def worst_margin(self) -> float:
+        """As `worst_accuracy`, of the margin."""
+        return float(np.max([self.margin[a] for a in ABLATIONS]))
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head of one model: the best of the registered mass relations, that of each of the paper's terms, the cost.
+
+    `untrained`: the score before training of whatever relation fitted best then (chosen and scored likewise).
+    """
+
+    seed: int
+    layer: int
+    best: Fit
+    terms: dict[str, Fit]
+    untrained: float
+    cost: Cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, one flat row."""
+        row: dict[str, Any] = {"seed": self.seed, "layer": self.layer, "relation": self.best.relation}
+        row |= {"score": self.best.score, "score_before_training": self.best.untrained, "size": self.cost.size}
+        row |= {f"accuracy_lost_{edit}": value for edit, value in self.cost.accuracy.items()}
+        row |= {f"margin_lost_{edit}": value for edit, value in self.cost.margin.items()}
+        return {name: None if value != value else value for name, value in row.items()}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model: intact accuracy and mean margin on the same strings, and what edits of all layers at once cost.
+
+    `without`: accuracy and margin lost with all heads ablated, by ablation, and with the residual link cut (`LINK`).
+    """
+
+    seed: int
+    accuracy: float
+    margin: float
+    without: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One group: its models and their heads."""
+
+    group: Group
+    population: Population
+    digest: str
+    strings: "Strings"
+    models: Sequence[Model]
+    heads: Sequence[Head]
+
+    @property
+    def layers(self) -> int:
+        return self.population.config.n_layers
+
+    def at(self, layer: int) -> list[Head]:
+        """The heads of one layer, a seed each."""
+        return [head for head in self.heads if head.layer == layer]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Held-out strings, each distinct one once, as model inputs; `data.weight` says how often it was drawn.
+
+    `first_half`, `second_half`: indices of every other string, by length. `scored`: the brackets, where the
+    model is to repeat what it reads. `directions`: a random unit vector a position, for the sham.
+    """
+
+    data: EvalSet
+    grammar: DyckGrammar
+    width: int
+    _directions: dict[int, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def tokens(self) -> Tensor:
+        return torch.from_numpy(self.data.inputs)
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """[string, pos]: not PAD."""
+        return np.asarray(self.data.inputs != self.grammar.pad)
+
+    @property
+    def first_half(self) -> NDArray[np.int64]:
+        return np.arange(0, len(self.data.inputs), 2)
+
+    @property
+    def second_half(self) -> NDArray[np.int64]:
+        return np.arange(1, len(self.data.inputs), 2)
+
+    def directions(self, layer: int) -> Tensor:
+        """[string, pos, d_model], the same for every model."""
+        if layer not in self._directions:
+            drawn = generator(0, "sham", layer).standard_normal((*self.data.inputs.shape, self.width))
+            unit = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+            self._directions[layer] = torch.from_numpy(unit.astype(np.float32))
+        return self._directions[layer]
+
+
+def measure(group: Group, count: int, folder: Path, workers: int | None = None, steps: int | None = None) -> Measured:
+    """Train or load the group's models and measure every head."""
+    family = replace(group.family, steps=steps) if steps else group.family
+    population, digest = obtain(family, count, folder, workers)
+    recipe = family.recipe
+    strings = Strings(in_distribution(recipe, STRINGS), recipe.dyck, recipe.config.d_model)
+    looked = Looked(strings)
+    models, heads = [], []
+    for seed, model, fresh in zip(population.seeds, population, population.untrained(), strict=True):
+        trained, untrained = looked.scores(model), looked.scores(fresh)
+        whole, cost = costs(model, strings, seed)
+        models.append(whole)
+        for layer, (now, before) in enumerate(zip(trained, untrained, strict=True)):
+            best, terms = looked.best(now, before), looked.terms(now, before)
+            heads.append(Head(seed, layer, best, terms, looked.best(before, before).score, cost[layer]))
+    return Measured(group, population, digest, strings, models, heads)
+
+
+# -- how a pattern looks ------------------------------------------------------------------------------------
+
+
+def paper_terms(grammar: DyckGrammar) -> dict[str, list[Relation]]:
+    """What the paper's captions call a pattern: term -> the relations it may mean."""
+    brackets = range(2 * grammar.num_types)
+    single = [bracket_tokens([i], f"the bracket {grammar.vocab[i]}") for i in brackets]
+    pairs = [
+        bracket_tokens(pair, f"the brackets {grammar.vocab[pair[0]]} and {grammar.vocab[pair[1]]}")
+        for pair in combinations(brackets, 2)
+    ]
+    types = [RELATIONS["type-0"], RELATIONS["type-1"]]
+    return {
+        CURRENT: [RELATIONS["current"]],
+        CLOSERS: [RELATIONS["closers"]],
+        TYPE: types,
+        ONE: single,
+        TWO: pairs,
+        NEVER_TYPE: [complement(r) for r in types],
+        NEVER_ONE: [complement(r) for r in single],
+    }
+
+
+class Looked:
+    """Relations laid over the held-out strings once, for all models."""
+
+    def __init__(self, strings: Strings):
+        self.strings = strings
+        self.mass = [relation for relation in RELATIONS.values() if relation.kind == "mass"]
+        self.paper = paper_terms(strings.grammar)
+        every = {r.name: r for r in [*self.mass, *(r for options in self.paper.values() for r in options)]}
+        tokens, real = strings.data.inputs, strings.real
+        causal = np.tri(tokens.shape[1], dtype=bool)
+        self.visible = causal & real[:, :, None] & real[:, None, :]
+        self.keys = {name: r.keys(tokens, strings.grammar, self.visible) for name, r in every.items()}
+
+    def scores(self, model: SandboxTransformer) -> list[dict[str, tuple[float, float]]]:
+        """For each layer: relation -> mean score on half A and on half B."""
+        patterns = attention_patterns(model, self.strings.tokens)
+        return [{name: self._halves(layer, keys) for name, keys in self.keys.items()} for layer in patterns]
+
+    def _halves(self, pattern: Array, keys: NDArray[np.bool_]) -> tuple[float, float]:
+        """Mean over strings of the mean over their rows; strings without a row that counts are left out."""
+        rows = relation_scores(pattern, keys, self.visible).rows[:, 0]
+        there = ~np.isnan(rows)
+        number = there.sum(1)
+        each = np.where(there, rows, 0.0).sum(1) / np.maximum(number, 1)
+        first, second = (half[number[half] > 0] for half in (self.strings.first_half, self.strings.second_half))
+        a, b = (float(each[half].mean()) if len(half) else float("nan") for half in (first, second))
+        return a, b
+
+    def best(self, trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]) -> Fit:
+        """The registered mass relation that fits best on half A."""
+        return _choose(self.mass, trained, untrained)
+
+    def terms(
+        self, trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]
+    ) -> dict[str, Fit]:
+        """The best of what each of the paper's terms may mean."""
+        return {term: _choose(options, trained, untrained) for term, options in self.paper.items()}
+
+
+def _choose(
+    options: Sequence[Relation], trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]
+) -> Fit:
+    on_a = [trained[relation.name][0] for relation in options]
+    chosen = options[int(np.argmax(np.nan_to_num(on_a, nan=-np.inf)))]
+    return Fit(chosen.name, chosen.words, trained[chosen.name][1], untrained[chosen.name][1])
+
+
+# -- what it costs to take a head away ----------------------------------------------------------------------
+
+
+def costs(model: SandboxTransformer, strings: Strings, seed: int) -> tuple[Model, list[Cost]]:
+    """Every edit of every head, and every ablation of all heads at once."""
+    tokens, layers = strings.tokens, range(model.cfg.n_layers)
+    read = ("attn.hook_z", "hook_attn_out", "hook_resid_pre")
+    names = [f"blocks.{layer}.{part}" for layer in layers for part in read]
+    with torch.no_grad():
+        intact, cache = model.run_with_cache(tokens, names_filter=names)
+        visible = model.visible_keys(tokens)
+        even = visible / visible.sum(-1, keepdim=True)
+        means = [mean_output(cache[f"blocks.{layer}.attn.hook_z"], strings) for layer in layers]
+        accuracy, margin = copied(intact, strings)
+
+        def lost(hooks: list[Hook]) -> tuple[float, float, bool]:
+            edited = model.run_with_hooks(tokens, fwd_hooks=hooks)
+            scored = strings.data.targets != IGNORE
+            if not (edited - intact).abs().amax(-1).numpy()[scored].any():
+                return float("nan"), float("nan"), True
+            after, left = copied(edited, strings)
+            return accuracy - after, (margin - left) / margin if margin > 0 else float("nan"), False
+
+        def hook(edit: str, layer: int) -> Hook:
+            return edit_hook(edit, layer, means[layer], even, strings.directions(layer))
+
+        each = []
+        for layer in layers:
+            found = {edit: lost([hook(edit, layer)]) for edit in EDITS}
+            each.append(
+                Cost(
+                    accuracy={edit: value[0] for edit, value in found.items()},
+                    margin={edit: value[1] for edit, value in found.items()},
+                    dead=tuple(edit for edit, value in found.items() if value[2]),
+                    size=relative_size(cache, layer, strings),
+                )
+            )
+        without = {edit: lost([hook(edit, layer) for layer in layers])[:2] for edit in ABLATIONS}
+        without[LINK] = lost([one for layer in layers for one in cut_link(layer)])[:2]
+    return Model(seed, accuracy, margin, without), each
+
+
+def edit_hook(edit: str, layer: int, mean: Tensor, even: Tensor, directions: Tensor) -> Hook:
+    """The hook that makes one edit of a layer's only head."""
+    if edit == "zero":
+        return f"blocks.{layer}.attn.hook_z", lambda z, hook: torch.zeros_like(z)
+    if edit == "mean":
+        return f"blocks.{layer}.attn.hook_z", lambda z, hook: mean.expand_as(z)
+    if edit == "even":
+        return f"blocks.{layer}.attn.hook_pattern", lambda pattern, hook: even.expand_as(pattern).to(pattern.dtype)
+    return f"blocks.{layer}.hook_attn_out", lambda out, hook: out + directions * out.norm(dim=-1, keepdim=True)
+
+
+def cut_link(layer: int) -> list[Hook]:
+    """The hooks that leave the head's output alone in the stream after attention."""
+    held: list[Tensor] = []
+
+    def keep(out: Tensor, hook: Any) -> Tensor:
+        held[:] = [out]
+        return out
+
+    return [
+        (f"blocks.{layer}.hook_attn_out", keep),
+        (f"blocks.{layer}.hook_resid_mid", lambda stream, hook: held[0]),
+    ]
+
+
+def mean_output(z: Tensor, strings: Strings) -> Tensor:
+    """`z` [string, pos, head, d_head] averaged over all positions of all strings drawn, START included."""
+    weight = torch.from_numpy(strings.real * strings.data.weight[:, None]).to(z.dtype)
+    return (z * weight[..., None, None]).sum((0, 1)) / weight.sum()
+
+
+def relative_size(cache: Any, layer: int, strings: Strings) -> float:
+    """Mean norm of the head's output over the mean norm of the stream it is added to, over brackets."""
+    scored = torch.from_numpy((strings.data.targets != IGNORE) * strings.data.weight[:, None])
+    added, stream = (cache[f"blocks.{layer}.{name}"].norm(dim=-1) for name in ("hook_attn_out", "hook_resid_pre"))
+    return float((added * scored).sum() / (stream * scored).sum())
+
+
+def copied(logits: Tensor, strings: Strings) -> tuple[float, float]:
+    """Share of brackets copied right, and mean of the right logit minus the best other one, over strings drawn."""
+    target = torch.from_numpy(strings.data.targets)
+    index = target.clamp(min=0)[..., None]
+    right = logits.gather(-1, index)[..., 0]
+    other = logits.scatter(-1, index, -torch.inf).amax(-1)
+    weight = (target != IGNORE) * torch.from_numpy(strings.data.weight)[:, None]
+    total = weight.sum()
+    return float(((right > other) * weight).sum() / total), float(((right - other).double() * weight).sum() / total)

@@ -1,0 +1,391 @@
+"""The page of `dyck-copying`. Every sentence is made from the numbers."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from case_studies.dyck_copying.estimates import (
+    ACCURACY,
+    COSTLIEST,
+    INTERPRETABLE,
+    MARGIN,
+    THRESHOLDS,
+    Crossing,
+    accuracy,
+    by_edit,
+    by_layer,
+    crossing,
+    scores,
+    useless,
+    without_heads,
+)
+from case_studies.dyck_copying.figures import heatmaps, scatter
+from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, STRINGS, Head, Measured
+from case_studies.page import Figure, Page, Section, Table
+from interp.stats import Estimate
+from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
+
+BOUNDS = f"less than {ACCURACY:.0%} of accuracy and less than {MARGIN:.0%} of the margin"
+EVERY_LAYER = {
+    "zero": "heads zeroed",
+    "mean": "heads set to their mean output",
+    "even": "heads made to attend evenly",
+    LINK: "heads alone: residual link cut",
+}
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+def report(measured: Sequence[Measured], command: str) -> Page:
+    """The report of what was measured."""
+    sections = [
+        Section("Accuracy", [accuracy_table(measured), without_table(measured)]),
+        Section("How patterns look, and what heads cost", layer_parts(measured)),
+        Section("Interpretable and useless", crossing_parts(measured)),
+        Section("In the paper's terms", terms_parts(measured)),
+        Section("Attention patterns", [figure for m in measured for figure in heatmaps(m)]),
+        Section("Paper and ours", [paper_table(measured)]),
+        Section("Settings", [settings_table(measured)]),
+    ]
+    return Page(
+        title="Patterns that mean something, heads that do nothing?",
+        asked=(
+            "Models that repeat their input need no attention: a residual link carries each token. Do their heads "
+            "nevertheless look interpretable, and what is lost without them? "
+            f"{len(measured[0].population)} seeds of each depth."
+        ),
+        answer=answers(measured),
+        sections=sections,
+        command=command,
+        footer=[f"{m.group.family.name}: checkpoint digest {m.digest}" for m in measured],
+    )
+
+
+def answers(measured: Sequence[Measured]) -> list[str]:
+    """Three sentences, made from the numbers."""
+    right, left, looks, used = [], [], [], []
+    for m in measured:
+        name, found, c = m.group.family.name, accuracy(m), crossing(m.heads)
+        right.append(f"{found['worst_seed']:.3f} with {name} (the paper: > {m.group.paper_accuracy:.2f})")
+        left.append(_left(m))
+        looks.append(f"{_count(c.interpretable)} heads, in {_count(c.seeds)} models, with {name}")
+        cheap = by_edit(likely(m))[COSTLIEST]["accuracy"]
+        used.append(f"{_count(cheap)} and {_count(c.useless)} with {name}" if c.useless.n else f"none with {name}")
+    return [
+        f"The worst of {len(measured[0].population)} seeds copies this share of held-out brackets: {', '.join(right)}; "
+        f"with every head zeroed the mean is {' and '.join(left)}.",
+        f"The best relation, chosen on other strings, scores at least {INTERPRETABLE} (1: perfect, 0: uniform) in "
+        f"{'; '.join(looks)}: these look interpretable (shares with their 95 % intervals).",
+        f"Of these, so many cost less than {ACCURACY:.0%} of accuracy in whichever of three ways they are ablated, and "
+        f"so many also less than {MARGIN:.0%} of the logit margin: {'; '.join(used)}.",
+    ]
+
+
+def _left(m: Measured) -> str:
+    return f"{np.mean([model.accuracy - model.without['zero'][0] for model in m.models]):.3f}"
+
+
+def likely(m: Measured) -> list[Head]:
+    """The heads that look interpretable."""
+    return [head for head in m.heads if head.best.score >= INTERPRETABLE]
+
+
+# -- accuracy -----------------------------------------------------------------------------------------------
+
+
+def accuracy_table(measured: Sequence[Measured]) -> Table:
+    """Copied accuracy, the worst seed, the paper's bound."""
+    rows = []
+    for m in measured:
+        found = accuracy(m)
+        rows.append(
+            [
+                m.group.family.name,
+                f"> {m.group.paper_accuracy:.2f}",
+                _number(found["copied"], 4),
+                f"{found['worst_seed']:.4f}",
+                f"{len(found['seeds_below_paper'])} of {len(m.population)}",
+                _number(found["long_copied"], 4),
+            ]
+        )
+    return Table(
+        ["models", "paper", "ours", "worst seed", "seeds not above the paper's", "positions 400-499"],
+        rows,
+        f"Share of brackets repeated right (argmax), mean over seeds [95 %] on {FINAL_STRINGS} held-out strings; last "
+        f"column: on {LONG_STRINGS} prefixes of 500 brackets.",
+    )
+
+
+def without_table(measured: Sequence[Measured]) -> Table:
+    """Every layer at once."""
+    rows = [
+        [f"{m.group.family.name}, {EVERY_LAYER[edit]}", _number(both["accuracy"]), _number(both["margin"])]
+        for m in measured
+        for edit, both in without_heads(m).items()
+    ]
+    return Table(
+        ["every layer edited at once", "accuracy lost", "margin lost"],
+        rows,
+        "Mean over seeds [95 %]. Margin: the right logit minus the best other one, mean over brackets, lost as a share "
+        "of the intact one (1: nothing is left of it; below 0: it grows). With the link cut, the stream after "
+        "attention is the head's output alone, in every layer: what accuracy is then left went through heads. "
+        "Guessing one of four brackets would lose 0.75.",
+    )
+
+
+# -- layers -------------------------------------------------------------------------------------------------
+
+
+def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
+    """Per layer: the best relation's score and what the edits cost."""
+    looks, cost, sham = [], [], []
+    for m in measured:
+        for layer in range(m.layers):
+            heads, name = m.at(layer), f"{m.group.family.name}, layer {layer}"
+            e = by_layer(heads)
+            null = e["score"].null
+            assert isinstance(null, dict)
+            most, number = Counter(head.best.words for head in heads).most_common(1)[0]
+            at_least = sum(head.best.score >= INTERPRETABLE for head in heads)
+            looks.append(
+                [
+                    name,
+                    _number(e["score"]),
+                    f"{null['untrained']:.3f}",
+                    f"{null['untrained_best']:.3f}",
+                    f"{at_least} of {len(heads)}",
+                    f"{most} ({number})",
+                ]
+            )
+            margins = [_number(e[f"margin_lost_{edit}"]) for edit in ABLATIONS]
+            cost.append([name, _number(e["size"], 2), _number(e["accuracy_lost"], 4), *margins])
+            paired = ("margin_lost_zero", "margin_lost_sham", "zero_minus_sham")
+            sham.append([name, *(_number(e[key]) for key in paired), _number(e["rank_correlation"], 2)])
+    strings = measured[0].strings
+    return [
+        f"A pattern is scored against {len(strings.data.inputs)} distinct held-out strings ({STRINGS} drawn), each "
+        "once: the relation that fits best is chosen on every other string and scored on the rest. A row scores "
+        "(m - c) / (1 - c), with m the weight on the relation's keys and c their share of the visible keys: 1 for a "
+        "perfect head, 0 for a uniform one, and 0 in expectation for any head whose weights are permuted among the "
+        "keys of a row. The score is the mean over strings of the mean over rows.",
+        Table(
+            [
+                "models, layer",
+                "score",
+                "before training, same relation",
+                "before training, its best",
+                f"score ≥ {INTERPRETABLE}",
+                "most frequent relation",
+            ],
+            looks,
+            f"Best relation of each head, mean over seeds [95 %]; {len(strings.second_half)} strings score it. In "
+            "brackets: heads for which it is the best.",
+        ),
+        Table(
+            ["models, layer", "size", "accuracy lost", *(f"margin lost, {words}" for words in ABLATIONS.values())],
+            cost,
+            "One head edited, mean over seeds [95 %]. Size: norm of what the head adds over that of the stream it is "
+            "added to. Accuracy lost: by the costliest of the three.",
+        ),
+        Table(
+            ["models, layer", "margin lost, zeroed", "as large, random", "difference", "rank correlation"],
+            sham,
+            "Random: the head's output is changed as much as by zeroing, but in a random direction. Difference: paired "
+            "over seeds. Rank correlation over seeds of the score and the margin lost by the costliest ablation "
+            "[95 %]; 0 if unrelated.",
+        ),
+    ]
+
+
+# -- looks and use ------------------------------------------------------------------------------------------
+
+
+def crossing_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
+    """Who looks interpretable, who of those is useless."""
+    undecided = sum(crossing(m.heads).undecided for m in measured)
+    dead = sum(len(head.cost.dead) for m in measured for head in m.heads)
+    reached = f"{dead} edits moved no logit and are not judged" if dead else "Every edit moves the logits"
+    return [
+        f"A head looks interpretable here from a score of {INTERPRETABLE} on, half-way between a uniform and a perfect "
+        "head: the bound is a convention, and others stand beside it. It is useless if zeroing it, setting it to its "
+        f"mean output and making it attend evenly each cost {BOUNDS}. {reached}; {undecided} heads could not be "
+        "judged.",
+        crossing_table(measured),
+        edit_table(measured),
+        relation_table(measured),
+        Figure(
+            scatter(measured),
+            "Each point is one head: how well the best relation fits, and the share of the margin lost by the "
+            "costliest of the three ablations. Right of the upright line it looks interpretable; below the level one "
+            f"it costs less than {MARGIN:.0%}.",
+        ),
+    ]
+
+
+def crossing_table(measured: Sequence[Measured]) -> Table:
+    """Counts by threshold and by layer."""
+
+    def row(name: str, c: Crossing) -> list[str]:
+        shares = (c.interpretable, c.useless, c.others_useless, c.seeds, c.seeds_all)
+        return [name, *map(_count, shares)]
+
+    rows = []
+    for m in measured:
+        name = m.group.family.name
+        rows += [row(f"{name}, score ≥ {t}", crossing(m.heads, t)) for t in THRESHOLDS]
+        if m.layers > 1:
+            rows += [row(f"{name}, ≥ {INTERPRETABLE}, layer {i}", crossing(m.at(i))) for i in range(m.layers)]
+    return Table(
+        [
+            "heads",
+            "look interpretable",
+            "useless",
+            "others useless",
+            "seeds with one",
+            "all useless",
+        ],
+        rows,
+        "Counts, with exact 95 % intervals of the share. Useless: of the interpretable heads; others useless: of the "
+        "rest. "
+        "Intervals over heads of several layers take heads for independent, which layers of one model are not: the "
+        "last two columns count seeds that have an interpretable head, and among them those whose interpretable "
+        "heads are all useless.",
+    )
+
+
+def edit_table(measured: Sequence[Measured]) -> Table:
+    """Interpretable heads, an edit at a time."""
+    words = {**EDITS, COSTLIEST: "each of zeroed, mean, even"}
+    rows = [
+        [f"{m.group.family.name}, {words[edit]}", *(_count(shares[key]) for key in ("accuracy", "margin", "both"))]
+        for m in measured
+        for edit, shares in by_edit(likely(m)).items()
+    ]
+    return Table(
+        ["interpretable heads", f"cost < {ACCURACY:.0%} of accuracy", f"cost < {MARGIN:.0%} of the margin", "both"],
+        rows,
+        "Each edit by itself; the random one changes as much as zeroing.",
+    )
+
+
+def relation_table(measured: Sequence[Measured]) -> Table:
+    """Interpretable heads, relation by relation."""
+    rows = []
+    for m in measured:
+        for words, number in Counter(head.best.words for head in likely(m)).most_common():
+            heads = [head for head in likely(m) if head.best.words == words]
+            lost = [head.cost.worst_margin for head in heads]
+            rows.append(
+                [
+                    f"{m.group.family.name}: {words}",
+                    str(number),
+                    str(sum(useless(head) is True for head in heads)),
+                    f"{np.median(lost):.3f}",
+                    f"{np.max(lost):.3f}",
+                ]
+            )
+    return Table(
+        ["best relation of interpretable heads", "heads", "useless", "median margin lost", "most"],
+        rows,
+        "Margin lost by the costliest of the three ablations.",
+    )
+
+
+def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
+    """What the paper's captions call a pattern."""
+    rows = []
+    for m in measured:
+        for term in m.heads[0].terms:
+            e, c = scores(m.heads, term), crossing(m.heads, term=term)
+            assert isinstance(e.null, dict)
+            name = f"{m.group.family.name}: {term}"
+            rows.append(
+                [
+                    name,
+                    _number(e),
+                    f"{e.null['untrained']:.3f}",
+                    f"{highest(m, term):.2f}",
+                    _count(c.interpretable),
+                    _count(c.useless),
+                ]
+            )
+    return [
+        "The paper's captions name a pattern by the brackets it goes to, or never goes to. Where a term leaves a "
+        "choice (which type, which bracket), it is made on one half of the strings and scored on the other. A head "
+        "that never attends to a bracket is scored on everything else, over rows that see such a bracket.",
+        Table(
+            ["attends to", "score", "before training", "highest", f"heads ≥ {INTERPRETABLE}", "of those useless"],
+            rows,
+            "Score: mean over heads and seeds [95 % over seeds]; highest: of the best head of all. Counts with exact "
+            "95 % intervals. One head may count in several rows.",
+        ),
+    ]
+
+
+# -- tables at the end ----------------------------------------------------------------------------------------
+
+
+def paper_table(measured: Sequence[Measured]) -> Table:
+    """The paper's statements and our numbers."""
+    rows = []
+    for m in measured:
+        found, c, name = accuracy(m), crossing(m.heads), m.group.family.name
+        bound = f"> {m.group.paper_accuracy:.2f}"
+        rows += [
+            [f"{name}: copied accuracy", bound, _number(found["copied"], 4), f"worst seed {found['worst_seed']:.4f}"],
+            [f"{name}: heads that look interpretable", "no count", _count(c.interpretable), f"score ≥ {INTERPRETABLE}"],
+            [
+                f"{name}: of those, cost no accuracy",
+                m.group.paper_useless,
+                _count(by_edit(likely(m))[COSTLIEST]["accuracy"]),
+                "three ablations",
+            ],
+            [f"{name}: of those, useless", m.group.paper_useless, _count(c.useless), "three ablations"],
+            [f"{name}: models where all of those are", "no count", _count(c.seeds_all), "by seed"],
+        ]
+        for term, said in m.group.paper_terms.items():
+            t = crossing(m.heads, term=term)
+            note = f"useless: {_count(t.useless)}" if t.useless.n else f"highest score {highest(m, term):.2f}"
+            rows.append([f"{name}: heads to {term}", said, _count(t.interpretable), note])
+    return Table(
+        ["statement", "paper", "ours", "note"],
+        rows,
+        "The paper shows single models and no intervention: it calls a pattern uninformative of the task. Useless "
+        f"here: each of three ablations costs {BOUNDS}. Counts with exact 95 % intervals.",
+    )
+
+
+def highest(m: Measured, term: str) -> float:
+    """Score of the head that fits one of the paper's terms best."""
+    return max(head.terms[term].score for head in m.heads)
+
+
+def settings_table(measured: Sequence[Measured]) -> Table:
+    """What was trained, how long."""
+    names = ("steps", "batch", "lr", "schedule", "optimizer", "data", "max_length")
+    rows = []
+    for m in measured:
+        config, settings = m.population.config, m.population.provenance["settings"]
+        shape = [str(size) for size in (len(m.population), config.n_layers, config.n_heads, config.d_model)]
+        rows.append([m.group.family.name, m.group.family.preset, *shape, *(str(settings[n]) for n in names)])
+    head = ["models", "preset", "seeds", "layers", "heads", "width", *names]
+    return Table(head, rows, "Batch counts strings a seed and step.")
+
+
+# -- words --------------------------------------------------------------------------------------------------
+
+
+def _count(e: Estimate) -> str:
+    """`12 of 160 [0.04, 0.13]`: a count and the interval of its share."""
+    if e.value is None or e.low is None or e.high is None:
+        return f"0 of {e.n}"
+    return f"{round(e.value * e.n)} of {e.n} [{e.low:.2f}, {e.high:.2f}]"
+
+
+def _number(e: Estimate, digits: int = 3) -> str:
+    if e.value is None:
+        return "undefined"
+    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
+    return f"{e.value:.{digits}f}{interval}"

@@ -1,0 +1,99 @@
+"""`dyck-copying`: do heads that look interpretable do anything in models that only copy?
+
+Wen et al. 2023, App. B.1 (Figs. 4-6): models trained to repeat a bracket string show patterns that can be put into
+words and that the task does not need, since a residual link carries every token. `run` trains what is missing,
+scores each head's pattern, takes heads away, writes index.html and results.json. Nothing here states a finding in
+advance.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from case_studies.dyck_copying.estimates import (
+    ACCURACY,
+    INTERPRETABLE,
+    MARGIN,
+    THRESHOLDS,
+    accuracy,
+    by_edit,
+    by_layer,
+    crossing,
+    over_seeds,
+    scores,
+    without_heads,
+)
+from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
+from case_studies.dyck_copying.report import report
+from case_studies.page import write_page
+from interp.files import make_folder, write_text
+from interp.stats import Estimate
+
+QUICK, FULL = 8, 40  # seeds of each depth
+
+
+def run(
+    out: Path,
+    full: bool = False,
+    workers: int | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+) -> Path:
+    """Train or load the models, measure, and write the report; return the path of its page.
+
+    `seeds` and `steps` replace what `full` and the preset say.
+    """
+    count = seeds if seeds is not None else FULL if full else QUICK
+    folder = make_folder(out)
+    found = [measure(group, count, folder / "populations", workers, steps) for group in GROUPS]
+    results = json.dumps(to_results(found, count), indent=1, sort_keys=True, allow_nan=False)
+    write_text(folder / "results.json", results + "\n")
+    command = f"interp report dyck-copying {'--full' if full else '--quick'} --out {out}"
+    return write_page(report(found, command), folder)
+
+
+def to_results(measured: Sequence[Measured], count: int) -> dict[str, Any]:
+    """What is committed: every number of the report with its interval and n, and a row a head."""
+    return {
+        "seeds": count,
+        "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
+        "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
+        "groups": {m.group.family.name: of_group(m) for m in measured},
+    }
+
+
+def of_group(m: Measured) -> dict[str, Any]:
+    """One depth's numbers."""
+    likely = [head for head in m.heads if head.best.score >= INTERPRETABLE]
+    rows = [head.to_dict() for head in m.heads]
+    found = {
+        "digest": m.digest,
+        "options": dict(m.group.family.options),
+        "diverged": m.population.provenance["diverged"],
+        "paper_accuracy": m.group.paper_accuracy,
+        **accuracy(m),
+        "margin": over_seeds([x.seed for x in m.models], [x.margin for x in m.models]),
+        "without_heads": without_heads(m),
+        "layers": [by_layer(m.at(layer)) for layer in range(m.layers)],
+        "crossing": [crossing(m.heads, threshold).to_dict() for threshold in THRESHOLDS],
+        "crossing_by_layer": [crossing(m.at(layer)).to_dict() for layer in range(m.layers)],
+        "interpretable_by_edit": by_edit(likely),
+        "paper_terms": {
+            term: {"score": scores(m.heads, term), **crossing(m.heads, term=term).to_dict()}
+            for term in m.heads[0].terms
+        },
+        "dead_edits": sum(len(head.cost.dead) for head in m.heads),
+        "heads": {name: [row[name] for row in rows] for name in rows[0]},
+    }
+    plain: dict[str, Any] = _plain(found)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Estimates inside dicts and lists as dicts."""
+    if isinstance(value, Estimate):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

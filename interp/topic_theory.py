@@ -1,0 +1,507 @@
+"""What a one-layer Transformer should learn from topic models: closed forms, families of optima, exact losses.
+
+Li, Li, Risteski 2023, *How do Transformers learn topic structure*; thesis section 2.1 and its proofs (L433-1430).
+Words are infinite documents' (Assumption 2.1.1), the loss is squared and summed over the vocabulary. Matrices are
+[predicted word i, attended word l] with [MASK] first, word w of topic t at 1 + t v + w. Imports no torch.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from interp.errors import RequestError
+
+Array = NDArray[np.float64]
+Family = Literal["value", "embedding"]
+MOST_SUBSETS = 20_000  # sets of topics that are gone through one by one
+SEARCH = (-8.0, 14.0)  # log10 of the attention ratios among which an optimum is looked for
+GRID = tuple(np.logspace(-4, 7, 111).tolist())  # Figs 2.7 and 2.8: both axes from 1e-4 to 1e7 (L678, L690)
+
+
+class BlockOptimum(NamedTuple):
+    """The best gamma under the uniform-block W^V, and its loss."""
+
+    gamma: float
+    loss: float
+
+
+class DiagonalOptimum(NamedTuple):
+    """The best (alpha, beta) under the diagonal W^V, and its loss."""
+
+    alpha: float
+    beta: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class FamilyFit:
+    """A matrix beside the member of a family of optima that is nearest to it.
+
+    `projection` [n, n]; `offsets` [n]: its u_0..u_Tv; `distance`: Frobenius; `relative`: the same divided by the norm
+    of the matrix, None for the zero matrix.
+    """
+
+    projection: Array
+    offsets: Array
+    distance: float
+    relative: float | None
+
+
+@dataclass(frozen=True)
+class TopicTheory:
+    """T topics of v words; a position is chosen with p_m, then keeps its word with p_c, gets a random one with p_r.
+
+    Names follow the thesis: `a`, `c1`, `c2`, `c3` of Theorem 2.1.2 (L491-495; c3 is c4 in the proofs on attention),
+    `p1`, `p2` of eqs. 2.18-2.19, `lambda1`..`lambda5` of Theorems 2.1.3 and 2.1.5. The thesis asks for probabilities
+    in (0, 1); p_c = 0 and p_r = 0 are let in, since no step of the proofs for uniform attention divides by them.
+    """
+
+    num_topics: int
+    words_per_topic: int
+    mask_prob: float = 0.15
+    keep_prob: float = 0.1
+    random_prob: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_topics", 2), ("words_per_topic", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
+            object.__setattr__(self, name, int(value))
+        for name in ("mask_prob", "keep_prob", "random_prob"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
+                raise RequestError(f"{name}={value!r} is not a probability below 1")
+            object.__setattr__(self, name, float(value))
+        if self.mask_prob == 0:
+            raise RequestError("mask_prob=0 leaves nothing to predict: the theory needs 0 < mask_prob < 1")
+        if self.keep_prob + self.random_prob >= 1:
+            raise RequestError(
+                f"keep_prob={self.keep_prob} + random_prob={self.random_prob} is not below 1: the theory needs [MASK] "
+                "to be shown at times"
+            )
+
+    @classmethod
+    def from_grammar(cls, grammar: Any) -> "TopicTheory":
+        """The theory of a `TopicGrammar`. Its law of topics does not matter: the block equations do not hold it."""
+        names = ("num_topics", "words_per_topic", "mask_prob", "keep_prob", "random_prob")
+        if missing := [name for name in names if not hasattr(grammar, name)]:
+            raise RequestError(f"{type(grammar).__name__} has no {missing[0]}: a TopicGrammar is needed")
+        return cls(*(getattr(grammar, name) for name in names))
+
+    # -- constants --------------------------------------------------------------------------------
+
+    @property
+    def num_words(self) -> int:
+        """Tv."""
+        return self.num_topics * self.words_per_topic
+
+    @property
+    def vocab_size(self) -> int:
+        """Words and [MASK]."""
+        return self.num_words + 1
+
+    @cached_property
+    def topic_of(self) -> NDArray[np.int64]:
+        """Topic of each token [Tv + 1], -1 for [MASK]."""
+        topics = np.repeat(np.arange(self.num_topics), self.words_per_topic)
+        out = np.concatenate([[-1], topics]).astype(np.int64)
+        out.setflags(write=False)  # one array for all who ask
+        return out
+
+    @property
+    def mask_share(self) -> float:
+        """p_m (1 - p_c - p_r): how much of a document shows [MASK] (eq. 2.17)."""
+        return self.mask_prob * (1 - self.keep_prob - self.random_prob)
+
+    @property
+    def a(self) -> float:
+        """1 - (1 - p_c) p_m: how much of a document shows its own word, and not by chance."""
+        return 1 - (1 - self.keep_prob) * self.mask_prob
+
+    @property
+    def c1(self) -> float:
+        """p_r / ((1 - p_c - p_r) a T v)."""
+        return self.random_prob / ((1 - self.keep_prob - self.random_prob) * self.a * self.num_words)
+
+    @property
+    def c2(self) -> float:
+        """1 / ((1 - p_c - p_r) p_m) - 1."""
+        return 1 / self.mask_share - 1
+
+    @property
+    def c3(self) -> float:
+        """1 / a: what same-topic entries of a row sum to, less what those of any other topic sum to."""
+        return 1 / self.a
+
+    @property
+    def p2(self) -> float:
+        """p_m p_r / (v T): share of a word whose topic is absent (eq. 2.19)."""
+        return self.mask_prob * self.random_prob / self.num_words
+
+    def p1(self, tau: int) -> float:
+        """a / (v tau) + p2: share of a word whose topic is one of the `tau` present (eq. 2.18)."""
+        return self.a / (self.words_per_topic * self._tau(tau)) + self.p2
+
+    def _tau(self, tau: int) -> int:
+        if isinstance(tau, bool) or not isinstance(tau, (int, np.integer)) or not 1 <= tau <= self.num_topics:
+            raise RequestError(f"tau={tau!r} topics a document: a whole number from 1 to {self.num_topics} is needed")
+        return int(tau)
+
+    # -- stage 1: W^V under uniform attention -----------------------------------------------------
+
+    @property
+    def W_diff(self) -> float:
+        """Entry of Theorem 2.1.2 for a word of another topic."""
+        return -(self.c1 * self.c2 + self.c3) / (self.c2**2 + self.num_words)
+
+    @property
+    def W_same(self) -> float:
+        """Entry of Theorem 2.1.2 for a word of the same topic, itself included."""
+        return self.W_diff + self.c3 / self.words_per_topic
+
+    @property
+    def W_i0(self) -> float:
+        """Entry of Theorem 2.1.2 for [MASK]."""
+        return (self.c2 * self.c3 - self.c1 * self.num_words) / (self.c2**2 + self.num_words)
+
+    def value_matrix(self) -> Array:
+        """W^V* [Tv + 1, Tv + 1] of Theorem 2.1.2 (L479-495): the optimum of least norm."""
+        same = self.topic_of[:, None] == self.topic_of
+        out = np.where(same, self.W_same, self.W_diff)
+        out[0], out[1:, 0] = 0.0, self.W_i0
+        return np.asarray(out)
+
+    def diagonal_value_matrix(self) -> Array:
+        """D^V [Tv + 1, Tv + 1] of Definition 2.1.2 (L1287-1291).
+
+        The only optimum whose words are 0 off the diagonal, up to row 0, which the definition leaves free: here 0.
+        """
+        out = np.diag(np.full(self.vocab_size, self.c3))
+        out[0, 0], out[1:, 0] = 0.0, -self.c1
+        return out
+
+    def project(self, matrix: ArrayLike, family: Family = "value") -> FamilyFit:
+        """The member of a family of optima nearest to `matrix` [Tv + 1, Tv + 1] in the Frobenius norm.
+
+        `value`: all minimisers W^V (Lemma 2.1.1, Theorem 2.1.4; L754-770). `embedding`: the Gram matrices W_E^T W_E of
+        Theorem 2.1.1 (L433-453), that is the same with c1 = 0. There the bias takes c1's part: b_i = -p_m p_r / (a T v)
+        for the words, and 0 for [MASK]: the statement's "for all i" would spoil row 0, and the proof (L903-988) uses
+        i >= 1 only. A Gram matrix is also symmetric and positive: the distance to those members may be larger.
+
+        Both families free an offset u_i a row and all that leaves the sum over a topic's columns as it is.
+        """
+        if family not in ("value", "embedding"):
+            raise RequestError(f"family={family!r} is neither 'value' nor 'embedding'")
+        w = self._matrix(matrix)
+        shift = np.full(self.vocab_size, self.c1 if family == "value" else 0.0)
+        shift[0] = 0.0
+        v, blocks = self.words_per_topic, self._block_means(w)
+        excess = blocks - self._targets() / v
+        # Per row: minimise v sum_t (excess_t - u)^2 + (w_0 + shift + c2 u)^2 over u.
+        u = (v * excess.sum(1) - self.c2 * (w[:, 0] + shift)) / (self.num_words + self.c2**2)
+        out = w.copy()
+        out[:, 0] = -shift - self.c2 * u
+        out[:, 1:] -= np.repeat(excess - u[:, None], v, axis=1)
+        distance, norm = float(np.linalg.norm(w - out)), float(np.linalg.norm(w))
+        return FamilyFit(out, u, distance, distance / norm if norm > 0 else None)
+
+    def block_sum_contrast(self, matrix: ArrayLike) -> Array:
+        """Per word [Tv]: sum over its topic's columns less the mean sum over another topic's; c3 in every optimum."""
+        sums = self._block_means(self._matrix(matrix))[1:] * self.words_per_topic
+        own = sums[np.arange(self.num_words), self.topic_of[1:]]
+        return np.asarray(own - (sums.sum(1) - own) / (self.num_topics - 1))
+
+    def stage_one_loss(self, matrix: ArrayLike, tau: int) -> Any:
+        """Exact expected squared loss of f = W X~ A with uniform attention, over all sets of `tau` topics.
+
+        `matrix` [..., Tv + 1, Tv + 1]; a float, or an array of the leading shape. Its least value is 1 - 1 / (tau v).
+        The first and second moments of "topic t is in the document" are all that a quadratic needs.
+        """
+        tau, w = self._tau(tau), self._matrices(matrix)
+        count, v = self.num_topics, self.words_per_topic
+        always = self.mask_share * w[..., 0] + self.p2 * w[..., 1:].sum(-1)
+        # What one present topic adds to prediction minus P_w(i), [..., row, topic].
+        each = self.a / tau * self._block_means(w) - self._own() / (tau * v)
+        once, twice = tau / count, tau * (tau - 1) / (count * (count - 1))
+        total = each.sum(-1)
+        square = always**2 + 2 * once * always * total + (once - twice) * (each**2).sum(-1) + twice * total**2
+        loss = square.sum(-1) + self.least_stage_one_loss(tau)
+        return float(loss) if loss.ndim == 0 else loss
+
+    def least_stage_one_loss(self, tau: int) -> float:
+        """What every optimum of stage 1 loses: the spread of the word at a position, 1 - 1 / (tau v)."""
+        return 1 - 1 / (self._tau(tau) * self.words_per_topic)
+
+    def stage_one_loss_by_documents(self, matrix: ArrayLike, tau: int) -> float:
+        """`stage_one_loss` of one matrix, document by document, position by position: for small T, as a check."""
+        tau, w = self._tau(tau), self._matrix(matrix)
+        number = math.comb(self.num_topics, tau)
+        if number > MOST_SUBSETS:
+            raise RequestError(f"{number} sets of tau={tau} topics are more than {MOST_SUBSETS}: use stage_one_loss")
+        losses = []
+        for topics in itertools.combinations(range(self.num_topics), tau):
+            present = np.isin(self.topic_of, topics)
+            shown = np.where(present, self.p1(tau), self.p2)
+            shown[0] = self.mask_share
+            guess = w @ shown
+            words = np.eye(self.vocab_size)[present]
+            losses.append(((guess - words) ** 2).sum(1).mean())
+        return float(np.mean(losses))
+
+    def _targets(self) -> Array:
+        """What a row's columns of each topic sum to, less u_i v: [Tv + 1, T]."""
+        return self.c3 * self._own()
+
+    def _own(self) -> Array:
+        """1 where a token is of a topic, [Tv + 1, T]."""
+        return np.asarray((self.topic_of[:, None] == np.arange(self.num_topics)).astype(np.float64))
+
+    def _block_means(self, w: Array) -> Array:
+        """Mean over each topic's columns, [..., row, topic]."""
+        return np.asarray(w[..., 1:].reshape(*w.shape[:-1], self.num_topics, self.words_per_topic).mean(-1))
+
+    def _matrices(self, matrix: ArrayLike) -> Array:
+        w, size = np.asarray(matrix, dtype=np.float64), self.vocab_size
+        if w.ndim < 2 or w.shape[-2:] != (size, size):
+            raise RequestError(
+                f"a matrix of shape {list(w.shape)} is not [{size}, {size}]: [MASK] and {self.num_topics} x "
+                f"{self.words_per_topic} words"
+            )
+        if not np.isfinite(w).all():
+            raise RequestError(f"entry {np.argwhere(~np.isfinite(w))[0].tolist()} of the matrix is not finite")
+        return w
+
+    def _matrix(self, matrix: ArrayLike) -> Array:
+        w = self._matrices(matrix)
+        if w.ndim != 2:
+            raise RequestError(f"one matrix is needed, not a stack of shape {list(w.shape)}")
+        return w
+
+    # -- stage 2: attention under a frozen W^V ----------------------------------------------------
+
+    def q(self, x: Any) -> Any:
+        """What W^V makes of the attended share x of a word (or mean over its topic): (x - p2) / a (L1157)."""
+        return (x - self.p2) / self.a
+
+    def loss_block(self, gamma: ArrayLike, tau: int) -> Any:
+        """Loss of the uniform-block W^V as a function of gamma = (v - 1)/v alpha + beta/v (L1159-1213).
+
+        Same word : same topic : other topic = beta : alpha : 1 are the attention weights of a shown word
+        (Assumption 2.1.2). Counted are the chosen positions that do not show [MASK], a share p_c + p_r of all chosen:
+        the others do not depend on gamma. As in the thesis, attention is normalised over words alone (Proposition
+        2.1.2) while [MASK] keeps its share p_m (1 - p_c - p_r) of the attended vector in q: an approximation
+        unless gamma = 1. A float, or an array of gamma's shape.
+        """
+        g, tau = self._ratio("gamma", gamma), self._tau(tau)
+        topics, v, p1, p2, q = self.num_topics, self.words_per_topic, self.p1(tau), self.p2, self.q
+        z1 = v * (p1 * (g + tau - 1) + p2 * (topics - tau))
+        z2 = v * (p1 * tau + p2 * (g + topics - tau - 1))
+        self._normalised(z1)
+        present, absent = v * (tau - 1), v * (topics - tau)
+        # The shown word is of the true word's topic.
+        loss = (self.keep_prob + self.random_prob / topics) * (
+            (1 - q(p1 * g / z1)) ** 2
+            + q(p1 * g / z1) ** 2 * (v - 1)
+            + q(p1 / z1) ** 2 * present
+            + q(p2 / z1) ** 2 * absent
+        )
+        # It is of another topic that is present.
+        loss = loss + self.random_prob * (tau - 1) / topics * (
+            (1 - q(p1 / z1)) ** 2 + q(p1 * g / z1) ** 2 * v + q(p1 / z1) ** 2 * (present - 1) + q(p2 / z1) ** 2 * absent
+        )
+        # It is of a topic that is absent.
+        loss = loss + self.random_prob * (1 - tau / topics) * (
+            (1 - q(p1 / z2)) ** 2
+            + q(p1 / z2) ** 2 * (v * tau - 1)
+            + q(p2 * g / z2) ** 2 * v
+            + q(p2 / z2) ** 2 * (absent - v)
+        )
+        return float(loss) if np.ndim(loss) == 0 else loss
+
+    def loss_diagonal(self, alpha: ArrayLike, beta: ArrayLike, tau: int) -> Any:
+        """Loss of the diagonal W^V as a function of alpha and beta, which broadcast (L1317-1387); see `loss_block`."""
+        al, b, tau = self._ratio("alpha", alpha), self._ratio("beta", beta), self._tau(tau)
+        topics, v, p1, p2, q = self.num_topics, self.words_per_topic, self.p1(tau), self.p2, self.q
+        z1 = p1 * (b + al * (v - 1) + v * (tau - 1)) + p2 * v * (topics - tau)
+        z2 = p2 * (b + al * (v - 1) + v * (topics - tau - 1)) + p1 * v * tau
+        self._normalised(z1)
+        present, absent = v * (tau - 1), v * (topics - tau)
+        rest = q(p2 / z1) ** 2 * absent
+        # The shown word is the true one.
+        loss = (self.keep_prob + self.random_prob / self.num_words) * (
+            (1 - q(p1 * b / z1)) ** 2 + q(p1 * al / z1) ** 2 * (v - 1) + q(p1 / z1) ** 2 * present + rest
+        )
+        # It is another of the same topic.
+        loss = loss + self.random_prob / topics * (1 - 1 / v) * (
+            (1 - q(p1 * al / z1)) ** 2
+            + q(p1 * b / z1) ** 2
+            + q(p1 * al / z1) ** 2 * (v - 2)
+            + q(p1 / z1) ** 2 * present
+            + rest
+        )
+        # It is of another topic that is present.
+        loss = loss + self.random_prob * (tau - 1) / topics * (
+            (1 - q(p1 / z1)) ** 2
+            + q(p1 * b / z1) ** 2
+            + q(p1 * al / z1) ** 2 * (v - 1)
+            + q(p1 / z1) ** 2 * (present - 1)
+            + rest
+        )
+        # It is of a topic that is absent.
+        loss = loss + self.random_prob * (1 - tau / topics) * (
+            (1 - q(p1 / z2)) ** 2
+            + q(p1 / z2) ** 2 * (v * tau - 1)
+            + q(p2 * b / z2) ** 2
+            + q(p2 * al / z2) ** 2 * (v - 1)
+            + q(p2 / z2) ** 2 * (absent - v)
+        )
+        return float(loss) if np.ndim(loss) == 0 else loss
+
+    def best_block(self, tau: int) -> BlockOptimum:
+        """gamma*: ever finer grids on a log axis close in on the best cell; 0 where that is better."""
+        self._attended()
+        gamma, loss = _least(lambda x: self.loss_block(x, tau), 1)
+        self._bounded("gamma", gamma[0])
+        return BlockOptimum(float(gamma[0]), float(loss[0]))
+
+    def best_diagonal(self, tau: int) -> DiagonalOptimum:
+        """(alpha*, beta*): as `best_block` over alpha, with the best beta of each alpha.
+
+        With many words a topic (T = 100, v = 300, say) less same-topic attention is always better: alpha* = 0. The
+        loss hardly feels alpha there: at alpha = 1 it is 7e-7 higher.
+        """
+        self._attended()
+
+        def beta_of(alpha: Array) -> tuple[Array, Array]:
+            return _least(lambda beta: self.loss_diagonal(alpha[:, None], beta, tau), len(alpha))
+
+        alphas, loss = _least(lambda x: beta_of(x[0])[1][None], 1, points=41)
+        beta, _ = beta_of(alphas)
+        self._bounded("alpha", alphas[0])
+        self._bounded("beta", beta[0])
+        return DiagonalOptimum(float(alphas[0]), float(beta[0]), float(loss[0]))
+
+    def landscape(
+        self,
+        kind: Literal["block", "diagonal"],
+        tau: int,
+        alphas: ArrayLike = GRID,
+        betas: ArrayLike = GRID,
+    ) -> Array:
+        """Loss [alpha, beta] on a grid: Fig. 2.7 (diagonal W^V) and Fig. 2.8 (uniform blocks).
+
+        The thesis gives T = 100, v = 300 and no masking probabilities (L674); p_m = .15, p_c = p_r = .1 are its others.
+        """
+        al, b = self._ratio("alphas", alphas), self._ratio("betas", betas)
+        if al.ndim != 1 or b.ndim != 1:
+            raise RequestError(f"alphas {list(al.shape)} and betas {list(b.shape)} are not two axes")
+        if kind == "diagonal":
+            return np.asarray(self.loss_diagonal(al[:, None], b, tau))
+        if kind == "block":
+            v = self.words_per_topic
+            return np.asarray(self.loss_block((v - 1) / v * al[:, None] + b / v, tau))
+        raise RequestError(f"kind={kind!r} is neither 'block' nor 'diagonal'")
+
+    # -- bounds of Theorems 2.1.3 and 2.1.5 -------------------------------------------------------
+
+    @property
+    def lambda1(self) -> float:
+        """gamma* > lambda1 (tau - 1), as the proof gives it: (a + p_m p_r)(1 - 2 (1 - p_c) p_m) / (2a) (L1221-1225)."""
+        return (self.a + self.mask_prob * self.random_prob) * (2 * self.a - 1) / (2 * self.a)
+
+    @property
+    def lambda1_printed(self) -> float:
+        """The statement's value (L532-534), which its proof does not give: (a + p_m p_r)(1 + (1 - p_c) p_m) / (2a)."""
+        return (self.a + self.mask_prob * self.random_prob) * (2 - self.a) / (2 * self.a)
+
+    @property
+    def lambda2(self) -> float:
+        """gamma* < lambda2 T: 100 (a / (p_m p_r) + 1). Without random words nothing bounds gamma*: infinite."""
+        random = self.mask_prob * self.random_prob
+        return 100 * (self.a / random + 1) if random > 0 else math.inf
+
+    @property
+    def lambda3(self) -> float:
+        """beta* > lambda3 tau: (a + p_m p_r) v / 100."""
+        return (self.a + self.mask_prob * self.random_prob) * self.words_per_topic / 100
+
+    @property
+    def lambda4(self) -> float:
+        """beta* < lambda4 T: a / (sqrt(v - 1) - 1 - a) (a + p_m p_r) v / (p_m p_r). Needs v > (1 + a)^2 + 1."""
+        v, random = self.words_per_topic, self.mask_prob * self.random_prob
+        room = math.sqrt(v - 1) - 1 - self.a
+        if room <= 0:
+            raise RequestError(
+                f"words_per_topic={v} is too few for an upper bound on beta: more than {(1 + self.a) ** 2 + 1:.2f} are "
+                "needed"
+            )
+        return self.a / room * (self.a + random) / random * v if random > 0 else math.inf
+
+    @property
+    def lambda5(self) -> float:
+        """alpha* < lambda5 beta*: 1 / ((v - 1) a)."""
+        if self.words_per_topic == 1:
+            raise RequestError("words_per_topic=1: no other word shares a topic, and alpha means nothing")
+        return 1 / ((self.words_per_topic - 1) * self.a)
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Which of Assumptions 2.1.3 and 2.1.4, under which the bounds are proved, do not hold (limits apart)."""
+        least = (1 / self.a + 1) ** 2 + 1
+        conditions = (
+            (self.words_per_topic > least, f"v > {least:.2f}"),
+            (self.mask_prob < 0.5, "p_m < 1/2"),
+            (self.keep_prob == self.random_prob, "p_c = p_r"),
+            (0 < self.keep_prob < 0.5, "0 < p_c < 1/2"),
+            (0 < self.random_prob < 0.5, "0 < p_r < 1/2"),
+        )
+        return tuple(words for holds, words in conditions if not holds)
+
+    def _ratio(self, name: str, value: ArrayLike) -> Array:
+        x = np.asarray(value, dtype=np.float64)
+        if x.size == 0 or not np.isfinite(x).all() or (x < 0).any():
+            shown = f"{value!r}" if x.ndim == 0 else "an array that"
+            raise RequestError(f"{name}={shown} holds something other than finite numbers of at least 0")
+        return x
+
+    def _normalised(self, z1: Array) -> None:
+        if (z1 <= 0).any():
+            raise RequestError("attention ratios of 0 leave a word with nothing to attend to: raise alpha, beta or tau")
+
+    def _attended(self) -> None:
+        if self.keep_prob + self.random_prob == 0:
+            raise RequestError("keep_prob=0, random_prob=0: every chosen position shows [MASK], and attention is free")
+
+    def _bounded(self, name: str, best: float) -> None:
+        if best > 10 ** (SEARCH[1] - 0.5):
+            raise RequestError(
+                f"{name} has no finite optimum with keep_prob={self.keep_prob}, random_prob={self.random_prob}: more "
+                "attention always lowers the loss"
+            )
+
+
+def _least(loss: Callable[[Array], Array], rows: int, points: int = 81) -> tuple[Array, Array]:
+    """Least value over x >= 0 of `rows` functions at once, `loss` [rows, points] -> the same: (x, value), [rows] each.
+
+    No slope is used: on the flats of these losses one says nothing. The grid keeps three cells on each side of the
+    best, so that a neighbour that rounding puts first does no harm.
+    """
+    low, high = np.full((rows, 1), SEARCH[0]), np.full((rows, 1), SEARCH[1])
+    place = np.arange(rows)
+    while True:
+        axis = low + (high - low) * np.linspace(0, 1, points)
+        values = loss(10**axis)
+        at = values.argmin(1)
+        best, value = 10 ** axis[place, at], values[place, at]
+        if (high - low).max() < 1e-8:
+            break
+        low, high = (axis[place, np.clip(at + step, 0, points - 1)][:, None] for step in (-3, 3))
+    at_zero = loss(np.zeros((rows, 1)))[:, 0]
+    return np.where(at_zero <= value, 0.0, best), np.minimum(at_zero, value)

@@ -1,0 +1,134 @@
+"""Words and the picture of a topic-blocks result."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interp.stats import Estimate
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.topic_blocks import TopicBlocksResult
+
+TITLES = {
+    "value": "W_V from word to logits",
+    "embedding": "Gram matrix of W_E",
+    "attention": "average attention",
+    "given": "the given matrix",
+}
+
+
+def topic_summary(result: "TopicBlocksResult") -> str:
+    """A table, a line a number, with what to compare it with."""
+    whose = "1 matrix" if result.num_models == 1 else f"{result.num_models} matrices"
+    topics = "" if result.num_topics is None else f" of {result.num_topics} topics"
+    lines = [f"Topic blocks in {TITLES[result.matrix]}: {whose}, {result.num_words} words{topics}"]
+    if result.structure is not None:
+        lines.append(f"Structure: {result.structure}")
+    told = "" if result.p_value is None else f"topics p = {_p(result.p_value)}, "
+    lines.append(f"{told}diagonal p = {_p(result.p_diagonal)} ({result.permutations} permutations)")
+    lines.append(f"{'':<22}{f'value [95 %, {result.contrast.over}]':<26}{'random':>8}{'permuted':>10}{'untrained':>11}")
+    for name, estimate in (
+        ("contrast (R2)", result.contrast),
+        ("  off the diagonal", result.contrast_off_diagonal),
+        ("diagonality (R2)", result.diagonality),
+        ("uniformity", result.uniformity),
+        ("topics found (ARI)", result.ari),
+    ):
+        null = estimate.null if isinstance(estimate.null, dict) else {}
+        chance = null.get("random", null.get("chance"))
+        lines.append(
+            f"{name:<22}{_cell(estimate):<26}{_number(chance):>8}{_number(null.get('permuted')):>10}"
+            f"{_number(null.get('untrained')):>11}"
+        )
+    ideal = result.contrast.null["diagonal"] if isinstance(result.contrast.null, dict) else None
+    if ideal is not None:
+        lines.append(f"(a mere diagonal has contrast {_number(ideal)}, mere blocks that diagonality)")
+    whence = "of the labels" if result.clusters_from == "labels" else "estimated from the matrix"
+    lines.append(f"found {result.num_clusters} clusters (number {whence})")
+    raw = result.raw_contrast
+    if raw.value is not None:
+        null = raw.null if isinstance(raw.null, dict) else {}
+        aim = "" if null.get("theory") is None else f"; theory {null['theory']:.4g}"
+        off = result.raw_contrast_off_diagonal.value
+        lines.append(f"same less different topic: {raw.value:.4g} (off the diagonal {off:.4g}){aim}")
+    lines += [
+        f"distance to {words}: {_cell(result.theory[name])}, labels permuted {_number(_null(result.theory[name]))}"
+        for name, words in (("closed_form", "Thm 2.1.2"), ("family", "the optima"))
+        if name in result.theory
+    ]
+    if result.relations is not None:
+        lines += [f"{f'attention, {name}':<40}{_number(e.value, 5)}" for name, e in result.relations.items()]
+    reasons = dict.fromkeys(e.reason for e in (result.contrast, result.ari) if e.value is None)
+    lines += [f"reason: {reason}"[:80] for reason in reasons]
+    lines += [f"note: {note}"[:80] for note in result.notes]
+    return "\n".join(lines)
+
+
+def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
+    """The matrix (mean over seeds), words sorted by topic, with lines between the topics."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK, colorscale, template
+
+    labels = np.array(result.labels) if result.labels is not None else result.clusters[0]
+    kept = np.flatnonzero(labels >= 0)
+    order = kept[np.argsort(labels[kept], kind="stable")]
+    shown = result.values[np.ix_(order, order)]
+    # One entry may tower over all others; the colours follow the bulk, the hover tells the value.
+    low, high = np.quantile(shown, [0.002, 0.998])
+    low, high = (low, high) if high > low else (float(shown.min()), float(shown.max()))
+    names = [f"{i} (topic {labels[i]})" for i in order]
+    heat = go.Heatmap(
+        z=shown, zmin=low, zmax=high if high > low else low + 1, colorscale=colorscale(), colorbar={"thickness": 14},
+        customdata=np.broadcast_to(np.array(names), shown.shape),
+        text=np.broadcast_to(np.array(names)[:, None], shown.shape),
+        hovertemplate="%{text} &#8592; %{customdata}<br>%{z:.4g}<extra></extra>",
+    )  # fmt: skip
+    fig = go.Figure(heat)
+    edges = np.flatnonzero(np.diff(labels[order])) + 0.5
+    for edge in edges.tolist():
+        fig.add_hline(y=edge, line={"color": INK, "width": 0.7})
+        fig.add_vline(x=edge, line={"color": INK, "width": 0.7})
+    verdict = f": {result.structure}" if result.structure is not None else ""
+    whose = "" if result.num_models == 1 else f", mean of {result.num_models} seeds"
+    lines = "topics" if result.labels is not None else f"the {result.num_clusters} clusters found"
+    told = [f"contrast {_cell(result.contrast)}" if result.contrast.value is not None else "no labels"]
+    told.append(f"diagonality {_cell(result.diagonality)}")
+    if result.ari.value is not None:
+        told.append(f"ARI {_cell(result.ari)}")
+    axis = {"showgrid": False, "range": [-0.5, len(order) - 0.5], "constrain": "domain"}
+    sides = ("query word", "key word") if result.matrix == "attention" else ("predicted word", "attended word")
+    sides = ("word", "word") if result.matrix == "embedding" else sides
+    fig.update_layout(
+        template=template(),
+        title={
+            "text": f"{TITLES[result.matrix]}{whose}{verdict}",
+            "subtitle": {"text": f"{'; '.join(told)}; lines between {lines}", "font": {"size": 12}},
+        },
+        width=760,
+        height=740,
+        margin={"t": 90},
+        xaxis={**axis, "title": {"text": sides[1]}},
+        yaxis={**axis, "title": {"text": sides[0]}, "range": [len(order) - 0.5, -0.5], "scaleanchor": "x"},
+    )
+    return fig
+
+
+def _number(value: Any, digits: int = 3) -> str:
+    return "-" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _cell(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{_number(estimate.value)} [no interval]" if estimate.value is not None else "undefined"
+    return f"{_number(estimate.value)} [{_number(estimate.low)}, {_number(estimate.high)}]"
+
+
+def _null(estimate: Estimate) -> Any:
+    return estimate.null["permuted"] if isinstance(estimate.null, dict) else None
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value < 0.01 else f"{value:.2f}"

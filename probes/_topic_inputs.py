@@ -1,0 +1,75 @@
+"""What is given, a model, a population or numbers, checked and as arrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from interp.errors import AnalysisError, RequestError
+from probes._topic_words import Array
+
+
+def members(model: Any) -> Sequence[Any] | None:
+    """Models as a sequence; None for numbers."""
+    if hasattr(model, "hook_dict") or hasattr(model, "W_V"):
+        return [model]
+    if isinstance(model, np.ndarray) or hasattr(model, "detach") or not isinstance(model, Sequence):
+        return None
+    if len(model) == 0:
+        raise AnalysisError("topic blocks: an empty population has no matrix: pass at least one model")
+    return model if hasattr(model[0], "hook_dict") or hasattr(model[0], "W_V") else None
+
+
+def numbers(values: Any) -> Array:
+    """An array or tensor as float64."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double().numpy()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RequestError(
+            f"topic blocks: {type(values).__name__} is neither a model, a population nor a matrix [n, n] of numbers"
+        ) from error
+
+
+def stack(given: Any) -> Array:
+    """A matrix or several as [S, n, n], finite."""
+    if isinstance(given, (list, tuple)) and given and all(hasattr(x, "shape") for x in given):
+        arrays = [numbers(x) for x in given]
+        if other := [list(a.shape) for a in arrays if a.shape != arrays[0].shape]:
+            raise RequestError(f"topic blocks: matrices of shape {list(arrays[0].shape)} and {other[0]} do not stack")
+        m = np.stack(arrays)
+    else:
+        m = numbers(given)
+    m = m[None] if m.ndim == 2 else m
+    if m.ndim != 3 or m.shape[1] != m.shape[2] or 0 in m.shape:
+        raise RequestError(f"topic blocks: shape {list(np.shape(m))} is not square: [n, n] or [seeds, n, n] is needed")
+    if not np.isfinite(m).all():
+        at = np.argwhere(~np.isfinite(m))[0]
+        raise RequestError(f"topic blocks: entry {at.tolist()} is {m[tuple(at)]}: finite numbers are needed")
+    return m
+
+
+def weight(model: Any, name: str) -> Array:
+    """A model's weight of this name as float64."""
+    if not hasattr(model, name):  # a model's own refusal, an InterpError, comes through
+        raise AnalysisError(f"topic blocks: {type(model).__name__} has no {name}: pass a model with that weight")
+    return numbers(getattr(model, name))
+
+
+def value_map(model: Any, layer: int, head: int | None) -> tuple[Array, Array]:
+    """[predicted, attended] and what is added whatever is attended to: one layer's map from tokens to logits."""
+    e, v, o, u = (weight(model, name) for name in ("W_E", "W_V", "W_O", "W_U"))
+    b_v, b_o, b_u = (weight(model, name) for name in ("b_V", "b_O", "b_U"))
+    at = index_of("layer", layer, len(v))
+    heads = list(range(v.shape[1])) if head is None else [index_of("head", head, v.shape[1])]
+    through = sum(v[at, h] @ o[at, h] for h in heads)
+    always = sum(b_v[at, h] @ o[at, h] for h in heads) + b_o[at]
+    return (e @ through @ u).T, np.asarray(always @ u + b_u)
+
+
+def index_of(name: str, value: int, count: int) -> int:
+    """`value` from 0, where negative ones count from the end."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -count <= value < count:
+        raise RequestError(f"topic blocks: {name}={value!r}: this model has {count}, counted from 0")
+    return int(value) % count

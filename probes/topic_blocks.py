@@ -1,0 +1,334 @@
+"""Topic blocks: does a matrix of word pairs hold the topics, as blocks or only as a diagonal?
+
+Li, Li, Risteski 2023 look at heatmaps of W^V, of W^E^T W^E and of average attention (thesis section 2.1.5). Without L2
+only the sums over a topic's columns are identified, up to an offset a row (Theorems 2.1.1, 2.1.4), so everything here
+is taken within rows: same-topic less different-topic entries, as a share of the row's variance. A diagonal matrix is
+as good an optimum as a block matrix and tells nothing about topics; the two are told apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from interp.errors import RequestError
+from interp.rng import check_seed
+from interp.stats import Estimate
+from interp.topic_theory import TopicTheory
+from probes._result import Result
+from probes._topic_aim import Aim, aim_of
+from probes._topic_attention import PairSums, attention, documents, relations
+from probes._topic_clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
+from probes._topic_figure import topic_figure, topic_summary
+from probes._topic_inputs import members, stack, value_map, weight
+from probes._topic_permutations import (
+    ALPHA,
+    FEWEST_PERMUTATIONS,
+    Structure,
+    diagonal_test,
+    p_value,
+    relabellings,
+    structure_of,
+    topic_test,
+    unit_of,
+)
+from probes._topic_rows import Rows, estimate_of, nulls_of, ratios_of, rows_of
+from probes._topic_words import Array, Ints, Kind, Words, words_of
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FIELDS = ("contrast", "contrast_off_diagonal", "raw_contrast", "raw_contrast_off_diagonal", "uniformity")
+NO_LABELS = "no topic labels were given: pass labels=, one topic a row"
+
+
+@dataclass(frozen=True)
+class TopicBlocksResult(Result):
+    """What one matrix of word pairs, or one a seed, holds of the topics. Rows left out ([MASK]) take no part.
+
+    Within rows, over all words; the first three are the headline:
+
+    - `contrast`: share of the variance within rows that "same topic" explains (R^2), negative where same-topic entries
+      are the smaller ones. Ideal blocks 1, whatever is added to a row; 10 x 10 words on a diagonal .09, random .01.
+    - `diagonality`: the same for "the word itself". A diagonal 1, ideal blocks of 10 x 10 words .09.
+    - `ari`: topics found from the matrix alone against the labels, adjusted Rand index: 1 all found, 0 chance.
+    - `p_value`: share of relabellings of the words (topics keep their sizes) in which same-topic entries, the diagonal
+      left out, exceed the others by as much on average. `p_diagonal`: the same when each row's own entry changes
+      places with one of its topic (without labels: of its cluster). Seeds are relabelled alike, each in its own unit.
+    - `structure`: "blocks" where p_value <= .01, "diagonal" where p_diagonal <= .01, "blocks and diagonal", or "none";
+      what stands out a tenth as much as the other or less is not named. None without labels.
+    - `contrast_off_diagonal`: `contrast` without the diagonal.  `raw_contrast`, `raw_contrast_off_diagonal`: mean over
+      rows of the mean same-topic less the mean different-topic entry.
+    - `uniformity`: c^2 / (c^2 + s^2) over rows, c the raw contrast off the diagonal and s^2 the variance of the
+      same-topic entries: 1 where these are all alike, `null` where they are no more alike than any entries.
+
+    Nulls by name: `random` matrix, `permuted` labels (exact expectation; of `diagonality`: own entry exchanged within
+    its topic), an ideal `diagonal` or ideal `blocks`, `untrained` models, `theory`.
+
+    - `theory`: Frobenius distances to Theorem 2.1.2 (`closed_form`) and to Definition 2.1.2 (`diagonal_form`), in units
+      of their norms; to the family of all optima (`family`; Theorem 2.1.4 for "value", with biases added to the rows,
+      as attention sums to 1; Theorem 2.1.1 for "embedding"), in units of the matrix's; and `block_sum`, the sum over
+      the own topic's columns less that over another's. Empty with `theory_reason` where none applies. All is of the
+      squared loss: cross entropy leaves the scale of the matrix to the length of training.
+    - `relations`: for attention, means over pairs of positions (Tables 2.1, 2.2); same word at any position, and at
+      another position than the query's.
+    - `untrained`: the headline numbers of the same config and seeds before training, or None.
+    - `same_pairs`, `different_pairs`: ordered pairs of different words counted as either.
+    - `num_clusters`: how many topics the blind recovery looked for; `clusters_from`: the "labels", or "estimated".
+      `clusters` [matrix, row]: what it found, -1 for rows left out.
+
+    Intervals are over seeds (t) for several matrices. For one they are over words: a bootstrap of rows, and for `ari`
+    a jackknife that leaves the clusters as they are.
+    """
+
+    contrast: Estimate
+    diagonality: Estimate
+    ari: Estimate
+    p_value: float | None
+    p_diagonal: float
+    structure: Structure | None
+    contrast_off_diagonal: Estimate
+    raw_contrast: Estimate
+    raw_contrast_off_diagonal: Estimate
+    uniformity: Estimate
+    theory: dict[str, Estimate]
+    theory_reason: str | None
+    relations: dict[str, Estimate] | None
+    untrained: dict[str, Estimate] | None
+    matrix: str
+    num_models: int
+    num_words: int
+    num_topics: int | None
+    excluded: int
+    same_pairs: int | None
+    different_pairs: int | None
+    num_clusters: int
+    clusters_from: Literal["labels", "estimated"]
+    permutations: int
+    notes: tuple[str, ...]
+    per_seed: dict[str, list[Any]] = field(repr=False)
+    labels: tuple[int, ...] | None = field(repr=False)
+    clusters: Ints = field(repr=False)
+    values: Array = field(repr=False, metadata={"json": False})
+
+    def summary(self) -> str:
+        """A table, a line a number, with what to compare it with."""
+        return topic_summary(self)
+
+    def figure(self) -> "go.Figure":
+        """The matrix (mean over seeds), words sorted by topic, with lines between the topics."""
+        return topic_figure(self)
+
+
+def analyze_topic_blocks(
+    model: Any,
+    *,
+    labels: ArrayLike | None = None,
+    grammar: Any = None,
+    matrix: Kind | None = None,
+    layer: int = -1,
+    head: int | None = None,
+    seed: int = 0,
+    permutations: int = 2000,
+    theory: TopicTheory | None = None,
+    inputs: ArrayLike | None = None,
+    untrained: bool = True,
+) -> TopicBlocksResult:
+    """Topic structure of a model, a population (or list of models), a matrix [n, n] or a stack [S, n, n] of seeds.
+
+    `labels`
+        Topic of each row [n], any whole numbers; below 0: left out ([MASK] and other specials). Default: the grammar's.
+        A matrix without labels gets the blind recovery and the diagonality alone.
+    `matrix`
+        Of a model: "value", from the attended token to logits, (W_E W_V W_O W_U)^T [predicted, attended], which is W^V
+        itself where embedding and unembedding are identities; "embedding", W_E W_E^T; "attention", the weight
+        [query, key] averaged by pairs of words. Default: "value" for one-hot embeddings, else "embedding". Beside an
+        array it says what the array is (default "value"), which decides on the theory.
+    `layer`, `head`
+        Which, from 0, or negative from the end; `head=None`: the sum of all heads' maps, the mean of their attention.
+    `theory`
+        Default: that of the grammar. It applies where [MASK] is the one row left out and topics have equal sizes.
+    `inputs`
+        For "attention": token ids [batch, pos]. Default: 500 unmasked documents of the grammar, all cut to one length.
+    `untrained`
+        Measures a population's config and seeds before training as well.
+
+    Raises `RequestError` or `AnalysisError` for labels that do not fit, fewer than two topics, a topic of one word, a
+    matrix that is not square or not finite, or a model without the weights asked for.
+    """
+    seed = check_seed(seed)
+    if isinstance(permutations, bool) or not isinstance(permutations, int) or permutations < FEWEST_PERMUTATIONS:
+        raise RequestError(f"permutations={permutations!r} is not a whole number of at least {FEWEST_PERMUTATIONS}")
+    if matrix is not None and matrix not in get_args(Kind):
+        raise RequestError(f"matrix={matrix!r} is not one of {', '.join(get_args(Kind))}")
+    pick = _Pick(matrix, layer, head, seed, inputs, grammar)
+    source = _source(model, pick)
+    words = words_of(labels, source.grammar, source.matrices.shape[-1])
+    start = None
+    if untrained and source.models is not None and hasattr(model, "untrained"):
+        start = _headline(_source(model.untrained(), replace(pick, matrix=source.kind)).matrices, words, seed)
+    return _result(source, words, start, aim_of(theory, source.kind, source.grammar, words), seed, permutations)
+
+
+# -- from what was given to matrices ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Pick:
+    matrix: Kind | None
+    layer: int
+    head: int | None
+    seed: int
+    inputs: Any
+    grammar: Any
+
+
+@dataclass(frozen=True)
+class _Source:
+    """`matrices` [S, n, n], of `kind` as far as the theory goes, `name`d so in the result.
+
+    `biases` [S, n]: what the models add to each output; `models`: None for arrays.
+
+    `pairs`: for attention, sums and counts by pair of words, one a matrix.
+    """
+
+    matrices: Array
+    kind: Kind
+    name: str
+    grammar: Any
+    biases: Array | None = None
+    models: Sequence[Any] | None = None
+    pairs: tuple[PairSums, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _source(model: Any, pick: _Pick) -> _Source:
+    models = members(model)
+    if models is None:
+        return _Source(stack(model), pick.matrix or "value", pick.matrix or "given", pick.grammar)
+    grammar = pick.grammar
+    if grammar is None:
+        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    config = getattr(models[0], "config", None)
+    kind: Kind = pick.matrix or ("embedding" if getattr(config, "embedding", "onehot") == "learned" else "value")
+    notes: tuple[str, ...] = ()
+    if kind == "attention":
+        tokens = documents(pick.inputs, grammar, pick.seed)
+        pairs = tuple(attention(one, tokens, pick.layer, pick.head) for one in models)
+        return _Source(np.stack([p.means() for p in pairs]), kind, kind, grammar, None, models, pairs)
+    if kind == "embedding":
+        embeddings = [weight(one, "W_E") for one in models]
+        return _Source(stack([e @ e.T for e in embeddings]), kind, kind, grammar, None, models)
+    if getattr(config, "norm", "none") != "none" or getattr(config, "block", "bare") != "bare":
+        notes = ("norms, residual links and MLPs are left out of the map",)
+    maps = [value_map(one, pick.layer, pick.head) for one in models]
+    biases = np.stack([b for _, b in maps])
+    return _Source(stack([m for m, _ in maps]), kind, kind, grammar, biases, models, (), notes)
+
+
+# -- the result ------------------------------------------------------------------------------------
+
+
+def _headline(matrices: Array, words: Words, seed: int) -> dict[str, Estimate]:
+    """Contrast, diagonality and ARI, without permutations."""
+    rows = rows_of(matrices, words.kept)
+    ratios = ratios_of(rows, words)
+    names = [name for name in ("contrast", "diagonality") if name in ratios]
+    out: dict[str, Estimate] = {name: estimate_of(ratios[name], seed) for name in names}
+    if words.topic is not None:
+        clusters = [Spectrum(off, len(words.sizes)).clusters(len(words.sizes)) for off in rows.off]
+        out["ari"] = rand_estimate(words.topic, clusters)
+    return out
+
+
+def _result(
+    source: _Source,
+    words: Words,
+    start: dict[str, Estimate] | None,
+    aim: Aim,
+    seed: int,
+    permutations: int,
+) -> TopicBlocksResult:
+    rows = rows_of(source.matrices, words.kept)
+    size, count = rows.size, len(rows.off)
+    ratios, nulls = ratios_of(rows, words), nulls_of(rows, words)
+    unit: Any = "words" if count == 1 else "seeds"
+    number = size if count == 1 else count
+    estimates = {
+        name: estimate_of(ratios[name], seed) if name in ratios else Estimate.undefined(NO_LABELS, number, unit)
+        for name in (*FIELDS, "diagonality")
+    }
+    for name, null in nulls.items():
+        before = None if start is None or name not in start else start[name].value
+        extra = {"untrained": before} if name in ("contrast", "diagonality") else {}
+        if name.startswith("raw") and aim.theory is not None:
+            extra = {"theory": aim.theory.c3 / aim.theory.words_per_topic}
+        estimates[name] = estimates[name].with_null({**null, **extra})
+    unit_off = unit_of(rows.spread_off, size - 1)[:, None]
+    even = Rows(rows.off / unit_off[..., None], rows.own)
+    mean = even.off.mean(0)
+    found = estimate_count(mean, seed) if words.topic is None else len(words.sizes)
+    clusters = [Spectrum(off, found).clusters(found) for off in rows.off]
+    per_seed: dict[str, list[Any]] = {name: ratio.values().tolist() for name, ratio in ratios.items()}
+    p_topics, structure = None, None
+    notes = list(source.notes)
+    # Clusters are found without the diagonal, which may therefore be tested against them.
+    group = Spectrum(mean, found).clusters(found) if words.topic is None else words.topic
+    unit_all = unit_of(rows.spread, size)[:, None]
+    excess, exchanged = diagonal_test(rows, group, seed, permutations)
+    excess, exchanged = excess / unit_all[:, 0], exchanged / unit_all
+    p_diagonal = p_value(excess, exchanged)
+    per_seed["p_diagonal"] = [p_value(excess[[s]], exchanged[[s]]) for s in range(count)]
+    if words.topic is not None:
+        gap, relabelled = topic_test(even, words, seed, permutations)
+        p_topics = p_value(gap, relabelled)
+        per_seed["p_value"] = [p_value(gap[[s]], relabelled[[s]]) for s in range(count)]
+        gap = gap * (unit_off / unit_all)[:, 0]  # beside the excess, in one unit
+        structure = structure_of(p_topics, p_diagonal, float(gap.mean()), float(excess.mean()))
+        per_seed["structure"] = [
+            structure_of(p, q, float(c), float(e))
+            for p, q, c, e in zip(per_seed["p_value"], per_seed["p_diagonal"], gap, excess, strict=True)
+        ]
+        if (least := 1 / relabellings(words.sizes)) > ALPHA:
+            notes.append(f"too few words for a p-value below {least:.2g}")
+    if words.topic is None:
+        ari = Estimate.undefined(NO_LABELS, number, unit)
+    else:
+        before = None if start is None else start["ari"].value
+        ari = rand_estimate(words.topic, clusters).with_null({"chance": 0.0, "untrained": before})
+        per_seed["ari"] = [adjusted_rand(words.topic, one) for one in clusters]
+    placed = np.full((count, len(words.kept)), -1, dtype=np.int64)
+    placed[:, words.kept] = clusters
+    same = None if words.topic is None else int((words.sizes * (words.sizes - 1)).sum())
+    unseen = [int((p.counts[np.ix_(words.kept, words.kept)] == 0).sum()) for p in source.pairs]
+    if any(unseen):
+        notes.append(f"{max(unseen)} pairs of words never met: they stand at the mean of their row")
+    return TopicBlocksResult(
+        **{name: estimates[name] for name in FIELDS},
+        diagonality=estimates["diagonality"],
+        ari=ari,
+        p_value=p_topics,
+        p_diagonal=p_diagonal,
+        structure=structure,
+        theory=aim.distances(source.matrices, source.biases, seed),
+        theory_reason=aim.reason,
+        relations=relations(source.pairs, words) if source.pairs and words.topic is not None else None,
+        untrained=start,
+        matrix=source.name,
+        num_models=count,
+        num_words=size,
+        num_topics=None if words.topic is None else len(words.sizes),
+        excluded=int((~words.kept).sum()),
+        same_pairs=same,
+        different_pairs=None if same is None else size * (size - 1) - same,
+        num_clusters=found,
+        clusters_from="estimated" if words.topic is None else "labels",
+        permutations=permutations,
+        notes=tuple(notes),
+        per_seed=per_seed,
+        labels=None if words.all_labels is None else tuple(words.all_labels.tolist()),
+        clusters=placed,
+        values=source.matrices.mean(0),
+    )

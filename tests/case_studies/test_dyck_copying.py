@@ -1,0 +1,203 @@
+"""The study end to end on two barely trained seeds; one head's numbers once more, string by string."""
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from case_studies.dyck_copying import measure as study
+from case_studies.dyck_copying.estimates import by_edit, crossing, over_seeds, useless
+from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
+from case_studies.dyck_copying.study import run
+from interp import load_checkpoint
+from probes.relations import RELATIONS
+
+DRAWN = 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setattr(study, "STRINGS", DRAWN)
+    out = tmp_path_factory.mktemp("copying")
+    run(out, seeds=2, steps=3, workers=1)
+    yield out
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    """The second of the models with four layers."""
+    group = next(g for g in GROUPS if g.family.name == "4 layers")
+    return load_checkpoint(replace(group.family, steps=3).file(folder / "populations", 2))[1]
+
+
+def draws(model):
+    """The held-out strings as they were drawn, START and brackets, no PAD."""
+    grammar = model.grammar
+    rows = grammar.sample(DRAWN, seed=0, mode="complete", min_length=2, max_length=26, stream="held-out")
+    return [np.array([grammar.start, *(t for t in row.tolist() if t != grammar.pad)]) for row in rows]
+
+
+def head_row(results, seed, layer):
+    heads = results["groups"]["4 layers"]["heads"]
+    at = [heads[k] for k in ("seed", "layer")]
+    i = list(zip(*at, strict=True)).index((seed, layer))
+    return {name: column[i] for name, column in heads.items()}
+
+
+def margins(model, strings, edit=None):
+    """Mean over all brackets of right minus best other logit, one string at a time; `edit(pos)` gives hooks."""
+    out, right = [], []
+    for tokens in strings:
+        with torch.no_grad():
+            hooks = [] if edit is None else edit(len(tokens))
+            logits = model.run_with_hooks(torch.from_numpy(tokens)[None], fwd_hooks=hooks)[0].double().numpy()
+        for position in range(1, len(tokens)):
+            row = logits[position].copy()
+            own = row[tokens[position]]
+            row[tokens[position]] = -np.inf
+            out.append(own - row.max())
+            right.append(own > row.max())
+    return np.mean(out), np.mean(right)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_costs_are_those_of_edits_by_hand(model, results, layer):
+    strings = draws(model)
+    intact, accuracy = margins(model, strings)
+    row = head_row(results, 1, layer)
+    name = f"blocks.{layer}.attn"
+    total, count = 0.0, 0
+    for tokens in strings:
+        _, cache = model.run_with_cache(torch.from_numpy(tokens)[None])
+        total, count = total + cache[f"{name}.hook_z"][0].sum(0).detach(), count + len(tokens)
+
+    def even(n):
+        pattern = torch.tensor([[1 / (q + 1) if k <= q else 0.0 for k in range(n)] for q in range(n)])
+        return [(f"{name}.hook_pattern", lambda p, hook: pattern[None, None].clone())]
+
+    edits = {
+        "zero": lambda n: [(f"{name}.hook_z", lambda z, hook: z * 0)],
+        "mean": lambda n: [(f"{name}.hook_z", lambda z, hook: (total / count).expand(z.shape))],
+        "even": even,
+    }
+    for edit, hooks in edits.items():
+        left, after = margins(model, strings, hooks)
+        assert row[f"margin_lost_{edit}"] == pytest.approx((intact - left) / intact, abs=1e-4), edit
+        assert row[f"accuracy_lost_{edit}"] == pytest.approx(accuracy - after, abs=1e-9), edit
+
+
+def test_the_best_relation_is_chosen_on_one_half_and_scored_on_the_other(model, results):
+    grammar, layer = model.grammar, 1
+    distinct = sorted({tuple(s.tolist()) for s in draws(model)}, key=lambda s: (len(s), *s))
+    scores = {name: ([], []) for name, relation in RELATIONS.items() if relation.kind == "mass"}
+    for index, string in enumerate(distinct):
+        tokens = np.array(string)[None]
+        n = tokens.shape[1]
+        _, cache = model.run_with_cache(torch.from_numpy(tokens))
+        pattern = cache[f"blocks.{layer}.attn.hook_pattern"][0, 0].detach().double().numpy()
+        for name, halves in scores.items():
+            keys = RELATIONS[name].keys(tokens, grammar, np.tri(n, dtype=bool)[None])[0]
+            rows = []
+            for q in range(n):
+                c = keys[q].sum() / (q + 1)
+                if 0 < c < 1:
+                    rows.append((sum(pattern[q, k] for k in range(q + 1) if keys[q, k]) - c) / (1 - c))
+            if rows:
+                halves[index % 2].append(np.mean(rows))
+    best = max(scores, key=lambda name: np.mean(scores[name][0]))
+    row = head_row(results, 1, layer)
+    assert row["relation"] == best
+    assert row["score"] == pytest.approx(np.mean(scores[best][1]), abs=1e-6)
+
+
+def test_a_cut_residual_link_leaves_the_heads_alone(model, results):
+    """By hand: attention, norms and MLPs once more, without the skip around attention."""
+    right = []
+    for tokens in draws(model):
+        with torch.no_grad():
+            x = model.embed(torch.from_numpy(tokens)[None])
+            visible = model.visible_keys(torch.from_numpy(tokens)[None])
+            for block in model.blocks:
+                x = block.attn(block.ln1(x), visible)
+                x = x + block.mlp(block.ln2(x))
+            logits = model.unembed(model.ln_final(x))[0].numpy()
+        right += [logits[i].argmax() == tokens[i] for i in range(1, len(tokens))]
+    _, accuracy = margins(model, draws(model))
+    strings = study.Strings(study.in_distribution(GROUPS[0].family.recipe, DRAWN), model.grammar, 50)
+    whole, _ = study.costs(model, strings, 1)
+    assert whole.without["link"][0] == pytest.approx(accuracy - np.mean(right), abs=1e-9)
+    assert whole.without["link"][0] > 0.3
+
+
+def test_an_edit_that_moves_nothing_is_no_evidence(model):
+    """A head that writes nothing: every edit of it is dead, and no verdict is given."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        model.blocks[2].attn.W_O.zero_()
+        model.blocks[2].attn.b_O.zero_()
+    strings = study.Strings(study.in_distribution(GROUPS[0].family.recipe, DRAWN), model.grammar, 50)
+    _, cost = study.costs(model, strings, 1)
+    assert cost[2].dead == tuple(study.EDITS)
+    assert cost[1].dead == ()
+    assert useless(Head(1, 2, Fit("current", "", 0.9, 0.0), {}, 0.0, cost[2])) is None
+
+
+def head(seed, score, accuracy, margin):
+    cost = Cost(dict.fromkeys(study.EDITS, accuracy), dict.fromkeys(study.EDITS, margin), (), 1.0)
+    return Head(seed, 0, Fit("current", "the current token", score, 0.0), {}, 0.0, cost)
+
+
+def test_counts_of_made_up_heads():
+    heads = [
+        head(0, 0.9, 0.0, 0.01),  # looks, useless
+        head(0, 0.6, 0.0, 0.20),  # looks, costs margin
+        head(1, 0.5, 0.0, 0.049),  # looks, useless
+        head(1, 0.1, 0.5, 0.60),  # does not look, used
+        head(2, 0.1, 0.0, 0.00),  # does not look, useless
+        head(3, 0.8, float("nan"), float("nan")),  # looks, not judged
+    ]
+    c = crossing(heads)
+    found = {k: (round(e.value * e.n), e.n) for k, e in vars(c).items() if hasattr(e, "low")}
+    assert found == {
+        "interpretable": (4, 6),
+        "useless": (2, 3),
+        "others_useless": (1, 2),
+        "seeds": (3, 4),
+        "seeds_any": (2, 2),
+        "seeds_all": (1, 2),
+    }
+    assert c.undecided == 1
+    assert by_edit(heads)["zero"]["margin"].value == pytest.approx(3 / 5)
+    assert by_edit(heads)["costliest"]["accuracy"].value == pytest.approx(4 / 5)
+    assert over_seeds([0, 0, 1], [1.0, 3.0, 4.0]).value == 3.0
+
+
+def test_results_carry_intervals_and_a_row_a_head(results):
+    for name, layers in (("4 layers", 4), ("1 layer", 1)):
+        group = results["groups"][name]
+        assert len(group["layers"]) == layers
+        assert {len(column) for column in group["heads"].values()} == {2 * layers}
+        assert group["dead_edits"] == 0
+        assert group["crossing"][0]["interpretable"]["n"] == 2 * layers
+        for layer in group["layers"]:
+            assert layer["score"]["null"]["uniform"] == 0
+            assert layer["score"]["n"] == 2
+            assert layer["score"]["low"] <= layer["score"]["value"] <= layer["score"]["high"]
+
+
+def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")}
+    pages = {name: (folder / name).read_bytes() for name in ("index.html", "results.json")}
+    run(folder, seeds=2, steps=3, workers=1)
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")} == before
+    assert {name: (folder / name).read_bytes() for name in pages} == pages
