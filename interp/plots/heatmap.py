@@ -279,6 +279,10 @@ def _overlay(
         raise RequestError(f"overlay={overlay!r} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)")
     if grammar is None or tokens is None:
         raise RequestError(f"overlay={overlay!r} needs a grammar and the text: pass grammar= and text_or_tokens=")
+    if not hasattr(grammar, overlay):
+        raise RequestError(
+            f"overlay={overlay!r} is for brackets: {type(grammar).__name__} has none; give cells or None"
+        )
     targets = getattr(grammar, overlay)(tokens)
     if overlay == "partner":
         targets = np.where(targets < np.arange(n), targets, -1)  # closers only

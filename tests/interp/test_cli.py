@@ -198,3 +198,53 @@ def test_an_unforeseen_failure_is_one_line_and_status_1(monkeypatch, capsys):
     monkeypatch.setenv("INTERP_DEBUG", "1")
     with pytest.raises(MemoryError):
         main(["list"])
+
+
+@pytest.fixture(scope="module")
+def topic_checkpoint(tmp_path_factory):
+    """Two barely trained topic models."""
+    path = tmp_path_factory.mktemp("cli") / "topics.safetensors"
+    assert main([*"train topic-joint --seeds 2 --steps 3 --workers 1 --out".split(), str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("extra", [[], ["--matrix", "attention"], ["--matrix", "value"]])
+def test_analyze_topics_prints_and_writes(topic_checkpoint, tmp_path, capsys, extra):
+    out, figure = tmp_path / "result.json", tmp_path / "figure.html"
+    command = ["analyze", "topics", str(topic_checkpoint), "--json", str(out), "--figure", str(figure), *extra]
+    assert main(command) == 0
+    assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
+    data = json.loads(out.read_text())
+    for name in ("contrast", "diagonality", "ari"):
+        assert set(data[name]) >= {"value", "low", "high", "n", "over", "null"}
+    assert 0 < data["p_value"] <= 1
+    assert figure.stat().st_size > 1000
+
+
+def test_other_commands_on_topic_models(topic_checkpoint, tmp_path, capsys):
+    assert main(["analyze", "variation", str(topic_checkpoint)]) == 0
+    out = tmp_path / "map.html"
+    assert main(["heatmap", str(topic_checkpoint), "--text", "t0w0 t1w1 [MASK]", "--out", str(out)]) == 0
+    assert main(["list"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quoted"),
+    [
+        (["analyze", "balance"], "Dyck grammar"),
+        (["analyze", "stack"], "Dyck grammar"),
+        (["analyze", "balance", "--matrix", "value"], "--matrix"),
+        (["analyze", "topics", "--text", "t0w0"], "--text"),
+        (["heatmap", "--text", "t0w0 (", "--out", "x.html"], "'('"),
+        (["heatmap", "--text", "t0w0", "--overlay", "stack_top", "--out", "x.html"], "stack_top"),
+    ],
+)
+def test_what_topic_models_do_not_have(topic_checkpoint, arguments, quoted, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    where = 2 if arguments[0] == "analyze" else 1
+    status = main([*arguments[:where], str(topic_checkpoint), *arguments[where:]])
+    printed = capsys.readouterr()
+    assert status == 2, printed
+    assert printed.err.count("\n") == 1
+    assert quoted in printed.err
