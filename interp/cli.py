@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
     analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
-    analyze.add_argument("--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned")
+    analyze.add_argument(
+        "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
+    )
     analyze.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -126,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="minutes, few seeds (default)")
     size.add_argument("--full", action="store_true", help="the paper's size: 40 seeds; resumable")
     report.add_argument("--out", type=Path, required=True, metavar="DIR")
+    report.add_argument("--corpus", metavar="FILE", help="of topics-wikipedia: a dump (.xml.bz2) or a document a line")
+    report.add_argument("--model", metavar="NAME", help="of topics-wikipedia: an encoder's folder or Hugging Face name")
     report.add_argument("--workers", type=_whole(1), metavar="W", help="processes (default: one a core)")
 
     listing = _command(commands, "list", _list, "presets, studies and bundled checkpoints")
@@ -326,13 +330,16 @@ def _heatmap(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     if arguments.study not in STUDIES:
         raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+    given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
+    if given and arguments.study != "topics-wikipedia":
+        raise RequestError(f"--{next(iter(given))} is for topics-wikipedia, not {arguments.study}")
     from interp.files import make_folder
 
     make_folder(arguments.out)
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    page = study.run(arguments.out, full=arguments.full, workers=arguments.workers)
+    page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
     print(f"wrote {page}")
     return 0
 

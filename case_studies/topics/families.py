@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from case_studies.populations import Family
 
-FIGURE_STEPS = 2000
+FIGURE_STEPS = 1500
 L2 = 1e-3
 ARMS = (("ce", "sgd"), ("ce", "adamw"), ("mse", "sgd"), ("mse", "adamw"))
 LOSS = {"ce": "cross entropy", "mse": "squared loss"}
@@ -57,8 +57,8 @@ TABLE: tuple[tuple[Family, Triple | None], ...] = (
 )
 
 # Stage 2: W_V frozen at an optimum of stage 1, W_Q and W_K trained from near zero. Table 2.2 is for diagonal W_V.
-STAGE_STEPS = 2000
-CURVE = (0, 50, 100, 200, 400, 700, 1000, 1500, 2000)
+STAGE_STEPS = 1500
+CURVE = (0, 50, 100, 200, 400, 700, 1000, 1500)
 _STAGE = {"trained": "attention", "loss": "mse", "init_std": 0.001}
 BLOCK = Family("W_V at the block optimum", "topic-joint", {**_STAGE, "start": "block"}, STAGE_STEPS, snapshots=CURVE)
 DIAGONAL = Family(

@@ -8,7 +8,7 @@ products with matrices of vocabulary size, whatever the lengths of the documents
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -49,22 +49,42 @@ def count_pairs(documents: Documents, grammar: TopicGrammar, merge: bool, rows: 
 
     `rows`: pad with rows of weight 0 (or cut) to this many.
     """
+    if rows is None:
+        rows = len(
+            np.unique(
+                np.argwhere(documents.chosen)[:, 0] * grammar.vocab_size
+                + (0 if merge else documents.shown[documents.chosen])
+            )
+        )
+    pairs = stacked_pairs(documents, grammar, merge, 1, rows)
+    return Pairs(pairs.shown[0], pairs.document[0], pairs.query[0], pairs.target[0])
+
+
+def stacked_pairs(documents: Documents, grammar: TopicGrammar, merge: bool, steps: int, rows: int) -> Pairs:
+    """`count_pairs` of several batches at once: `documents` holds those of the first step, then of the next, ..."""
     count, vocab = len(documents.words), grammar.vocab_size
     inside = documents.words >= 0
     place = np.broadcast_to(np.arange(count)[:, None], inside.shape)
     counts = np.bincount(place[inside] * vocab + documents.shown[inside], minlength=count * vocab)
     shown = counts.reshape(count, vocab) / documents.lengths[:, None]
+    batch = count // steps
     doc, query = place[documents.chosen], documents.shown[documents.chosen]
     true = documents.words[documents.chosen]
-    key = doc * vocab + (0 if merge else query)
-    unique, row = np.unique(key, return_inverse=True)
-    weight = 1.0 / (np.bincount(doc, minlength=count)[doc] * count)
-    size = len(unique) if rows is None else rows
-    kept = row < size
-    target = np.bincount(row[kept] * vocab + true[kept], weights=weight[kept], minlength=size * vocab)
-    unique = np.pad(unique[:size], (0, max(0, size - len(unique))))
+    unique, row = np.unique(doc * vocab + (0 if merge else query), return_inverse=True)
+    step = unique // (vocab * batch)
+    within = np.arange(len(unique)) - np.searchsorted(step, np.arange(steps))[step]  # row among those of its step
+    fits = within < rows
+    place_of = step * rows + within
+    weight = 1.0 / (np.bincount(doc, minlength=count)[doc] * batch)
+    kept = fits[row]
+    target = np.bincount(place_of[row[kept]] * vocab + true[kept], weight[kept], minlength=steps * rows * vocab)
+    document, word = np.zeros((2, steps * rows), dtype=np.int64)
+    document[place_of[fits]], word[place_of[fits]] = (unique // vocab % batch)[fits], (unique % vocab)[fits]
     return Pairs(
-        shown.astype(np.float32), unique // vocab, unique % vocab, target.reshape(size, vocab).astype(np.float32)
+        shown.reshape(steps, batch, vocab).astype(np.float32),
+        document.reshape(steps, rows),
+        word.reshape(steps, rows),
+        target.reshape(steps, rows, vocab).astype(np.float32),
     )
 
 
@@ -111,7 +131,10 @@ def pair_logits(config: TransformerConfig, buffers: Params, params: Params, pair
     q = embed @ p[attn + "W_Q"][0] + p[attn + "b_Q"][0]
     k = embed @ p[attn + "W_K"][0] + p[attn + "b_K"][0]
     scores = q @ k.T * (1 / math.sqrt(config.d_head) if config.scale_scores else 1.0)
-    weight = torch.exp(scores - scores.detach().amax(-1, keepdim=True))[query] * shown[document]
+    present, scores = shown[document], scores[query]
+    top = scores.detach().masked_fill(present == 0, -torch.inf).amax(-1, keepdim=True)
+    # e^-40 is nothing beside the 1 of the largest in float32; smaller ones would be denormal numbers, which are slow.
+    weight = torch.exp((scores - top).clamp(min=-40.0)) * present
     return (weight / weight.sum(-1, keepdim=True)) @ values + p[BIAS]
 
 
@@ -142,18 +165,10 @@ class TopicTask:
         """`Pairs` of each step, arrays [steps, ...]; nothing for the exact law."""
         if self.exact is not None:
             return (np.zeros((len(steps), 1), dtype=np.float32),)
-        found = [
-            count_pairs(
-                self.grammar.draw(generator(seed, "documents", step), self.settings.batch),
-                self.grammar,
-                self.merge,
-                self.rows,
-            )
-            for step in steps
-        ]
-        return tuple(
-            np.stack([getattr(pairs, name) for pairs in found]) for name in ("shown", "document", "query", "target")
-        )
+        drawn = [self.grammar.draw(generator(seed, "documents", step), self.settings.batch) for step in steps]
+        documents = Documents(*(np.concatenate([getattr(d, f.name) for d in drawn]) for f in fields(Documents)))
+        pairs = stacked_pairs(documents, self.grammar, self.merge, len(steps), self.rows)
+        return pairs.shown, pairs.document, pairs.query, pairs.target
 
     def __call__(self, params: Params, *batch: Tensor) -> Tensor:
         """Loss of each seed [S]."""

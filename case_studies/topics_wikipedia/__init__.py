@@ -1,0 +1,1 @@
+"""Topics in a pretrained encoder's attention and embeddings, on Wikipedia."""

@@ -1,0 +1,233 @@
+"""Wikipedia articles, cut into sequences of the encoder's own tokens, and the words that may belong to a topic."""
+
+import bz2
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, triu
+
+from interp.errors import AnalysisError, RequestError
+
+BUNDLED = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"  # in gensim's test data
+BUNDLED_NAME = "English Wikipedia, the shortened dump in gensim's test data"
+MIN_ARTICLE_WORDS = 50  # as gensim's reader of dumps: shorter pages are redirects and stubs
+MIN_PARAGRAPH_WORDS = 8
+MIN_DOCUMENTS = 2  # a word that one article alone uses is that article's name
+MAX_SHARE = 0.5  # of the articles
+
+Index = NDArray[np.int64]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One article."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One input of the encoder: a paragraph, or a part of a long one, with its special tokens.
+
+    `whole` marks tokens that are a word by themselves: neither a part of a word nor a special token.
+    """
+
+    document: int
+    ids: Index
+    whole: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The n words a topic can hold, in order of their token ids."""
+
+    ids: Index
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def find(self, piece: Piece) -> Index:
+        """The word at each position of a piece; -1 where there is none."""
+        where = np.searchsorted(self.ids, piece.ids)
+        found = (where < len(self.ids)) & piece.whole
+        found[found] = self.ids[where[found]] == piece.ids[found]
+        return np.where(found, where, -1)
+
+
+def gensim_part(name: str) -> Any:
+    """A module of gensim, which only this study needs."""
+    try:
+        return import_module(f"gensim.{name}")
+    except ImportError as error:
+        raise RequestError(
+            f'topics-wikipedia needs gensim ({error}): install it with pip install "interp-sandbox[text]"'
+        ) from error
+
+
+def check_corpus(path: str | Path | None) -> Path:
+    """The corpus file, or one error; None is the dump that comes with gensim."""
+    if path is None:
+        bundled = Path(gensim_part("test.utils").datapath(BUNDLED))
+        if not bundled.is_file():
+            raise RequestError("this gensim comes without its test data: give a dump or a text file as the corpus")
+        return bundled
+    path = Path(path)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise RequestError(
+            f"corpus {str(path)!r} {what}: a dump (.xml.bz2) or a text file with a document a line is needed"
+        )
+    return path
+
+
+def read_corpus(path: Path, limit: int) -> list[Document]:
+    """The first `limit` documents of a dump (`.bz2` or `.xml`) or of a text file (a document a line)."""
+    dump = path.suffix in (".bz2", ".xml")
+    try:
+        documents = list(islice(_articles(path) if dump else _lines(path), limit))
+    except UnicodeDecodeError as error:
+        raise RequestError(f"corpus {str(path)!r} is not UTF-8 text (byte {error.start})") from error
+    except (OSError, EOFError, SyntaxError, RuntimeError, AttributeError, ValueError) as error:  # XML: SyntaxError
+        what = "a MediaWiki dump" if dump else "a text file"
+        raise RequestError(f"corpus {str(path)!r} cannot be read as {what}: {error}") from error
+    if not documents:
+        wanted = f"an article of {MIN_ARTICLE_WORDS} words" if dump else "a document"
+        raise RequestError(f"corpus {str(path)!r} holds not even {wanted}")
+    return documents
+
+
+def _lines(path: Path) -> Iterator[Document]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if text := " ".join(line.split()):
+                yield Document(f"line {number + 1}", (text,))
+
+
+def _articles(path: Path) -> Iterator[Document]:
+    wiki = gensim_part("corpora.wikicorpus")
+    with bz2.open(path) if path.suffix == ".bz2" else path.open("rb") as stream:
+        for title, markup, _ in wiki.extract_pages(stream, filter_namespaces=("0",)):
+            paragraphs = plain_paragraphs(wiki.filter_wiki(markup))
+            if sum(len(p.split()) for p in paragraphs) >= MIN_ARTICLE_WORDS:
+                yield Document(title, paragraphs)
+
+
+def plain_paragraphs(text: str) -> tuple[str, ...]:
+    """The paragraphs of at least eight words: no headings, no tables, no quotes of markup, no redirects."""
+    if re.match(r"\s*#redirect", text, re.IGNORECASE):
+        return ()
+    found = []
+    for line in text.split("\n"):
+        line = re.sub(r"'{2,}", "", line.strip())
+        if line.startswith(("=", "|", "{", "!", "}")):
+            continue
+        line = " ".join(line.lstrip("*#:; ").split())
+        if len(line.split()) >= MIN_PARAGRAPH_WORDS:
+            found.append(line)
+    return tuple(found)
+
+
+def cut(documents: Sequence[Document], tokenizer: Any, max_length: int) -> list[Piece]:
+    """Every paragraph as pieces of at most `max_length` tokens, special tokens included."""
+    pieces = []
+    for number, document in enumerate(documents):
+        encoded = tokenizer(
+            list(document.paragraphs), truncation=True, max_length=max_length, return_overflowing_tokens=True
+        )
+        paragraphs = encoded["overflow_to_sample_mapping"]
+        words = [encoded.word_ids(i) for i in range(len(paragraphs))]
+        parts: dict[tuple[int, int], int] = {}  # (paragraph, word) -> tokens; a word may straddle two pieces
+        for paragraph, row in zip(paragraphs, words, strict=True):
+            for word in row:
+                if word is not None:
+                    parts[paragraph, word] = parts.get((paragraph, word), 0) + 1
+        for paragraph, row, ids in zip(paragraphs, words, encoded["input_ids"], strict=True):
+            whole = np.array([word is not None and parts[paragraph, word] == 1 for word in row], dtype=bool)
+            pieces.append(Piece(number, np.array(ids, dtype=np.int64), whole))
+    return pieces
+
+
+def find_vocabulary(pieces: Sequence[Piece], tokenizer: Any, stop: frozenset[str], documents: int) -> Vocabulary:
+    """Words that a topic can hold.
+
+    A word is one token, all letters, longer than one, and no stop word; at least two articles use it, and at most
+    half of them.
+    """
+    found = [p.ids[p.whole] for p in pieces]
+    owner = np.repeat([p.document for p in pieces], [len(f) for f in found])
+    seen = np.unique(np.concatenate(found) * documents + owner)  # one number for each (token, document)
+    tokens, counts = np.unique(seen // documents, return_counts=True)
+    names = [str(tokenizer.decode([token])).strip() for token in tokens.tolist()]
+    usable = np.array([n.isalpha() and len(n) > 1 and n.lower() not in stop for n in names], dtype=bool)
+    usable &= (counts >= MIN_DOCUMENTS) & (counts <= MAX_SHARE * documents)
+    return Vocabulary(tokens[usable].astype(np.int64), tuple(n for n, u in zip(names, usable, strict=True) if u))
+
+
+def check_vocabulary(vocabulary: Vocabulary, words: int, tokenizer_name: str) -> None:
+    """Raise `AnalysisError` where the words do not suffice for one topic."""
+    if len(vocabulary) <= words:
+        raise AnalysisError(
+            f"{len(vocabulary)} words of the corpus are whole tokens of {tokenizer_name!r}, are no stop words, and "
+            f"stand in at least {MIN_DOCUMENTS} and at most half of the documents: more than {words}, the words of one "
+            "topic, are needed"
+        )
+
+
+def counts_by_document(pieces: Sequence[Piece], vocabulary: Vocabulary, documents: int) -> csr_matrix:
+    """How often each document uses each word [document, word]."""
+    rows, columns = _occurrences(pieces, vocabulary, [p.document for p in pieces])
+    return _counts(rows, columns, (documents, len(vocabulary)))
+
+
+def cooccurrence(pieces: Sequence[Piece], vocabulary: Vocabulary, count: int) -> Index:
+    """The `count` pairs of different words that most pieces hold both of, [count, 2] with i < j.
+
+    A piece counts once for a pair, however often it has the words. Ties go to the lower word numbers.
+    """
+    rows, columns = _occurrences(pieces, vocabulary, range(len(pieces)))
+    held = _counts(rows, columns, (len(pieces), len(vocabulary)))
+    held.data[:] = 1
+    both = triu(held.T @ held, k=1).tocoo()
+    order = np.lexsort((both.col, both.row, -both.data))[:count]
+    return np.stack([both.row[order], both.col[order]], axis=1).astype(np.int64)
+
+
+def _occurrences(pieces: Sequence[Piece], vocabulary: Vocabulary, rows: Sequence[int]) -> tuple[Index, Index]:
+    found = [words[words >= 0] for words in map(vocabulary.find, pieces)]
+    return np.repeat(np.array(rows, dtype=np.int64), [len(f) for f in found]), np.concatenate(found)
+
+
+def _counts(rows: Index, columns: Index, shape: tuple[int, int]) -> csr_matrix:
+    counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+    counts.sum_duplicates()
+    return counts
+
+
+def choose(pieces: Sequence[Piece], vocabulary: Vocabulary, total: int) -> list[Piece]:
+    """At most `total` pieces with two different words or more, as many from each document, evenly spaced in it."""
+    by_document: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        words = vocabulary.find(piece)
+        if len(np.unique(words[words >= 0])) >= 2:
+            by_document.setdefault(piece.document, []).append(piece)
+    documents = list(by_document.values())
+    if len(documents) > total:
+        documents = _spaced(documents, total)
+    quota = max(1, total // max(1, len(documents)))
+    return [piece for own in documents for piece in _spaced(own, quota)]
+
+
+def _spaced(items: list[T], count: int) -> list[T]:
+    if len(items) <= count:
+        return items
+    return [items[i * len(items) // count] for i in range(count)]

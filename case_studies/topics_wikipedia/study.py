@@ -1,0 +1,244 @@
+"""`topics-wikipedia`: do words of one topic attend to each other more in a real encoder on real text?
+
+Li, Li, Risteski 2023, thesis section 2.1.5.4 and 2.1.6.2, Tables 2.3-2.5: topics by LDA on Wikipedia in the encoder's
+own tokens, then attention and likeness of embeddings of words of one topic against words of different ones, beside
+the same architecture randomly initialised, and beside the pairs of words that co-occur most. Nothing here states a
+finding in advance.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from case_studies.page import write_page
+from case_studies.topics_wikipedia import corpus as text
+from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
+from case_studies.topics_wikipedia.lda import (
+    WORDS,
+    Labels,
+    Setting,
+    Topics,
+    all_labels,
+    fit,
+    memberships,
+    threshold_of_words,
+)
+from case_studies.topics_wikipedia.measure import (
+    Reading,
+    against_cooccurrence,
+    attention_contrast,
+    embedding_contrast,
+    every_head,
+    measure_row,
+    over_documents,
+    pairs_of_words,
+    read_encoder,
+    unit_rows,
+)
+from case_studies.topics_wikipedia.report import Findings, Measured, Variant, report
+from interp.errors import AnalysisError, RequestError
+from interp.files import make_folder, write_text
+from interp.rng import check_seed
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is read and fitted."""
+
+    topics: int
+    passes: int  # of LDA over the corpus
+    documents: int  # at most
+    sequences: int  # read by each encoder, at most
+    random_encoders: int
+    variants: bool  # other fits of the topics too
+
+
+QUICK = Size(topics=40, passes=10, documents=400, sequences=300, random_encoders=2, variants=False)
+FULL = Size(topics=100, passes=30, documents=5000, sequences=1200, random_encoders=3, variants=True)
+
+
+def run(
+    out: Path,
+    full: bool = False,
+    workers: int | None = None,
+    corpus: str | Path | None = None,
+    model: str | Path | None = None,
+    topics: int | None = None,
+    sequences: int | None = None,
+    seed: int = 0,
+) -> Path:
+    """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
+
+    - `corpus`: a MediaWiki dump (.xml.bz2, .xml) or a text file with a document a line; None: gensim's short dump.
+    - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
+    - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.
+
+    A wrong request ends before anything long begins.
+    """
+    size = FULL if full else QUICK
+    asked = _at_least("topics", size.topics if topics is None else topics, 2)
+    total = _at_least("sequences", size.sequences if sequences is None else sequences, 1)
+    check_seed(seed)
+    size = Size(asked, size.passes, size.documents, total, size.random_encoders, size.variants)
+    folder = make_folder(out)
+    found = collect(size, corpus, model, seed)
+    write_text(folder / "results.json", compact(json.dumps(to_results(found), indent=1, sort_keys=True)) + "\n")
+    command = f"interp report topics-wikipedia {'--full' if full else '--quick'} --out {out}"
+    command += "".join(f" --{k} {v}" for k, v in (("corpus", corpus), ("model", model)) if v is not None)
+    return write_page(report(found, command), folder)
+
+
+def _at_least(name: str, value: int, least: int) -> int:
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
+    return int(value)
+
+
+def collect(size: Size, corpus: str | Path | None, model: str | Path | None, seed: int = 0) -> Findings:
+    """Everything that the page says."""
+    path = text.check_corpus(corpus)
+    stop = text.gensim_part("parsing.preprocessing").STOPWORDS
+    encoder = load_encoder(model)
+    documents = text.read_corpus(path, size.documents)
+    if len(documents) < size.topics:
+        raise RequestError(
+            f"the corpus has {len(documents)} documents, fewer than {size.topics} topics: give more documents, or "
+            "ask for fewer topics"
+        )
+    pieces = text.cut(documents, encoder.tokenizer, encoder.longest)
+    vocabulary = text.find_vocabulary(pieces, encoder.tokenizer, stop, len(documents))
+    text.check_vocabulary(vocabulary, max(WORDS), encoder.name)
+    counts = text.counts_by_document(pieces, vocabulary, len(documents))
+    chosen = text.choose(pieces, vocabulary, size.sequences)
+    if not chosen:
+        raise AnalysisError(f"no paragraph of the corpus holds two different words of {len(vocabulary)}")
+
+    topics = fit(counts, size.topics, size.passes, seed)
+    labels = all_labels(topics)
+    count = len(documents)
+    reading = read_encoder(encoder, chosen, vocabulary, labels, count)
+    vectors = encoder.embedding[vocabulary.ids]
+    trained = measured(reading, labels, vectors, count, seed, permute=True)
+    random = []
+    for number in range(size.random_encoders):
+        fresh = randomly_initialised(encoder, seed, number)
+        own = read_encoder(fresh, chosen, vocabulary, labels, count)
+        random.append(measured(own, labels, fresh.embedding[vocabulary.ids], count, seed))
+    top = text.cooccurrence(pieces, vocabulary, pairs_of_words(max(WORDS)))
+    table = [
+        against_cooccurrence(reading.pairs, vectors, labels[words, "one"], words, top, count, seed) for words in WORDS
+    ]
+    fits = variants(counts, size, seed) if size.variants else {}
+    return Findings(
+        model=encoder.name,
+        corpus=text.BUNDLED_NAME if corpus is None else path.name,
+        documents=count,
+        pieces=len(pieces),
+        tokens=sum(len(p.ids) for p in pieces),
+        vocabulary=len(vocabulary),
+        longest=encoder.longest,
+        topics=topics,
+        passes=size.passes,
+        seed=seed,
+        names=vocabulary.names,
+        trained=trained,
+        random=random,
+        cooccurrence=table,
+        often=[(vocabulary.names[i], vocabulary.names[j]) for i, j in top[:10].tolist()],
+        variants=[
+            variant(name, fitted, reading, vectors, count, seed)
+            for name, fitted in {"as above": topics, **fits}.items()
+        ],
+    )
+
+
+def measured(
+    reading: Reading, labels: Mapping[Setting, Labels], vectors: Any, documents: int, seed: int, permute: bool = False
+) -> Measured:
+    """One encoder's tables: every setting, every head, every layer's hidden states."""
+    layers, heads = reading.shape
+    rows = {
+        setting: measure_row(setting, own, reading.pairs, vectors, documents, seed, permute=permute)
+        for setting, own in labels.items()
+    }
+    hidden = [over_documents(reading.sums[WORDS[0], "one"], layers * heads + k, seed) for k in range(layers + 1)]
+    return Measured(
+        name=reading.name,
+        pieces=reading.pieces,
+        tokens=reading.tokens,
+        pairs={s: _pairs(reading, s) for s in labels},
+        rows=rows,
+        heads={words: every_head(reading.sums[words, "one"], reading.shape, seed) for words in WORDS},
+        hidden=hidden,
+    )
+
+
+def _pairs(reading: Reading, setting: Setting) -> tuple[int, int]:
+    sums = reading.sums[setting]
+    return int(sums.same_n.sum()), int(sums.different_n.sum())
+
+
+def variants(counts: Any, size: Size, seed: int) -> dict[str, Topics]:
+    """Other fits of the same corpus."""
+    return {
+        "another draw of LDA": fit(counts, size.topics, size.passes, seed + 1),
+        "a third draw of LDA": fit(counts, size.topics, size.passes, seed + 2),
+        "word counts instead of tf-idf": fit(counts, size.topics, size.passes, seed, tfidf=False),
+        "one pass, as the released code": fit(counts, size.topics, 1, seed),
+        "topics without a document kept": fit(counts, size.topics, size.passes, seed, unused=True),
+    }
+
+
+def variant(name: str, topics: Topics, reading: Reading, vectors: Any, documents: int, seed: int) -> Variant:
+    """What one fit of the topics gives, with one topic a word and the fewest words."""
+    labels = Labels.of(memberships(topics.likelihood, WORDS[0], "one"))
+    attention = attention_contrast(reading.pairs, labels, documents, seed)
+    return Variant(name, len(topics.share), attention, embedding_contrast(unit_rows(vectors), labels, seed))
+
+
+def compact(text: str) -> str:
+    """JSON with the innermost lists and objects on one line each."""
+    return re.sub(r"\{[^{}\[\]]*\}|\[[^{}\[\]]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text)
+
+
+def to_results(f: Findings) -> dict[str, Any]:
+    """What is committed: every number of the report with its interval and n."""
+    return {
+        "model": f.model,
+        "corpus": f.corpus,
+        "documents": f.documents,
+        "sequences": f.pieces,
+        "tokens": f.tokens,
+        "vocabulary": f.vocabulary,
+        "topics": {"asked": f.topics.asked, "in_use": len(f.topics.share), "passes": f.passes},
+        "thresholds": {str(w): threshold_of_words(w, f.vocabulary) for w in WORDS},
+        "inputs": "articles",
+        "trained": _encoder_results(f.trained),
+        "randomly_initialised": [_encoder_results(m) for m in f.random],
+        "cooccurrence": [row.to_dict() for row in f.cooccurrence],
+        "variants": {
+            v.name: {"topics": v.topics, "attention": v.attention.to_dict(), "cosine": v.cosine.to_dict()}
+            for v in f.variants
+        },
+    }
+
+
+def _encoder_results(m: Measured) -> dict[str, Any]:
+    return {
+        "name": m.name,
+        "sequences_read": m.pieces,
+        "tokens_read": m.tokens,
+        "settings": {
+            f"{words} words, {mode} topic{'s' if mode == 'several' else ''} a word": {
+                "same_topic_pairs": m.pairs[words, mode][0],
+                "different_topic_pairs": m.pairs[words, mode][1],
+                **row.to_dict(),
+            }
+            for (words, mode), row in m.rows.items()
+        },
+        "heads": {str(words): heads.to_dict() for words, heads in m.heads.items()},
+        "hidden_states": [c.to_dict() for c in m.hidden],
+    }
