@@ -37,14 +37,15 @@ class Size:
 
     main: int
     others: int
+    prefixes: int
     table: int
     varied: int
     figures: int
     cells: int  # rows of Table 1
 
 
-QUICK = Size(main=8, others=4, table=4, varied=0, figures=0, cells=2)
-FULL = Size(main=40, others=40, table=40, varied=10, figures=4, cells=len(known.TABLE))
+QUICK = Size(main=8, others=4, prefixes=4, table=4, varied=0, figures=0, cells=2)
+FULL = Size(main=40, others=40, prefixes=20, table=40, varied=8, figures=4, cells=len(known.TABLE))
 
 
 def run(
@@ -60,7 +61,7 @@ def run(
     """
     size = FULL if full else QUICK
     if seeds is not None:
-        size = Size(seeds, seeds, seeds, seeds if size.varied else 0, seeds if size.figures else 0, size.cells)
+        size = Size(seeds, seeds, seeds, seeds, seeds if size.varied else 0, seeds if size.figures else 0, size.cells)
     folder = make_folder(out)
     found = collect(size, folder / "populations", workers, steps)
     write_text(folder / "results.json", json.dumps(to_results(found), indent=1, sort_keys=True) + "\n")
@@ -72,7 +73,7 @@ def collect(size: Size, folder: Path, workers: int | None = None, steps: int | N
     """Every population, trained or loaded, and everything measured on it."""
     main = [measure(f, size.main, folder, workers) for f in shortened(known.MAIN, steps)]
     others = [measure(f, size.others, folder, workers) for f in shortened(known.OTHERS, steps)]
-    prefixes = [measure(f, size.others, folder, workers) for f in shortened(known.PREFIXES, steps)]
+    prefixes = [measure(f, size.prefixes, folder, workers) for f in shortened(known.PREFIXES, steps)]
     table = [measure_cell(cell, size.table, folder, workers, steps) for cell in known.TABLE[: size.cells]]
     varied = known.VARIED if size.varied else ()
     variants = [measure_variant(f, size.varied, folder, workers) for f in shortened(varied, steps)]

@@ -2,14 +2,13 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.topics_wikipedia.corpus import MAX_SHARE, MIN_DOCUMENTS
-from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, Mode, Setting, Topics, threshold_of_words
+from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, Mode, threshold_of_words
 from case_studies.topics_wikipedia.measure import (
     DOCUMENT_DRAWS,
     PERMUTATIONS,
@@ -17,92 +16,24 @@ from case_studies.topics_wikipedia.measure import (
     WORD_DRAWS,
     Contrast,
     Cooccurrence,
-    Heads,
     Row,
 )
 from interp.stats import Estimate, mean_over_seeds
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-FEWEST = WORDS[0]
-SHOWN_TOPICS = 12
-SHOWN_WORDS = 9
-
-# Tables 2.3 and 2.4: cosine, dot product, attention. Bert, and the range over Bert, Albert, Bart, Electra, Roberta.
-Triple = tuple[float, float, float]
-BERT: dict[Mode, dict[int, Triple]] = {
-    "one": {15: (1.21, 1.19, 1.32), 30: (1.13, 1.15, 1.28), 59: (1.11, 1.13, 1.22)},
-    "several": {15: (1.14, 1.04, 1.23), 30: (0.97, 1.05, 1.17), 59: (0.99, 0.93, 1.13)},
-}
-FIVE: dict[Mode, dict[int, tuple[str, str, str]]] = {
-    "one": {
-        15: ("1.21-6.44", "1.19-6.81", "1.32-2.14"),
-        30: ("1.13-7.70", "1.15-7.35", "1.28-2.09"),
-        59: ("1.11-7.46", "1.13-8.08", "1.22-1.95"),
-    },
-    "several": {
-        15: ("1.14-5.28", "1.04-5.01", "1.19-1.70"),
-        30: ("0.97-5.56", "1.05-5.57", "1.15-1.58"),
-        59: ("0.99-6.39", "0.85-5.61", "1.11-1.48"),
-    },
-}
-RANDOM_BERT: dict[Mode, dict[int, Triple]] = {
-    "one": {15: (1.00080, 1.00063, 0.99943), 30: (0.99974, 1.00036, 0.99996), 59: (1.00016, 1.00027, 1.00007)},
-    "several": {15: (0.99814, 0.99957, 1.00009), 30: (0.99820, 1.00167, 1.00013), 59: (0.99964, 0.99928, 0.99978)},
-}
-# Table 2.5: attention of words of one topic, of co-occurring pairs; cosine of both.
-COOCCURRENCE = {
-    15: (0.00659, 0.00751, 0.468, 0.316),
-    30: (0.00621, 0.00695, 0.461, 0.311),
-    59: (0.00597, 0.00677, 0.425, 0.323),
-}
-TABLES: dict[Mode, str] = {"one": "2.3", "several": "2.4"}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One encoder: its settings, heads by words a topic (one topic a word), hidden states by layer."""
-
-    name: str
-    pieces: int
-    tokens: int
-    pairs: Mapping[Setting, tuple[int, int]]  # of the same topic, of different ones
-    rows: Mapping[Setting, Row]
-    heads: Mapping[int, Heads]
-    hidden: Sequence[Contrast]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Another fit of the topics: one topic a word, the fewest words a topic."""
-
-    name: str
-    topics: int
-    attention: Contrast
-    cosine: Contrast
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All that the page is made of."""
-
-    model: str
-    corpus: str
-    documents: int
-    pieces: int
-    tokens: int
-    vocabulary: int
-    longest: int
-    topics: Topics
-    passes: int
-    seed: int
-    names: Sequence[str]
-    trained: Measured
-    random: Sequence[Measured]
-    cooccurrence: Sequence[Cooccurrence]
-    often: Sequence[tuple[str, str]]
-    variants: Sequence[Variant]
+    pass
+from case_studies.topics_wikipedia.figures import head_figure, ratio_figure
+from case_studies.topics_wikipedia.findings import (
+    BERT,
+    COOCCURRENCE,
+    FEWEST,
+    FIVE,
+    RANDOM_BERT,
+    SHOWN_TOPICS,
+    SHOWN_WORDS,
+    TABLES,
+    Findings,
+)
 
 
 def report(f: Findings, command: str) -> Page:
@@ -223,54 +154,6 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
     )
 
 
-def ratio_figure(f: Findings) -> Figure:
-    """The attention ratio by words a topic, beside its nulls and the thesis's Bert."""
-    import plotly.graph_objects as go
-
-    from interp.plots.style import PALETTE, template
-
-    fig = go.Figure()
-    lines = [
-        ("one topic a word", [f.trained.rows[w, "one"].attention.ratio for w in WORDS], PALETTE[0], "circle"),
-        ("several topics a word", [f.trained.rows[w, "several"].attention.ratio for w in WORDS], PALETTE[2], "square"),
-    ]
-    if f.random:
-        own = [f.random[0].rows[w, "one"].attention.ratio for w in WORDS]
-        lines.append(("randomly initialised, one topic", own, PALETTE[6], "diamond"))
-    for number, (name, estimates, colour, symbol) in enumerate(lines):
-        values = [e.value for e in estimates]
-        fig.add_trace(
-            go.Scatter(
-                x=[i + 0.08 * (number - 1.5) for i in range(len(WORDS))],
-                y=values,
-                error_y={
-                    "array": [(e.high or e.value or 0) - (e.value or 0) for e in estimates],
-                    "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in estimates],
-                },
-                mode="markers",
-                marker={"size": 10, "color": colour, "symbol": symbol},
-                name=name,
-            )
-        )
-    fig.add_trace(
-        go.Scatter(
-            x=[i + 0.08 * 1.5 for i in range(len(WORDS))],
-            y=[BERT["one"][w][2] for w in WORDS],
-            mode="markers",
-            marker={"size": 11, "color": PALETTE[1], "symbol": "x"},
-            name="thesis, Bert, one topic",
-        )
-    )
-    fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
-    fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
-    fig.update_yaxes(title_text="attention ratio")
-    fig.update_layout(template=template(), title="Same-topic by different-topic attention", width=820, height=420)
-    return Figure(
-        fig,
-        "Attention averaged over all layers and heads, with 95 % intervals over articles. 1: topics do not matter.",
-    )
-
-
 def head_parts(f: Findings) -> list[str | Figure | Table]:
     """The ratio of each head, trained and at random."""
     rows = []
@@ -320,52 +203,6 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
 def _strays(f: Findings, words: int) -> int:
     """Heads of randomly initialised encoders that the test calls different from 1."""
     return sum(m.heads[words].above + m.heads[words].below for m in f.random)
-
-
-def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
-    """Heatmaps of ratios [layer, head] on one colour scale, logarithmic about 1."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    from interp.plots.style import PALETTE, escape, template
-
-    fig = make_subplots(rows=1, cols=len(shown), subplot_titles=[escape(n) for n, _ in shown], horizontal_spacing=0.07)
-    finite = [np.where(np.isfinite(h.value) & (h.value > 0), h.value, 1.0) for _, h in shown]
-    span = max(0.1, *(float(np.abs(np.log2(v)).max()) for v in finite))
-    marks = [m for m in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4) if abs(np.log2(m)) <= span]
-    for column, ((_, heads), value) in enumerate(zip(shown, finite, strict=True), start=1):
-        text = [
-            [f"{v:.2f}{'*' if p <= 0.05 else ''}" for v, p in zip(*pair, strict=True)]
-            for pair in zip(value, heads.p, strict=True)
-        ]
-        fig.add_trace(
-            go.Heatmap(
-                z=np.log2(value),
-                text=text,
-                texttemplate="%{text}",
-                textfont={"size": 10},
-                colorscale=[[0, PALETTE[1]], [0.5, "#FFFFFF"], [1, PALETTE[0]]],
-                zmin=-span,
-                zmax=span,
-                showscale=column == len(shown),
-                colorbar={"tickvals": [float(np.log2(m)) for m in marks], "ticktext": [f"{m:g}" for m in marks]},
-                hovertemplate="layer %{y}, head %{x}: %{text}<extra></extra>",
-            ),
-            row=1,
-            col=column,
-        )
-        fig.update_xaxes(title_text="head", dtick=1, showline=False, row=1, col=column)
-        fig.update_yaxes(dtick=1, autorange="reversed", showline=False, row=1, col=column)
-    fig.update_yaxes(title_text="layer", row=1, col=1)
-    layers = shown[0][1].value.shape[0]
-    fig.update_layout(
-        template=template(),
-        title={"text": "Attention ratio of every head", "y": 0.97, "yanchor": "top"},
-        width=1180,
-        height=190 + 38 * layers,
-        margin={"t": 90},
-    )
-    return fig
 
 
 def random_parts(f: Findings) -> list[str | Table]:

@@ -16,6 +16,7 @@ from typing import Any
 from case_studies.page import write_page
 from case_studies.topics_wikipedia import corpus as text
 from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
+from case_studies.topics_wikipedia.findings import Findings, Measured, Variant
 from case_studies.topics_wikipedia.lda import (
     WORDS,
     Labels,
@@ -38,7 +39,7 @@ from case_studies.topics_wikipedia.measure import (
     read_encoder,
     unit_rows,
 )
-from case_studies.topics_wikipedia.report import Findings, Measured, Variant, report
+from case_studies.topics_wikipedia.report import report
 from interp.errors import AnalysisError, RequestError
 from interp.files import make_folder, write_text
 from interp.rng import check_seed

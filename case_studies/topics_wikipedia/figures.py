@@ -1,0 +1,108 @@
+"""The pictures of `topics-wikipedia`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from case_studies.page import Figure
+from case_studies.topics_wikipedia.findings import BERT, Findings
+from case_studies.topics_wikipedia.lda import WORDS
+from case_studies.topics_wikipedia.measure import Heads
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+def ratio_figure(f: Findings) -> Figure:
+    """The attention ratio by words a topic, beside its nulls and the thesis's Bert."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import PALETTE, template
+
+    fig = go.Figure()
+    lines = [
+        ("one topic a word", [f.trained.rows[w, "one"].attention.ratio for w in WORDS], PALETTE[0], "circle"),
+        ("several topics a word", [f.trained.rows[w, "several"].attention.ratio for w in WORDS], PALETTE[2], "square"),
+    ]
+    if f.random:
+        own = [f.random[0].rows[w, "one"].attention.ratio for w in WORDS]
+        lines.append(("randomly initialised, one topic", own, PALETTE[6], "diamond"))
+    for number, (name, estimates, colour, symbol) in enumerate(lines):
+        values = [e.value for e in estimates]
+        fig.add_trace(
+            go.Scatter(
+                x=[i + 0.08 * (number - 1.5) for i in range(len(WORDS))],
+                y=values,
+                error_y={
+                    "array": [(e.high or e.value or 0) - (e.value or 0) for e in estimates],
+                    "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in estimates],
+                },
+                mode="markers",
+                marker={"size": 10, "color": colour, "symbol": symbol},
+                name=name,
+            )
+        )
+    fig.add_trace(
+        go.Scatter(
+            x=[i + 0.08 * 1.5 for i in range(len(WORDS))],
+            y=[BERT["one"][w][2] for w in WORDS],
+            mode="markers",
+            marker={"size": 11, "color": PALETTE[1], "symbol": "x"},
+            name="thesis, Bert, one topic",
+        )
+    )
+    fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
+    fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
+    fig.update_yaxes(title_text="attention ratio")
+    fig.update_layout(template=template(), title="Same-topic by different-topic attention", width=820, height=420)
+    return Figure(
+        fig,
+        "Attention averaged over all layers and heads, with 95 % intervals over articles. 1: topics do not matter.",
+    )
+
+
+def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
+    """Heatmaps of ratios [layer, head] on one colour scale, logarithmic about 1."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import PALETTE, escape, template
+
+    fig = make_subplots(rows=1, cols=len(shown), subplot_titles=[escape(n) for n, _ in shown], horizontal_spacing=0.07)
+    finite = [np.where(np.isfinite(h.value) & (h.value > 0), h.value, 1.0) for _, h in shown]
+    span = max(0.1, *(float(np.abs(np.log2(v)).max()) for v in finite))
+    marks = [m for m in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4) if abs(np.log2(m)) <= span]
+    for column, ((_, heads), value) in enumerate(zip(shown, finite, strict=True), start=1):
+        text = [
+            [f"{v:.2f}{'*' if p <= 0.05 else ''}" for v, p in zip(*pair, strict=True)]
+            for pair in zip(value, heads.p, strict=True)
+        ]
+        fig.add_trace(
+            go.Heatmap(
+                z=np.log2(value),
+                text=text,
+                texttemplate="%{text}",
+                textfont={"size": 10},
+                colorscale=[[0, PALETTE[1]], [0.5, "#FFFFFF"], [1, PALETTE[0]]],
+                zmin=-span,
+                zmax=span,
+                showscale=column == len(shown),
+                colorbar={"tickvals": [float(np.log2(m)) for m in marks], "ticktext": [f"{m:g}" for m in marks]},
+                hovertemplate="layer %{y}, head %{x}: %{text}<extra></extra>",
+            ),
+            row=1,
+            col=column,
+        )
+        fig.update_xaxes(title_text="head", dtick=1, showline=False, row=1, col=column)
+        fig.update_yaxes(dtick=1, autorange="reversed", showline=False, row=1, col=column)
+    fig.update_yaxes(title_text="layer", row=1, col=1)
+    layers = shown[0][1].value.shape[0]
+    fig.update_layout(
+        template=template(),
+        title={"text": "Attention ratio of every head", "y": 0.97, "yanchor": "top"},
+        width=1180,
+        height=190 + 38 * layers,
+        margin={"t": 90},
+    )
+    return fig
