@@ -1,0 +1,210 @@
+"""Running a model with the values of some attention edges exchanged: the one place where an audit edits a model.
+
+Everything is written through `hook_z`, as z[query] += sum over keys of pattern[query, key] (new[key] - v[key]): the
+pattern stays and nothing is renormalised. Editing `hook_pattern` or the scores does nothing in some models (BERT-type
+bridges), and such a dead edit looks like a head that is not used. `reaches_output` proves that an edit of z counts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from interp.errors import AnalysisError
+
+Head = tuple[int, int]  # layer, head
+Writer = Callable[[Tensor], Tensor | None]  # what a hook point passes on instead; None: the same
+
+
+@dataclass(frozen=True)
+class Edges:
+    """In one layer, what `heads` read along `keys`.
+
+    - `keys` [batch, query, key]: the edges, bool.
+    - `values` [batch, key, head, d_head]: what is read there instead of v; or
+    - `shift`, the same shape: what is added to v.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    keys: Tensor
+    values: Tensor | None = None
+    shift: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One run: [layer] patterns [batch, head, query, key], v and z [batch, pos, head, d_head]; norm scales by hook."""
+
+    patterns: list[Tensor]
+    v: list[Tensor]
+    z: list[Tensor]
+    scales: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Logits [batch, d_out] and the norm [batch] of the last residual stream, both at the positions read."""
+
+    logits: Tensor
+    norm: Tensor
+    cache: Cache | None = field(default=None, repr=False)
+
+
+def z_shift(pattern: Tensor, keys: Tensor, change: Tensor) -> Tensor:
+    """Sum over edges of pattern [batch, head, query, key] x change [batch, key, head, d]: [batch, query, head, d]."""
+    on_edges = pattern * keys[:, None].to(pattern.dtype)
+    return (on_edges @ change.transpose(1, 2)).transpose(1, 2)
+
+
+def run(
+    model: Any,
+    tokens: Tensor,
+    read: Tensor,
+    edges: Sequence[Edges] = (),
+    *,
+    ablated: Mapping[Head, Tensor] | None = None,
+    frozen: Cache | None = None,
+    keep: bool = False,
+) -> Run:
+    """Logits at `read` [batch] with edges edited, and heads `ablated` to a constant z [d_head].
+
+    `frozen`: patterns above the first edited layer, and every norm's scale, are those of that run: the direct effect.
+    `keep`: the run's patterns, values and scales come back too.
+    """
+    layers = range(model.cfg.n_layers)
+    by_layer: dict[int, list[Edges]] = {}
+    for one in edges:
+        by_layer.setdefault(one.layer, []).append(one)
+    lowest = min(by_layer, default=model.cfg.n_layers)
+    touched = {*by_layer, *(layer for layer in layers if frozen is not None and layer > lowest)}
+    seen: dict[str, Tensor] = {}
+    writers: dict[str, Writer] = {}
+
+    def keeps(name: str) -> Writer:
+        def write(x: Tensor) -> None:
+            seen[name] = x
+
+        return write
+
+    def edits_z(layer: int) -> Writer:
+        def write(z: Tensor) -> Tensor:
+            out = z.clone()
+            if layer in touched:
+                pattern, v = seen[_at(layer, "attn.hook_pattern")], seen[_at(layer, "attn.hook_v")]
+            if frozen is not None and layer > lowest:
+                pattern = frozen.patterns[layer]
+                out = (pattern @ v.transpose(1, 2)).transpose(1, 2)
+            for one in by_layer.get(layer, []):
+                heads = list(one.heads)
+                change = one.shift if one.values is None else one.values - v
+                assert change is not None
+                out[:, :, heads] += z_shift(pattern[:, heads], one.keys, change[:, :, heads])
+            for (at, head), constant in (ablated or {}).items():
+                if at == layer:
+                    out[:, :, head] = constant
+            return out
+
+        return write
+
+    for layer in layers:
+        if keep or layer in touched:
+            for part in ("attn.hook_pattern", "attn.hook_v"):
+                writers[_at(layer, part)] = keeps(_at(layer, part))
+        if layer in touched or any(at == layer for at, _ in ablated or {}):
+            writers[_at(layer, "attn.hook_z")] = edits_z(layer)
+        elif keep:
+            writers[_at(layer, "attn.hook_z")] = keeps(_at(layer, "attn.hook_z"))
+    scales = [name for name in model.hook_dict if name.endswith("hook_scale")]
+    for name in scales:
+        if frozen is not None:
+            writers[name] = _gives(frozen.scales[name])
+        elif keep:
+            writers[name] = keeps(name)
+    last = _at(model.cfg.n_layers - 1, "hook_resid_post")
+    if last not in model.hook_dict:  # a block without a residual stream
+        last = _at(model.cfg.n_layers - 1, "hook_attn_out")
+    writers[last] = keeps(last)
+    with undisturbed(model), torch.no_grad(), hooked(model, writers):
+        logits = model(tokens)
+    each = torch.arange(len(tokens), device=logits.device)
+    cache = None
+    if keep:
+        patterns, v, z = ([seen[_at(layer, f"attn.hook_{p}")] for layer in layers] for p in ("pattern", "v", "z"))
+        cache = Cache(patterns, v, z, {name: seen[name] for name in scales})
+    return Run(logits[each, read].double(), seen[last][each, read].double().norm(dim=-1), cache)
+
+
+def reaches_output(model: Any, tokens: Tensor, layer: int) -> bool:
+    """Whether the logits are computed from what `hook_z` of a layer passes on.
+
+    By the graph of the computation, not by a number that changes: a head whose output matrix is zero moves nothing
+    and yet is connected (that is a finding about the head), while an edit that the model throws away is not.
+    """
+    leaves: list[Tensor] = []
+
+    def cut(z: Tensor) -> Tensor:
+        leaves[:] = [z.detach().clone().requires_grad_()]
+        return leaves[0]
+
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad():
+        with hooked(model, {_at(layer, "attn.hook_z"): cut}):
+            logits = model(tokens[:1])
+        if not leaves or not logits.requires_grad:
+            return False
+        (gradient,) = torch.autograd.grad(logits.sum(), leaves[0], allow_unused=True)
+    return gradient is not None
+
+
+def is_pattern_times_values(cache: Cache, layer: int) -> bool:
+    """Whether z is pattern @ v, as the edit supposes."""
+    made = (cache.patterns[layer] @ cache.v[layer].transpose(1, 2)).transpose(1, 2)
+    z = cache.z[layer]
+    return bool(made.shape == z.shape and (made - z).abs().max() <= 1e-4 * z.abs().max().clamp(min=1e-6))
+
+
+@contextmanager
+def hooked(model: Any, writers: Mapping[str, Writer]) -> Iterator[None]:
+    """Hooks for one run, taken off by their own handles: the user's hooks are never touched."""
+    missing = [name for name in writers if name not in model.hook_dict]
+    if missing:
+        raise AnalysisError(f"this model has no {missing[0]}: its attention cannot be edited")
+    with ExitStack() as stack:
+        for name, writer in writers.items():
+            handle = model.hook_dict[name].register_forward_hook(_converted(model.hook_dict[name], writer))
+            stack.callback(handle.remove)
+        yield
+
+
+@contextmanager
+def undisturbed(model: Any) -> Iterator[None]:
+    """Eval mode inside; the mode of every module as it was outside."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _converted(point: Any, writer: Writer) -> Callable[..., Tensor | None]:
+    """`writer` as torch calls it. A bridge's hook point may hold heads side by side, and knows how to part them."""
+    conversion = getattr(point, "hook_conversion", None)
+
+    def hook(module: Any, given: Any, out: Tensor) -> Tensor | None:
+        written = writer(out if conversion is None else conversion.convert(out))
+        return written if written is None or conversion is None else conversion.revert(written)
+
+    return hook
+
+
+def _at(layer: int, part: str) -> str:
+    return f"blocks.{layer}.{part}"
+
+
+def _gives(constant: Tensor) -> Writer:
+    return lambda x: constant

@@ -1,0 +1,198 @@
+"""Words and pictures of an audit."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.audit import AuditResult, ScanResult
+
+WIDTH = 80
+_MET = {True: "yes", False: "no", None: "open"}
+_SHOWN = 16  # seeds in the summary
+
+
+def audit_summary(result: "AuditResult") -> str:
+    """The verdict, the reason and the table, at most 80 columns."""
+    lines = textwrap.wrap(result.claim, WIDTH)
+    lines.append(f"Verdict: {result.verdict} (pattern {result.pattern}, use {result.use})")
+    lines += textwrap.wrap(result.reason, WIDTH)
+    over = f"{result.num_inputs} inputs, one half chooses and the other decides"
+    models = "" if result.num_models == 1 else f"{result.num_models} models, "
+    several = "" if result.num_claims == 1 else f" ({result.num_claims} claims together)"
+    lines += textwrap.wrap(f"Evidence: {models}{over}; intervals {100 * result.level:.4g} %{several}", WIDTH)
+    lines.append(f"  {'':<38}{'value [interval]':<24}{'needed':<9}met")
+    told = False
+    for row in result.evidence:
+        if row["over"] == "seeds" and row["group"] != "population" and not told:
+            lines.append("  means over seeds:")
+            told = True
+        needed = _needed(row)
+        lines.append(
+            f"  {_short(row['words'], 37):<38}{_cell(row):<24}{needed:<9}{_MET[row['met']] if needed else ''}".rstrip()
+        )
+    if result.seeds:
+        lines.append(f"  {'seed':>6}  {'heads':<12}{'pattern':<11}{'use':<11}{'verdict':<12}{'score':>8}{'effect':>9}")
+        lines += [_seed_line(row) for row in result.seeds[:_SHOWN]]
+        if len(result.seeds) > _SHOWN:
+            lines.append(f"  ({_SHOWN} of {len(result.seeds)} seeds)")
+    return "\n".join(lines)
+
+
+def audit_figure(result: "AuditResult") -> "go.Figure":
+    """Every share among the evidence as a bar, with its interval and what was required."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, escape, template
+
+    rows = [r for r in result.evidence if r["group"] != "eligibility" and r["name"] != "margin"][::-1]
+    colours = {"met": PALETTE[2], "not met": PALETTE[1], "open": PALETTE[0], "nothing required": PALETTE[6]}
+    fig = go.Figure()
+    for word, colour in colours.items():
+        mine = [(i, r) for i, r in enumerate(rows) if _met(r) == word]
+        if not mine:
+            continue
+        values = [r["value"] for _, r in mine]
+        up = [None if r["high"] is None else r["high"] - r["value"] for _, r in mine]
+        down = [None if r["low"] is None else r["value"] - r["low"] for _, r in mine]
+        bar = go.Bar(
+            x=values, y=[i for i, _ in mine], orientation="h", name=word, marker={"color": colour},
+            opacity=0.85, width=0.62, customdata=[_cell(r) for _, r in mine],
+            error_x={"symmetric": False, "array": up, "arrayminus": down, "color": INK, "thickness": 1.5, "width": 4},
+            hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
+        fig.add_trace(bar)
+    needed = [(i, r) for i, r in enumerate(rows) if r["threshold"] is not None]
+    x = [place for _, r in needed for place in (r["threshold"], r["threshold"], None)]
+    y = [place for i, _ in needed for place in (i - 0.45, i + 0.45, None)]
+    fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name="required", line={"color": INK, "width": 2.5, "dash": "dot"}))
+    groups = [r["group"] for r in rows]
+    for i in range(1, len(rows)):
+        if groups[i] != groups[i - 1]:
+            fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
+    labels = [f"{escape(_short(r['words'], 46))}{'  ' + _needed(r) if _needed(r) else ''}" for r in rows]
+    title = "<br>".join(textwrap.wrap(escape(result.claim), 100))
+    models = "one model" if result.num_models == 1 else f"{result.num_models} models"
+    note = f"<b>{result.verdict}</b>: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
+    fig.update_layout(
+        template=template(),
+        title={"text": title, "subtitle": {"text": note, "font": {"size": 13}}},
+        width=960,
+        height=max(360, 190 + 30 * len(rows)),
+        margin={"t": 100, "l": 340},
+        barmode="overlay",
+        xaxis={"title": {"text": f"value, {100 * result.level:.4g} % interval"}, "gridcolor": GRID, "zeroline": True},
+        yaxis={
+            "tickvals": list(range(len(rows))),
+            "ticktext": labels,
+            "range": [-0.7, len(rows) - 0.3],
+            "showgrid": False,
+        },
+        legend={"orientation": "h", "y": -0.18, "x": 0},
+    )
+    return fig
+
+
+def scan_summary(result: "ScanResult") -> str:
+    """Per head what came out as supported or misleading, and the relation of the highest score otherwise."""
+    first = result.results[0]
+    lines = [
+        f"{len(result.results)} claims audited together, {first.num_inputs} inputs, {_models(first.num_models)}",
+        f"  {'head':<8}{'relation':<40}{'score':>7}  {'verdict':<12}use",
+    ]
+    for head, audits in _by_head(result.results).items():
+        told = [a for a in audits if a.verdict in ("supported", "misleading")]
+        if not told:
+            told = sorted(audits, key=lambda a: -_score(a))[:1]
+        for audit in sorted(told, key=lambda a: -_score(a)):
+            relation = audit.claim.split(" to ", 1)[1]
+            lines.append(f"  {head:<8}{_short(relation, 39):<40}{_score(audit):>7.2f}  {audit.verdict:<12}{audit.use}")
+    return "\n".join(lines)
+
+
+def scan_figure(result: "ScanResult") -> "go.Figure":
+    """Scores by head and relation; supported claims marked."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import colorscale, escape, template
+
+    heads = _by_head(result.results)
+    relations = list(dict.fromkeys(audit.claim.split(" to ", 1)[1] for audit in result.results))
+    place = {relation: i for i, relation in enumerate(relations)}
+    values: list[list[float | None]] = [[None] * len(heads) for _ in relations]
+    marks = [[""] * len(heads) for _ in relations]
+    sign = {"supported": "&#10003;", "misleading": "!", "undecided": "?", "refuted": ""}
+    for column, audits in enumerate(heads.values()):
+        for audit in audits:
+            row = place[audit.claim.split(" to ", 1)[1]]
+            values[row][column], marks[row][column] = max(_score(audit), 0.0), sign[audit.verdict]
+    heat = go.Heatmap(
+        z=values, x=list(heads), y=[escape(_short(r, 50)) for r in relations], text=marks, texttemplate="%{text}",
+        zmin=0, zmax=1, colorscale=colorscale(), colorbar={"thickness": 14, "title": {"text": "score"}},
+        hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>", xgap=2, ygap=2,
+    )  # fmt: skip
+    fig = go.Figure(heat)
+    note = f"&#10003; supported, ! misleading, ? undecided; {len(result.results)} claims corrected together"
+    fig.update_layout(
+        template=template(),
+        title={"text": "Every head against every relation", "subtitle": {"text": note, "font": {"size": 12}}},
+        width=max(860, 460 + 40 * len(heads)),
+        height=180 + 24 * len(relations),
+        margin={"t": 90, "l": 360},
+        yaxis={"autorange": "reversed", "showgrid": False},
+    )
+    return fig
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _by_head(results: Sequence["AuditResult"]) -> dict[str, list["AuditResult"]]:
+    out: dict[str, list[AuditResult]] = {}
+    for audit in results:
+        out.setdefault(audit.claim.split(" ", 1)[0], []).append(audit)
+    return out
+
+
+def _score(audit: "AuditResult") -> float:
+    return next((float(row["value"]) for row in audit.evidence if row["name"].split(" ")[0] == "score"), 0.0)
+
+
+def _models(number: int) -> str:
+    return "one model" if number == 1 else f"{number} models"
+
+
+def _needed(row: dict[str, Any]) -> str:
+    if row["threshold"] is None:
+        return ""
+    return "<.2, >.8" if row["side"] == "not in" else f"{row['side']} {row['threshold']:g}"
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if row["low"] is None or row["high"] is None:
+        return f"{row['value']:.0f}" if row["name"] == "rows" else _number(row["value"])
+    return f"{_number(row['value'])} [{_number(row['low'])}, {_number(row['high'])}]"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def _seed_line(row: dict[str, Any]) -> str:
+    heads = ",".join(f"{layer}.{head}" for layer, head in row["heads"])
+    return (
+        f"  {row['seed']:>6}  {_short(heads, 11):<12}{row['pattern']:<11}{row['use']:<11}{row['verdict']:<12}"
+        f"{_number(row['score']):>8}{_number(row['effect']):>9}"
+    )
+
+
+def _met(row: dict[str, Any]) -> str:
+    if row["threshold"] is None:
+        return "nothing required"
+    return "open" if row["met"] is None else "met" if row["met"] else "not met"
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,182 @@
+"""One model under audit: its patterns once, then every claim about it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from interp.errors import AnalysisError
+from interp.patterns import attention_patterns
+from interp.stats import Estimate, holm
+from probes import _audit_thresholds as t
+from probes._audit_decide import Finding, Verdict, decide_pattern, decide_use, verdict_of
+from probes._audit_edits import Head as HeadAt
+from probes._audit_edits import hooked, undisturbed
+from probes._audit_pattern import Asked, Head, Laid, Look, fits_when
+from probes._audit_stats import Floats, high, low, sign_flips
+from probes._audit_tasks import Task
+from probes._audit_use import Used
+from probes._claim_conditions import suggestions
+from probes.claims import Claim, heads_text
+
+NULL_MODELS = 4  # untrained models of the same config
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one model says to one claim."""
+
+    heads: tuple[HeadAt, ...]
+    pattern: Finding
+    use: Finding
+    verdict: Verdict
+
+
+class Subject:
+    """Patterns of all heads of one model on the inputs of an audit."""
+
+    def __init__(self, model: Any, laid: Laid, *, values: bool = True):
+        self.model, self.laid = model, laid
+        tokens = torch.from_numpy(laid.inputs.tokens).to(model.cfg.device)
+        patterns = attention_patterns(model, tokens)
+        norms = _value_norms(model, tokens) if values else None
+        self.heads = {
+            (layer, head): Head(laid, pattern[:, head], None if norms is None else norms[layer][:, :, head])
+            for layer, pattern in enumerate(patterns)
+            for head in range(pattern.shape[1])
+        }
+
+    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> tuple[HeadAt, ...]:
+        """The `count` heads of these layers (None: all) that fit best in half A."""
+        options = [head for head in self.heads if layers is None or head[0] in layers]
+        ranked = sorted(options, key=lambda head: -self.heads[head].score_on_a(asked))
+        return tuple(sorted(ranked[:count]))
+
+    def score(self, asked: Asked, head: HeadAt) -> float:
+        """Mean score in half B."""
+        rows = self.heads[head].score_rows(asked)[self.laid.inputs.half_b]
+        return float(np.nanmean(rows)) if np.isfinite(rows).any() else -1.0
+
+
+class Nulls:
+    """Untrained models of the same config, on the same inputs."""
+
+    def __init__(self, laid: Laid, models: Sequence[Any]):
+        self.subjects: list[Subject] = []
+        for model in models:
+            try:
+                self.subjects.append(Subject(model, laid, values=False))
+            except AnalysisError:  # some configs give no finite pattern before training
+                continue
+        self._scores: dict[Any, Estimate | None] = {}
+
+    def highest(self, asked: Asked, heads: Sequence[HeadAt]) -> Estimate | None:
+        """The best score that any head of these layers has on a claim: any of them might have been chosen."""
+        layers = {layer for layer, _ in heads}
+        key = (asked.claim.relation, asked.claim.when, tuple(sorted(layers)))
+        if key not in self._scores:
+            try:
+                scores = [one.score(asked, head) for one in self.subjects for head in one.heads if head[0] in layers]
+            except AnalysisError:
+                scores = []
+            count = len(self.subjects)
+            reason = f"the largest of {count} untrained models"
+            self._scores[key] = Estimate(max(scores), None, None, count, "seeds", reason=reason) if scores else None
+        return self._scores[key]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all models of an audit share. `level` of intervals; `number` of claims audited together."""
+
+    laid: Laid
+    nulls: Nulls
+    task: Callable[[Claim], Task | None]
+    level: float
+    number: int
+    seed: int
+
+    @property
+    def draws(self) -> int:
+        """Sign flips enough for the least p-value to pass Holm's correction ten times over."""
+        return max(1999, 200 * self.number - 1)
+
+
+def audit_model(
+    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject, tick: Tick
+) -> list[Outcome]:
+    """Every claim of one model, with the heads it is about."""
+    inputs = setting.laid.inputs
+    looks: list[tuple[Asked, list[tuple[HeadAt, Look]]]] = []
+    for claim, heads in asked:
+        laid = setting.laid.asked(claim)
+        looks.append((laid, [(head, _look(subject.heads[head], laid, setting)) for head in heads]))
+    corrected = _corrected([[look for _, look in pairs] for _, pairs in looks], setting)
+    users: dict[str, Used] = {}
+    out = []
+    for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
+        pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
+        task = setting.task(claim)
+        if task is None:
+            use = Finding("not asked", "No task is known that the model could use it for.", ())
+        elif pattern.word == "holds" or claim.uses is not None:
+            if task.name not in users:
+                users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
+            use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
+        else:
+            use = Finding("not asked", "Use is not examined, since the pattern is not shown to hold.", ())
+        out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim)))
+        tick()
+    return out
+
+
+def _look(head: Head, asked: Asked, setting: Setting) -> Look:
+    look = head.look(asked, setting.level)
+    few, most = t.MIXED
+    if not (low(look.share) > few and high(look.share) < most) or asked.claim.relation.kind == "even":
+        return look
+    inputs = setting.laid.inputs
+    best: tuple[str, float] | None = None
+    for condition in suggestions(inputs.grammar, inputs.tokens.shape[1]):
+        if condition == asked.claim.when:
+            continue
+        share = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
+        if share >= most and (best is None or share > best[1]):
+            best = condition.words, share
+    return replace(look, when=best)
+
+
+def _corrected(looks: list[list[Look]], setting: Setting) -> list[float | None]:
+    """Holm-corrected p-values of the matched null, None where there is none. Of several heads, the weakest counts."""
+    columns: list[Floats] = [look.matched_rows for group in looks for look in group]
+    if not columns:
+        return []
+    raw = sign_flips(np.stack(columns, axis=1), setting.draws, setting.seed).tolist()
+    values = [max(raw.pop(0) for _ in group) if group else 1.0 for group in looks]
+    tested = [any(look.matched is not None for look in group) for group in looks]
+    some = holm([p for p, there in zip(values, tested, strict=True) if there]).tolist()
+    return [some.pop(0) if there else None for there in tested]
+
+
+def _value_norms(model: Any, tokens: torch.Tensor) -> list[Floats] | None:
+    """[layer] norm of what each value writes to the stream [input, pos, head]; None without output matrices."""
+    names = [f"blocks.{layer}.attn.hook_v" for layer in range(model.cfg.n_layers)]
+    seen: dict[str, torch.Tensor] = {}
+
+    def keeps(name: str) -> Callable[[torch.Tensor], None]:
+        def write(x: torch.Tensor) -> None:
+            seen[name] = x
+
+        return write
+
+    if any(name not in model.hook_dict for name in names):
+        return None
+    with undisturbed(model), torch.no_grad(), hooked(model, {name: keeps(name) for name in names}):
+        model(tokens)
+        written = [
+            torch.einsum("bphd,hde->bphe", seen[n], b.attn.W_O) for n, b in zip(names, model.blocks, strict=True)
+        ]
+    return [x.norm(dim=-1).double().cpu().numpy() for x in written]

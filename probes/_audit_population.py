@@ -1,0 +1,144 @@
+"""From the outcomes of single models to a word about all of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from interp.stats import Estimate
+from probes import _audit_thresholds as t
+from probes._audit_decide import Evidence, Verdict
+from probes._audit_model import Outcome
+from probes._audit_stats import high, low, ratio
+from probes.claims import Claim, heads_text
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What is said of a population; `rows`: a dict a seed. `share`, `floor`: see `AuditResult`."""
+
+    pattern: str
+    use: str
+    verdict: Verdict
+    reason: str
+    evidence: list[Evidence]
+    share: Estimate
+    floor: float
+    rows: list[dict[str, Any]]
+
+
+def binomial(successes: int, n: int, level: float) -> Estimate:
+    """`clopper_pearson` at another level, over seeds."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    least = float(betaincinv(successes, n - successes + 1, tail)) if successes else 0.0
+    most = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
+    return Estimate(successes / n, least, most, n, "seeds")
+
+
+def over_seeds(
+    claim: Claim, numbers: Sequence[int], outcomes: Sequence[tuple[Outcome, Outcome]], level: float
+) -> Seeds:
+    """Words of a population: what holds of most seeds, for sure.
+
+    A word that asks for something (holds, used, supported, ...) is said if the lower bound of the share of seeds that
+    show it is above `MOST_SEEDS`; fails and refuted if at most so many can be otherwise, open ones included.
+    """
+    best = [chosen for chosen, _ in outcomes]
+    n = len(best)
+    verdicts: Counter[str] = Counter(o.verdict for o in best)
+    patterns, uses = Counter(o.pattern.word for o in best), Counter(o.use.word for o in best)
+    share = binomial(verdicts["supported"], n, level)
+
+    def most(count: int) -> bool:
+        return low(binomial(count, n, level)) > t.MOST_SEEDS
+
+    def few(count: int) -> bool:
+        return high(binomial(count, n, level)) < t.MOST_SEEDS
+
+    pattern = "holds" if most(patterns["holds"]) else "undecided"
+    if few(patterns["holds"] + patterns["undecided"]):
+        pattern = "fails"
+    # Of redundant and used seeds together it is known that the head is of use, not which of the two.
+    use = next((word for word in ("used", "redundant", "unused", "not asked") if most(uses[word])), "undecided")
+    if use == "undecided" and most(uses["used"] + uses["redundant"]):
+        use = "used" if uses["used"] >= uses["redundant"] else "redundant"
+    verdict: Verdict = "undecided"
+    if most(verdicts["supported"]):
+        verdict = "supported"
+    elif most(verdicts["misleading"]):
+        verdict = "misleading"
+    elif few(verdicts["supported"] + verdicts["undecided"] + verdicts["misleading"]):
+        verdict = "refuted"
+    floor = low(binomial(n, n, level))
+    named = sum(o.verdict == "supported" for _, o in outcomes)
+    evidence = [
+        Evidence("population", "supported", "seeds that support the claim", share, ">", t.MOST_SEEDS,
+                 True if low(share) > t.MOST_SEEDS else False if high(share) < t.MOST_SEEDS else None),
+        *(
+            Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, n, level))
+            for kind, words in (("pattern", patterns), ("use", uses))
+            for word, count in words.most_common()
+        ),
+    ]  # fmt: skip
+    evidence += _means(best, level)
+    return Seeds(
+        pattern,
+        use,
+        verdict,
+        _reason(claim, best, verdicts, share, named, floor),
+        evidence,
+        share,
+        floor,
+        [_row(number, *pair) for number, pair in zip(numbers, outcomes, strict=True)],
+    )
+
+
+def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
+    """Every number of the single audits, averaged over the seeds that have it."""
+    found: dict[tuple[str, str], list[Evidence]] = {}
+    for outcome in best:
+        for row in (*outcome.pattern.evidence, *outcome.use.evidence):
+            if row.name not in ("rows", "rival") and row.estimate.value is not None:
+                name = row.name.split(" ")[0]
+                found.setdefault((row.group, name), []).append(row)
+    out = []
+    for (group, name), rows in found.items():
+        values = np.array([row.estimate.value for row in rows])
+        mean = replace(ratio(values, np.ones(len(values)), level), over="seeds")  # the jackknife of a mean: Student's t
+        out.append(Evidence(group, name, rows[0].words.split(": ")[-1], mean))
+    return out
+
+
+def _reason(
+    claim: Claim, best: Sequence[Outcome], verdicts: Counter[str], share: Estimate, named: int, floor: float
+) -> str:
+    n = len(best)
+    where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
+    told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
+    said = f"In {verdicts['supported']} of {n} seeds some head{where} supports the claim ({told})"
+    if claim.heads and named != verdicts["supported"]:
+        said += f", and {heads_text(claim.heads)} itself in {named}"
+    said += f": between {low(share):.0%} and {high(share):.0%} of such models. "
+    said += f"So many seeds can be certain of {floor:.0%} at most"
+    said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
+    example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
+    return f"{said}. For instance: {example.pattern.because} {example.use.because}"
+
+
+def _row(number: int, chosen: Outcome, named: Outcome) -> dict[str, Any]:
+    score = next((row.estimate.value for row in chosen.pattern.evidence if row.name.startswith("score")), None)
+    effect = next((row.estimate.value for row in chosen.use.evidence if row.name == "effect"), None)
+    return {
+        "seed": int(number),
+        "heads": [list(head) for head in chosen.heads],
+        "pattern": chosen.pattern.word,
+        "use": chosen.use.word,
+        "verdict": chosen.verdict,
+        "score": score,
+        "effect": effect,
+        "named_verdict": named.verdict,
+    }

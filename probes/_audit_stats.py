@@ -1,0 +1,63 @@
+"""Intervals and tests of an audit. The unit is always an input sequence."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.rng import generator
+from interp.stats import Estimate
+
+Floats = NDArray[np.float64]
+
+
+def ratio(numerator: Floats, denominator: Floats, level: float) -> Estimate:
+    """sum(numerator) / sum(denominator), each [sequence]; delete-one jackknife with Student's t at `level`.
+
+    A mean over rows is one: sums of rows over numbers of rows. The jackknife rather than a bootstrap, since with m
+    claims the level is 1 - .05/m: a percentile needs draws by the ten thousand there, a quantile of t none.
+    """
+    from scipy.special import stdtrit
+
+    there = denominator != 0
+    top, bottom = numerator[there], denominator[there]
+    n, total = len(top), float(bottom.sum())
+    if n == 0 or total == 0:
+        return Estimate.undefined("no input has a row that counts", n, "inputs")
+    value = float(top.sum()) / total
+    rest = total - bottom
+    if n == 1 or (rest == 0).any():
+        return Estimate(value, None, None, n, "inputs", reason="one of the inputs gives no interval")
+    without = (top.sum() - top) / rest
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    return Estimate(value, value - half, value + half, n, "inputs")
+
+
+def sign_flips(differences: Floats, draws: int, seed: int) -> Floats:
+    """p-values [claim] of differences [sequence, claim] against a mean of 0, one-sided: each sequence turned or not.
+
+    All claims are turned by the same signs. The data themselves count as one draw.
+    """
+    n, claims = differences.shape
+    observed = differences.sum(0)
+    slack = 1e-9 * np.abs(differences).sum(0)  # ties, up to rounding, count against the claim
+    above = np.ones(claims)
+    rng = generator(seed, "audit/signs")
+    left = draws
+    while left > 0:
+        take = min(left, 2000)
+        signs = 2.0 * rng.integers(0, 2, (take, n)) - 1.0
+        above += (signs @ differences >= observed - slack).sum(0)
+        left -= take
+    return np.asarray(above / (draws + 1))
+
+
+def low(estimate: Estimate) -> float:
+    """Lower bound; -inf where there is none."""
+    return -math.inf if estimate.low is None else estimate.low
+
+
+def high(estimate: Estimate) -> float:
+    """Upper bound; inf where there is none."""
+    return math.inf if estimate.high is None else estimate.high

@@ -1,0 +1,37 @@
+"""The numbers that define the words of an audit. One place; not tuned to any bench.
+
+All are bounds on Estimates at level 1 - `ALPHA` / m, m being the number of claims audited together.
+"""
+
+ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-corrected over them
+
+# 0. Eligible. Otherwise `undecided`. Counted in the half of the inputs that decides.
+MIN_ROWS = 200  # rows where the relation applies ...
+MIN_SEQUENCES = 50  # ... in as many different inputs
+MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival
+
+# 1. Pattern.
+SCORE = 0.25  # of (m - c) / (1 - c), sinks included: low enough for a head that rests on START most of the time
+MAINLY = 0.5  # the same, for "mainly attends to"
+TOP1 = 0.75  # how often the largest weight, sinks apart, is on the relation
+EVEN = 0.8  # score of a relation of kind `even`
+ROW = 0.5  # a row fits if its score, sinks apart, is above this ...
+MIXED = (0.2, 0.8)  # ... and a claim whose rows fit in such a share is right of some rows only: it fails
+
+# 2. Power, as a share of the intact margin.
+POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move
+EXACT = 1e-5  # a change below this share of the largest logit is float32's rounding, and counts as none at all
+
+# 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).
+USED = 0.10
+UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, not a failure to reject
+PARTNERS = 3  # heads of the largest partner set
+CANDIDATES = 12  # heads looked at as partners
+GAIN = 0.01  # a partner that adds less to e is not worth a place
+
+# 4. Natural residual norms lie between these quantiles of the intact ones; more outside than this share is flagged.
+NATURAL = (0.01, 0.99)
+UNNATURAL = 0.10
+
+# 5. Populations: a word is said of a population if it holds of more than this share of its seeds.
+MOST_SEEDS = 0.5

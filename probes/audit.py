@@ -1,0 +1,317 @@
+"""Auditing what is said about attention heads: does the pattern hold, does the model use it, would another seed agree?
+
+    audit_claim(load_checkpoint("dyck-standard"), "L1H0 attends to the last unmatched open bracket")
+
+Two findings, then one word. *Pattern*: `holds`, `fails` or `undecided`, from scores with intervals over inputs,
+against rivals and nulls. *Use*: `used`, `redundant`, `unused`, `undecided` or `not asked`, from interventions on the
+values that are read along the claimed edges. Half of the inputs chooses (rivals, partners, heads), the other decides.
+The numbers that define the words are those of `_audit_thresholds`, the rules those of `_audit_decide`:
+
+- pattern fails: `refuted`.
+- pattern holds, and the claim is about attention only: `supported`, unless the head is proven to be of no use for the
+  model's task: `misleading`.
+- pattern holds and the claim is about use: `supported` if used or redundant, `misleading` if unused.
+- anything else: `undecided`.
+
+The inputs' task is to predict closing brackets (of copying models: to repeat the current token). Its margin is
+logit(answer) - logit(foil), where a minimal pair has the one answer for the string and the other for its donor: the
+deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over.
+
+Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
+heads together, or else the token itself (if the claimed edges read it), must move a quarter of the margin. Where not,
+use is undecided: the model does not do this task, or the pairs do not change what is read there. But one thing is
+known without a margin: a model whose output is the same for every input (Proposition 1), or whose answer does not
+move *in its last bit* when the very token that the right answer turns on is exchanged, uses no head for it. That is no
+failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from interp.errors import AnalysisError, RequestError
+from interp.rng import check_seed
+from interp.stats import CONFIDENCE, Estimate
+from probes._audit_inputs import make_inputs
+from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
+from probes._audit_pattern import Laid
+from probes._audit_population import Seeds, over_seeds
+from probes._audit_tasks import Task, task_for
+from probes._claim_relations import BUILT_IN, check_usable, usable
+from probes._result import Result
+from probes.claims import Claim, heads_text
+from probes.relations import Relation
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["AuditResult", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
+
+
+@dataclass(frozen=True)
+class AuditResult(Result):
+    """What an audit found of one claim.
+
+    - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
+    - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
+      required of it (`side`, `threshold`), and whether that is `met` (None: open, or nothing was required).
+    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together.
+    - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
+    - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
+      the largest share of which so many seeds could be certain. None for one model.
+    """
+
+    claim: str
+    pattern: str
+    use: str
+    verdict: str
+    reason: str
+    evidence: tuple[dict[str, Any], ...]
+    heads: tuple[tuple[int, int], ...]
+    task: str | None
+    level: float
+    num_claims: int
+    num_models: int
+    num_inputs: int
+    share: Estimate | None
+    floor: float | None
+    seeds: tuple[dict[str, Any], ...] = field(repr=False)
+
+    def summary(self) -> str:
+        """The verdict, the reason, and the table."""
+        from probes._audit_figure import audit_summary
+
+        return audit_summary(self)
+
+    def figure(self) -> "go.Figure":
+        """The evidence as bars with their intervals, against what was required."""
+        from probes._audit_figure import audit_figure
+
+        return audit_figure(self)
+
+
+@dataclass(frozen=True)
+class ScanResult(Result):
+    """Every head against every relation. `results`: an audit each, corrected together."""
+
+    results: tuple[AuditResult, ...]
+
+    def summary(self) -> str:
+        """What is supported or misleading of each head, or what fits best."""
+        from probes._audit_figure import scan_summary
+
+        return scan_summary(self)
+
+    def figure(self) -> "go.Figure":
+        """Scores by head and relation, with the verdicts."""
+        from probes._audit_figure import scan_figure
+
+        return scan_figure(self)
+
+
+def audit_claim(
+    model: Any, claim: Claim | str, inputs: Any = None, task: Task | None = None, **how: Any
+) -> AuditResult:
+    """Audit one claim about a model or a population; arguments as for `audit_claims`."""
+    return audit_claims(model, [claim], inputs, task, **how)[0]
+
+
+def audit_claims(
+    model: Any,
+    claims: Sequence[Claim | str],
+    inputs: Any = None,
+    task: Task | None = None,
+    *,
+    grammar: Any = None,
+    relations: Sequence[Relation] = (),
+    seed: int = 0,
+    num_inputs: int = 400,
+    length: int = 26,
+    untrained: bool = True,
+    progress: bool = False,
+) -> list[AuditResult]:
+    """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
+
+    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`.
+    `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
+    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`.
+    `task`: what use is asked about; default: what the claim says, or what models of this grammar are trained for.
+    `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
+
+    One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
+    head stands for the best of its layer, chosen in each seed on half of the inputs, since the numbering of heads
+    means nothing across seeds.
+
+    Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
+    or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
+    """
+    seed = check_seed(seed)
+    models = _members(model)
+    if grammar is None:
+        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    if isinstance(claims, (str, Claim)) or not claims:
+        raise RequestError(f"claims={claims!r} is not a list of at least one claim: audit_claim takes a single one")
+    asked = [Claim.parse(c, relations=relations) if isinstance(c, str) else c for c in claims]
+    for claim in asked:
+        _check(claim, models[0], grammar)
+    tasks = {claim: task or _task_of(claim, models[0], grammar) for claim in asked}
+    laid = Laid(make_inputs(models[0], grammar, inputs, num_inputs, length, seed))
+    nulls = Nulls(laid, _untrained(models[0]) if untrained else [])
+    level = 1 - (1 - CONFIDENCE) / len(asked)
+    setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
+    found: list[list[tuple[Outcome, Outcome]]] = []
+    with _bar(len(models) * len(asked), progress) as tick:
+        for one in models:
+            found.append(_one_model(one, asked, setting, len(models) > 1, tick))
+    out = []
+    for at, claim in enumerate(asked):
+        name = getattr(tasks[claim], "name", None)
+        common = {"task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens)}
+        if len(models) == 1:
+            out.append(_of_model(claim, found[0][at][0], common))
+        else:
+            numbers = getattr(model, "seeds", tuple(range(len(models))))
+            out.append(_of_seeds(claim, over_seeds(claim, numbers, [f[at] for f in found], level), common))
+    return out
+
+
+def scan_heads(
+    model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
+) -> ScanResult:
+    """Audit every head against every relation (default: all built-in ones that apply), corrected together.
+
+    Relations by name, words or as `Relation`; other arguments as for `audit_claims`.
+    """
+    models = _members(model)
+    grammar = how.get("grammar") or getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    cfg = models[0].cfg
+    heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
+    if relations is None:
+        causal = getattr(cfg, "attention_dir", "causal") == "causal"
+        ahead = ("next", "following") if causal else ()
+        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if usable(r, grammar) and r.name not in ahead]
+    else:
+        chosen = list(relations)
+    return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _members(model: Any) -> Sequence[Any]:
+    if hasattr(model, "hook_dict"):
+        return [model]
+    if not isinstance(model, Sequence) or isinstance(model, str):
+        raise AnalysisError(
+            f"audit: {type(model).__name__} shows no attention: pass a SandboxTransformer, a Population or a list"
+        )
+    if len(model) == 0:
+        raise AnalysisError("audit: an empty population has nothing to audit: pass at least one model")
+    return model
+
+
+def _check(claim: Claim, model: Any, grammar: Any) -> None:
+    layers, heads = model.cfg.n_layers, model.cfg.n_heads
+    for layer, head in claim.heads:
+        if layer >= layers or head >= heads:
+            raise RequestError(
+                f"{heads_text([(layer, head)])} in {claim.text!r} is not there: the model has layers 0..{layers - 1}, "
+                f"heads 0..{heads - 1}"
+            )
+    check_usable(claim.relation, grammar)
+    if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
+        raise RequestError(f"'when {claim.when.words}' needs a grammar of brackets, which the model lacks")
+
+
+def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | None:
+    """The task of `task_for`, which supposes a causal model with next-token logits."""
+    cfg = model.cfg
+    outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
+    causal = getattr(cfg, "attention_dir", "causal") == "causal"
+    if causal and (outputs is None or outputs == size):
+        return task_for(grammar, claim.uses)
+    if claim.uses is not None:
+        what = f"gives {outputs} outputs for {size} tokens" if causal else "sees the tokens that it is to predict"
+        raise RequestError(f"use {claim.uses!r} is read off next-token logits, and this model {what}: pass task=")
+    return None
+
+
+def _untrained(model: Any) -> list[Any]:
+    """A few models of the same config before training; none where the config is not ours."""
+    from interp.model import SandboxTransformer
+
+    if not isinstance(model, SandboxTransformer):
+        return []
+    return [SandboxTransformer.init(model.config, seed, model.grammar) for seed in range(NULL_MODELS)]
+
+
+def _one_model(
+    model: Any, claims: list[Claim], setting: Setting, choose: bool, tick: Callable[[], None]
+) -> list[tuple[Outcome, Outcome]]:
+    """(chosen heads, named heads) of each claim; the same outcome twice where they are the same heads."""
+    subject = Subject(model, setting.laid)
+    pairs = []
+    for claim in claims:
+        chosen = named = claim.heads
+        if choose or not named:
+            layers = sorted({layer for layer, _ in named}) if named else None
+            chosen = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
+            if named and sorted(layer for layer, _ in chosen) != sorted(layer for layer, _ in named):
+                chosen = named  # heads of several layers: the best of one layer cannot stand for both
+        pairs.append((claim, chosen))
+        if named and named != chosen:
+            pairs.append((claim, named))
+    outcomes = iter(audit_model(model, pairs, setting, subject, tick))
+    each = {(claim, heads): outcome for (claim, heads), outcome in zip(pairs, outcomes, strict=True)}
+    first = {}
+    for claim, heads in reversed(pairs):
+        first[claim] = heads
+    return [(each[claim, first[claim]], each[claim, claim.heads or first[claim]]) for claim in claims]
+
+
+def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResult:
+    return AuditResult(
+        claim=claim.text,
+        pattern=found.pattern.word,
+        use=found.use.word,
+        verdict=found.verdict,
+        reason=f"{found.pattern.because} {found.use.because}",
+        evidence=tuple(row.to_dict() for row in (*found.pattern.evidence, *found.use.evidence)),
+        heads=found.heads,
+        num_models=1,
+        share=None,
+        floor=None,
+        seeds=(),
+        **common,
+    )
+
+
+def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult:
+    return AuditResult(
+        claim=claim.text,
+        pattern=found.pattern,
+        use=found.use,
+        verdict=found.verdict,
+        reason=found.reason,
+        evidence=tuple(row.to_dict() for row in found.evidence),
+        heads=claim.heads,
+        num_models=len(found.rows),
+        share=found.share,
+        floor=found.floor,
+        seeds=tuple(found.rows),
+        **common,
+    )
+
+
+@contextmanager
+def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar on standard error, or nothing."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc="audit", disable=not shown, leave=False) as bar:
+
+        def tick() -> None:
+            bar.update(1)
+
+        yield tick

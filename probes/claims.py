@@ -1,0 +1,147 @@
+"""Claims about attention heads, in words and typed.
+
+    Claim.parse("L1H0 attends to the last unmatched open bracket")
+    Claim.parse("L1H0 mainly attends to the previous token when the current token is a closing bracket")
+    Claim.parse("L0H1 and L1H0 use the last unmatched open bracket to predict closing brackets")
+    Claim(heads=[(1, 0)], relation="stack-top", uses="closers")
+
+A relation of your own is a `Relation` (see `probes.relations`), given to `Claim` as it is, or to `parse` among
+`relations`, to be found by its words; likewise a `Condition`. `wordings()` lists all that is built in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from interp.errors import RequestError
+from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
+from probes._claim_relations import BUILT_IN, brackets_of_type, offset, position, token
+from probes._claim_words import (
+    TASKS,
+    condition_phrases,
+    condition_said,
+    relation_phrases,
+    relation_said,
+    sentence,
+    task_said,
+)
+from probes.relations import Relation, bracket_tokens, complement
+
+__all__ = [
+    "BUILT_IN",
+    "BUILT_IN_CONDITIONS",
+    "TASKS",
+    "Claim",
+    "Condition",
+    "Relation",
+    "bracket_tokens",
+    "brackets_of_type",
+    "complement",
+    "depth_at_least",
+    "offset",
+    "position",
+    "position_at_least",
+    "token",
+    "wordings",
+]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is said of one attention head, or of several together.
+
+    - `heads`: (layer, head) from 0, in order and each once. None at all means "some head": the one of the model
+      that fits best on half of the inputs.
+    - `relation`: where it attends; a `Relation`, or the name or words of a built-in one.
+    - `when`: the queries it is about, a `Condition` or its words; None: all that have a key in the relation.
+    - `uses`: what the model is said to use it for, one of `TASKS`; None: the claim is about attention only.
+    - `mainly`: more than half of the weight, sinks included.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    relation: Relation
+    when: Condition | None = None
+    uses: str | None = None
+    mainly: bool = False
+
+    def __init__(
+        self,
+        heads: Sequence[tuple[int, int]],
+        relation: Relation | str,
+        when: Condition | str | None = None,
+        uses: str | None = None,
+        mainly: bool = False,
+    ):
+        put = object.__setattr__
+        put(self, "heads", tuple(sorted({_head(head) for head in heads})))
+        put(self, "relation", relation_said(relation) if isinstance(relation, str) else relation)
+        put(self, "when", condition_said(when) if isinstance(when, str) else when)
+        put(self, "uses", task_said(uses) if isinstance(uses, str) else uses)
+        put(self, "mainly", bool(mainly))
+        for name, kind in (("relation", Relation), ("when", Condition | None), ("uses", str | None)):
+            if not isinstance(getattr(self, name), kind):
+                raise RequestError(f"{name}={getattr(self, name)!r} is neither words nor a {name} of a claim")
+        if self.mainly and self.relation.kind == "even":
+            raise RequestError(f"{self.relation.words!r} says how evenly: 'mainly' cannot be added")
+
+    @classmethod
+    def parse(cls, text: str, *, relations: Sequence[Relation] = (), conditions: Sequence[Condition] = ()) -> "Claim":
+        """The claim a sentence makes. Raises `RequestError` with the nearest wordings for one not understood."""
+        heads, relation, when, task, mainly = sentence(text)
+        return cls(
+            heads,
+            relation_said(relation, relations),
+            None if when is None else condition_said(when, conditions),
+            None if task is None else task_said(task),
+            mainly,
+        )
+
+    @property
+    def text(self) -> str:
+        """The claim in words; `parse` reads it back."""
+        one = len(self.heads) < 2
+        mainly = "mainly " if self.mainly else ""
+        verb = ("uses" if one else "use") if self.uses else ("attends to" if one else "attend to")
+        when = f" when {self.when.words}" if self.when else ""
+        purpose = f" to {TASKS[self.uses]}" if self.uses else ""
+        return f"{heads_text(self.heads)} {mainly}{verb} {self.relation.words}{purpose}{when}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "text": self.text,
+            "heads": [list(head) for head in self.heads],
+            "relation": self.relation.name,
+            "when": self.when.name if self.when else None,
+            "uses": self.uses,
+            "mainly": self.mainly,
+        }
+
+
+def heads_text(heads: Sequence[tuple[int, int]]) -> str:
+    """ "L1H0", "L0H1 and L1H0", or "some head" for none."""
+    names = [f"L{layer}H{head}" for layer, head in heads]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "some head"
+
+
+def wordings() -> dict[str, list[str]]:
+    """Everything that `Claim.parse` understands, by part of the sentence; plurals, articles and case do not matter."""
+    return {
+        "heads": ["L1H0", "1.0", "layer 1 head 0", "L0H1 and L1H0", "some head"],
+        "verbs": ["attends to", "mainly attends to", "uses ... to"],
+        "relations": relation_phrases(),
+        "conditions": [f"when {phrase}" for phrase in condition_phrases()],
+        "uses": [f"to {words}" for words in TASKS.values()],
+    }
+
+
+def _head(head: Any) -> tuple[int, int]:
+    try:
+        layer, index = head
+        if isinstance(layer, bool) or isinstance(index, bool) or int(layer) != layer or int(index) != index:
+            raise ValueError
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"head {head!r} is not (layer, head), two whole numbers such as (1, 0)") from error
+    if min(layer, index) < 0:
+        raise RequestError(f"head {head!r} counts from 0: (0, 0) is the first")
+    return int(layer), int(index)

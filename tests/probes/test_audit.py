@@ -1,0 +1,782 @@
+"""Audits of heads whose truth is known: made by hand, constructed, and trained."""
+
+import copy
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import t as student
+from transformer_lens.hook_points import HookPoint
+from transformer_lens.HookedRootModule import HookedRootModule
+
+from interp import load_checkpoint
+from interp.cli import main
+from interp.config import TransformerConfig
+from interp.errors import AnalysisError, InterpError, RequestError
+from interp.grammars import CopyGrammar, DyckGrammar
+from interp.model import SandboxTransformer
+from interp.population import Population
+from interp.stats import clopper_pearson
+from probes import _audit_thresholds as limits
+from probes import audit_claim, audit_claims, scan_heads
+from probes._audit_decide import verdict_of
+from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
+from probes._audit_inputs import make_inputs
+from probes._audit_pattern import Head, Laid, matched_lift, overlap
+from probes._audit_population import binomial
+from probes._audit_stats import ratio, sign_flips
+from probes._audit_tasks import Closers, Copies
+from probes._audit_use import Side, interchange
+from probes.claims import BUILT_IN, Claim, Relation, offset
+
+torch.set_num_threads(1)
+GRAMMAR = DyckGrammar(2, 4)
+STACK = "L0H0 attends to the last unmatched open bracket"
+TYPE = (1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)  # a value that tells the type of an open bracket
+
+
+class Toy(HookedRootModule):
+    """Heads that attend as functions of tokens say, each with one number a token as value, and a rule for the answer.
+
+    `layers`: per layer its heads, (attends, value of each token). `answer(read)`: evidence for the one closer against
+    the other, from what the heads write [batch, pos, head of any layer]. `attends(tokens, read)` may look at `read`.
+    """
+
+    def __init__(self, layers, answer, gains=None, extra=None, deaf=False):
+        super().__init__()
+        self.layers, self.answer, self.grammar, self.extra, self.deaf = layers, answer, GRAMMAR, extra, deaf
+        heads = len(layers[0])
+        self.gains = torch.tensor(gains or [[1.0] * heads] * len(layers), dtype=torch.float64)
+        self.blocks = torch.nn.ModuleList()
+        for gain in self.gains:
+            block = torch.nn.Module()
+            block.attn = torch.nn.Module()
+            for name in ("hook_pattern", "hook_v", "hook_z"):
+                setattr(block.attn, name, HookPoint())
+            block.attn.W_O = gain[:, None, None]
+            block.hook_resid_post = HookPoint()
+            self.blocks.append(block)
+        self.cfg = SimpleNamespace(n_layers=len(layers), n_heads=heads, device="cpu", d_vocab=7)
+        self.setup()
+
+    def forward(self, tokens, return_type=None):
+        ids, read = tokens.numpy(), torch.zeros(*tokens.shape, 0, dtype=torch.float64)
+        for heads, gain, block in zip(self.layers, self.gains, self.blocks, strict=True):
+            v = torch.stack([torch.tensor(value, dtype=torch.float64)[tokens] for _, value in heads], 2)[..., None]
+            v = block.attn.hook_v(v)
+            shape = [np.asarray(attends(ids, read.detach().numpy()), np.float64) for attends, _ in heads]
+            pattern = block.attn.hook_pattern(torch.from_numpy(np.stack(shape, 1)))
+            z = (pattern @ v.transpose(1, 2)).transpose(1, 2)
+            changed = block.attn.hook_z(z)
+            written = (z if self.deaf else changed)[..., 0] * gain
+            read = block.hook_resid_post(torch.cat([read, written], -1))
+        evidence = self.answer(read)
+        logits = torch.zeros(*tokens.shape, 7, dtype=torch.float64)
+        logits[..., 1], logits[..., 3] = 5 * evidence, -5 * evidence
+        return logits if self.extra is None else self.extra(logits, read)
+
+
+def onto(name):
+    """Attends evenly to a relation, and to the first key where it names none."""
+
+    def attends(tokens, read=None):
+        real = tokens != GRAMMAR.pad
+        visible = np.tri(tokens.shape[1], dtype=bool) & real[:, None, :] | np.eye(tokens.shape[1], dtype=bool)
+        relation = name if isinstance(name, Relation) else BUILT_IN[name]
+        keys = relation.keys(tokens, GRAMMAR, visible)
+        keys[..., 0] |= ~keys.any(-1)
+        return keys / keys.sum(-1, keepdims=True)
+
+    return attends
+
+
+def mixed(share, first, second):
+    return lambda tokens, read=None: share * first(tokens) + (1 - share) * second(tokens)
+
+
+def either(rows, first, second):
+    """As `first` in rows(tokens) [batch, query], as `second` elsewhere."""
+    return lambda tokens, read=None: np.where(rows(tokens)[..., None], first(tokens), second(tokens))
+
+
+def clip(x):
+    return x.clamp(-1, 1)
+
+
+TOP, EVEN = onto("stack-top"), onto("all")
+WHEN = STACK + " when the current token is a closing bracket"
+
+
+def repaired(tokens, read):
+    """A later head that looks at the stack top where the first head's answer is not the right one."""
+    top = GRAMMAR.stack_top(tokens)
+    right = np.array(TYPE)[np.take_along_axis(tokens, np.maximum(top, 0), 1)]
+    wrong = (top >= 0) & (read[..., 0] * right < 0.5)
+    return np.where(wrong[..., None], TOP(tokens), onto("first")(tokens))
+
+
+FAMILIES = {
+    # true
+    "solo": ([[(TOP, TYPE)]], lambda a: clip(a[..., 0]), STACK, "holds used supported"),
+    "solo, asked for use": (
+        [[(TOP, TYPE)]], lambda a: a[..., 0],
+        "L0H0 uses the last unmatched open bracket to predict closing brackets", "holds used supported",
+    ),
+    "a negative value circuit": ([[(TOP, [-x for x in TYPE])]], lambda a: -a[..., 0], STACK, "holds used supported"),
+    "a strong sink": (
+        [[(mixed(0.4, TOP, onto("start")), TYPE)]], lambda a: clip(3 * a[..., 0]), STACK, "holds used supported",
+    ),
+    "a strong sink, mainly": (
+        [[(mixed(0.4, TOP, onto("start")), TYPE)]], lambda a: clip(3 * a[..., 0]),
+        STACK.replace("attends", "mainly attends"), "fails not asked refuted",
+    ),
+    "redundant, three of a kind": ([[(TOP, TYPE)] * 3], lambda a: clip(a.sum(-1)), STACK, "holds redundant supported"),
+    "a backup": (
+        [[(TOP, TYPE), (TOP, TYPE)]], lambda a: torch.where(a[..., 1].abs() > 0.5, a[..., 1], a[..., 0]),
+        STACK, "holds redundant supported",
+    ),
+    "half the information each": (
+        [[(TOP, TYPE)] * 2], lambda a: a.sum(-1) / 2,
+        "L0H0 and L0H1 attend to the last unmatched open bracket", "holds used supported",
+    ),
+    "under a condition": (
+        [[(either(lambda t: t % 2 == 1, TOP, EVEN), TYPE)]], lambda a: clip(a[..., 0]), WHEN, "holds used supported",
+    ),
+    "self-repaired": (
+        [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]], lambda a: clip(a.sum(-1)), STACK, "holds used supported",
+    ),
+    # decoys
+    "writes nothing": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused misleading"),
+    "constant output": ([[(TOP, TYPE)]], lambda a: 0 * a[..., 0], STACK, "holds unused misleading"),
+    "writes nothing, nor does any other": (
+        [[(TOP, TYPE), (onto("current"), (0, 3, 0, 5, 0, 0, 0))]], lambda a: a[..., 1],
+        STACK, "holds unused misleading",
+    ),
+    "read by nobody": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused misleading"),
+    # false
+    "uniform": ([[(EVEN, TYPE)]], lambda a: clip(9 * a[..., 0]), STACK, "fails not asked refuted"),
+    "slightly tilted": ([[(mixed(0.15, TOP, EVEN), TYPE)]], lambda a: a[..., 0], STACK, "fails not asked refuted"),
+    "right in half the rows": (
+        [[(either(lambda t: np.arange(t.shape[1]) % 2 == 0 * t, TOP, EVEN), TYPE)]], lambda a: a[..., 0],
+        STACK, "fails not asked refuted",
+    ),
+    "drifts with length": (
+        [[(either(lambda t: np.arange(t.shape[1]) < 13 + 0 * t, TOP, EVEN), TYPE)]], lambda a: a[..., 0],
+        STACK, "fails not asked refuted",
+    ),
+    "another head": ([[(EVEN, TYPE), (TOP, TYPE)]], lambda a: a[..., 1], STACK, "fails not asked refuted"),
+    **{
+        f"rival: {name}": ([[(onto(name), TYPE)]], lambda a: clip(9 * a[..., 0]), STACK, "fails not asked refuted")
+        for name in ("unmatched", "same-depth", "same-depth-openers", "partner", "previous", "last-opener", "openers")
+    },
+    # undecidable by design
+    "never applies": (
+        [[(TOP, TYPE)]], lambda a: a[..., 0], "L0H0 attends to the next token", "undecided not asked undecided",
+    ),
+    "identical to a rival": (
+        [[(TOP, TYPE)]], lambda a: a[..., 0], STACK + " when the current token is an open bracket",
+        "undecided not asked undecided",
+    ),
+    # no power: the pairs change nothing at the first token
+    "the first token": (
+        [[(onto("first"), TYPE), (TOP, TYPE)]], lambda a: a[..., 1], "L0H0 attends to the first token",
+        "holds undecided supported",
+    ),
+    "used, the first token": (
+        [[(onto("first"), TYPE), (TOP, TYPE)]], lambda a: a[..., 1],
+        "L0H0 uses the first token to predict closing brackets", "holds undecided undecided",
+    ),
+}  # fmt: skip
+
+
+def words(result):
+    return f"{result.pattern} {result.use} {result.verdict}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_whose_truth_is_made_by_hand(family):
+    layers, answer, claim, expected = FAMILIES[family]
+    gains = [[0.0, 1.0]] if family.startswith("writes nothing") else None
+    result = audit_claim(Toy(layers, answer, gains), claim, num_inputs=240, length=20)
+    assert words(result) == expected, result.reason
+
+
+def test_a_head_used_for_another_task_is_not_used_for_this_one():
+    def extra(logits, read):
+        return torch.cat([logits[..., :5], logits[..., 5:] + read[..., :1]], -1)
+
+    result = audit_claim(Toy([[(TOP, TYPE)] * 2], lambda a: a[..., 1], extra=extra), STACK)
+    assert words(result) == "holds unused misleading"
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["the previous token", "START", "the current token", "closing brackets", "all unmatched open brackets",
+     "open brackets at the same depth", "all visible tokens evenly", "open brackets", "the matching open bracket",
+     "brackets of the same type", "tokens at the same depth", "earlier copies of the current token",
+     "the token after an earlier copy of the current token", "the most recent open bracket", "position 4",
+     "the token 3 positions before", "brackets of type 1"],
+)  # fmt: skip
+def test_a_perfect_head_of_any_relation_is_supported_or_misleading_never_refuted(phrase):
+    relation = Claim.parse(f"L0H0 attends to {phrase}").relation
+    result = audit_claim(Toy([[(onto(relation), TYPE)]], lambda a: a[..., 0]), f"L0H0 attends to {phrase}")
+    assert result.pattern == "holds", result.reason
+    assert evidence(result, "score")["value"] == pytest.approx(1)
+
+
+def evidence(result, name):
+    return next(row for row in result.evidence if row["name"] == name)
+
+
+def test_a_perfect_head_scores_one_and_a_uniform_one_zero():
+    for attends, score in ((TOP, 1.0), (EVEN, 0.0)):
+        result = audit_claim(Toy([[(attends, TYPE)]], lambda a: a[..., 0]), STACK)
+        assert evidence(result, "score")["value"] == pytest.approx(score, abs=0.01)
+
+
+def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
+    layers = [[(either(lambda t: t % 2 == 0, TOP, mixed(0.45, TOP, onto("previous"))), TYPE)]]
+    result = audit_claim(Toy(layers, lambda a: a[..., 0]), STACK)
+    assert result.pattern == "fails"
+    share = Toy([[(either(lambda t: t % 2 == 0, TOP, mixed(0.42, TOP, EVEN)), TYPE)]], lambda a: a[..., 0])
+    result = audit_claim(share, STACK)
+    assert result.pattern == "fails"
+    assert "it would fit in 100% of those where the current token is an open bracket" in result.reason
+
+
+def test_self_repair_shows_in_total_against_direct():
+    layers, answer, claim, _ = FAMILIES["self-repaired"]
+    result = audit_claim(Toy(layers, answer), claim)
+    assert "later layers make up for its loss" in result.reason
+    assert evidence(result, "effect")["high"] < limits.USED < evidence(result, "direct")["low"]
+
+
+def test_a_dead_edit_is_never_evidence():
+    result = audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0], deaf=True), STACK + " ")
+    assert (result.pattern, result.use) == ("holds", "undecided")
+    assert "does not reach the output" in result.reason
+    asked = audit_claim(
+        Toy([[(TOP, TYPE)]], lambda a: a[..., 0], deaf=True),
+        "L0H0 uses the last unmatched open bracket to predict closing brackets",
+    )
+    assert asked.verdict == "undecided"
+
+
+def test_a_model_that_cannot_do_the_task_says_nothing_about_use():
+    fresh = SandboxTransformer.init(TransformerConfig(7, pad_token=6, num_types=2, max_depth=4), 0, GRAMMAR)
+    result = audit_claim(fresh, "L0H0 attends to all visible tokens evenly")
+    assert (result.pattern, result.use) == ("holds", "undecided")
+    assert "the model does not predict closing brackets" in result.reason
+
+
+# -- constructed and trained models -------------------------------------------------------------------------
+
+CONSTRUCTED = [
+    ("stack", "L1H0 attends to the last unmatched open bracket", "holds used supported"),
+    ("stack", "L1H0 uses the last unmatched open bracket to predict closing brackets", "holds used supported"),
+    ("stack", "L1H0 mainly attends to the last unmatched open bracket", "holds used supported"),
+    ("stack", "L1H0 attends to all unmatched open brackets", "fails not asked refuted"),
+    ("stack", "L1H0 attends to the previous token", "fails not asked refuted"),
+    ("stack", "L0H0 attends to the last unmatched open bracket", "fails not asked refuted"),
+    # Layer 0 finds the depth: exchanging types moves nothing there, filling in means does. Not called useless.
+    ("stack", "L0H0 attends to all visible tokens evenly", "holds undecided supported"),
+    ("constant", "L1H0 attends to the last unmatched open bracket", "holds unused misleading"),
+    ("constant", "L1H0 uses the last unmatched open bracket to predict closing brackets", "holds unused misleading"),
+    ("uniform", "L0H0 attends to all visible tokens evenly", "holds undecided supported"),
+    ("uniform", "L1H0 attends evenly to all visible tokens", "holds used supported"),
+    ("uniform", "L1H0 attends to the last unmatched open bracket", "fails not asked refuted"),
+    ("balanced", "L0H0 attends to the last unmatched open bracket", "fails not asked refuted"),
+]
+
+
+@pytest.mark.parametrize(("name", "claim", "expected"), CONSTRUCTED)
+def test_constructed_models(name, claim, expected):
+    result = audit_claim(load_checkpoint(f"constructed/{name}"), claim)
+    assert words(result) == expected, result.reason
+
+
+def test_the_stack_solver_turns_its_answer_over():
+    result = audit_claim(load_checkpoint("constructed/stack"), CONSTRUCTED[0][1])
+    assert evidence(result, "raw")["value"] == pytest.approx(2, abs=0.01)
+    assert evidence(result, "margin")["value"] > 25
+    assert evidence(result, "score")["value"] > 0.99
+
+
+def test_a_trained_model_says_the_same_whatever_the_seed_of_the_audit():
+    model = load_checkpoint("dyck-standard")[0]
+    claims = ["L0H0 attends to all visible tokens evenly", "L1H0 attends to the last unmatched open bracket"]
+    found = [[words(result) for result in audit_claims(model, claims, seed=seed)] for seed in (0, 1)]
+    assert found[0] == found[1] == ["holds used supported", "fails not asked refuted"]
+
+
+def test_the_same_audit_gives_the_same_bytes():
+    model = load_checkpoint("constructed/stack")
+    first, again = (json.dumps(audit_claim(model, CONSTRUCTED[0][1], seed=5).to_dict()) for _ in range(2))
+    assert first == again
+    assert first != json.dumps(audit_claim(model, CONSTRUCTED[0][1], seed=6).to_dict())
+
+
+# -- several claims, several heads, several seeds -----------------------------------------------------------
+
+
+def test_claims_audited_together_share_the_level():
+    model = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    claims = [STACK, STACK.replace("L0H0", "L0H1"), "L0H1 attends to all visible tokens evenly", STACK]
+    results = audit_claims(model, claims)
+    assert [r.verdict for r in results] == ["supported", "refuted", "misleading", "supported"]
+    assert results[0].to_dict() == results[3].to_dict()
+    assert all(r.level == pytest.approx(1 - 0.05 / 4) for r in results)
+    alone, row = audit_claim(model, claims[2]), evidence(results[2], "rival")
+    assert row["high"] - row["low"] > evidence(alone, "rival")["high"] - evidence(alone, "rival")["low"]
+
+
+def test_some_head_is_chosen_on_one_half():
+    model = Toy([[(EVEN, TYPE), (TOP, TYPE)]], lambda a: a[..., 1])
+    result = audit_claim(model, "some head attends to the last unmatched open bracket")
+    assert (result.verdict, result.heads) == ("supported", ((0, 1),))
+
+
+def test_a_joint_claim_fails_with_one_of_its_heads():
+    model = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    result = audit_claim(model, "L0H0 and L0H1 attend to the last unmatched open bracket")
+    assert result.pattern == "fails"
+    assert result.reason.startswith("L0H1 scores")
+
+
+def test_a_population_counts_seeds_and_says_what_they_can_certify():
+    one = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    other = Toy([[(EVEN, TYPE), (TOP, TYPE)]], lambda a: a[..., 1])  # the same with its heads renumbered
+    result = audit_claim([one, other] * 4, STACK, num_inputs=160, length=20)
+    assert words(result) == "holds used supported"
+    assert [row["heads"] for row in result.seeds] == [[[0, 0]], [[0, 1]]] * 4
+    assert [row["named_verdict"] for row in result.seeds] == ["supported", "refuted"] * 4
+    assert result.share == binomial(8, 8, 0.95)
+    assert result.floor == pytest.approx(0.025 ** (1 / 8))
+    assert "L0H0 itself in 4" in result.reason
+    few = audit_claim([one, other], STACK, num_inputs=160, length=20)
+    assert few.verdict == "undecided"
+    assert "audit more seeds" in few.reason
+    bad = Toy([[(EVEN, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    assert audit_claim([bad] * 8, STACK, num_inputs=160, length=20).verdict == "refuted"
+    assert audit_claim([bad, one] * 4, STACK, num_inputs=160, length=20).verdict == "undecided"
+
+
+def test_a_population_of_one_is_a_model():
+    population = load_checkpoint("dyck-minimal")[:1]
+    assert isinstance(population, Population)
+    result = audit_claim(population, STACK)
+    assert (result.verdict, result.num_models, result.share) == ("refuted", 1, None)
+    assert result.to_dict() == audit_claim(population[0], STACK).to_dict()
+
+
+def test_binomial_is_clopper_pearson_at_its_level():
+    for k in (0, 3, 8):
+        known = clopper_pearson(k, 8, over="seeds")
+        assert binomial(k, 8, 0.95).to_dict() == pytest.approx(known.to_dict())
+
+
+def test_a_scan_finds_each_head():
+    model = Toy([[(TOP, TYPE), (onto("previous"), TYPE)]], lambda a: a[..., 0])
+    scan = scan_heads(model, ["stack-top", "previous", BUILT_IN["openers"]])
+    assert {r.claim: r.verdict for r in scan.results} == {
+        "L0H0 attends to the last unmatched open bracket": "supported",
+        "L0H0 attends to the previous token": "refuted",
+        "L0H0 attends to open brackets": "refuted",
+        "L0H1 attends to the last unmatched open bracket": "refuted",
+        "L0H1 attends to the previous token": "misleading",
+        "L0H1 attends to open brackets": "refuted",
+    }
+    assert "L0H1" in scan.summary()
+    scan.figure().to_json()
+    json.dumps(scan.to_dict(), allow_nan=False)
+
+
+# -- what comes back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["stack", "constant"])
+def test_results_print_draw_and_go_to_json(name):
+    result = audit_claim(load_checkpoint(f"constructed/{name}"), CONSTRUCTED[0][1])
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert {"pattern", "use", "verdict", "reason", "evidence"} <= set(data)
+    assert {"name", "words", "value", "low", "high", "n", "over", "null", "threshold", "met"} <= set(
+        data["evidence"][0]
+    )
+    assert max(map(len, result.summary().splitlines())) <= 80
+    assert f"Verdict: {result.verdict}" in result.summary()
+    result.figure().to_json()
+    assert "<pre>" in result._repr_html_()
+
+
+def test_a_population_prints_within_80_columns():
+    toys = [Toy([[(TOP, TYPE)] * 3], lambda a: clip(a.sum(-1)))] * 6
+    result = audit_claim(toys, "L0H0, L0H1 and L0H2 attend to the last unmatched open bracket", num_inputs=160)
+    assert max(map(len, result.summary().splitlines())) <= 80
+    result.figure().to_json()
+
+
+def test_verdicts_follow_from_two_findings():
+    plain, use = Claim([(0, 0)], "start"), Claim([(0, 0)], "start", uses="closers")
+    table = {
+        ("fails", "used"): ("refuted", "refuted"),
+        ("undecided", "used"): ("undecided", "undecided"),
+        ("holds", "not asked"): ("supported", "undecided"),
+        ("holds", "used"): ("supported", "supported"),
+        ("holds", "redundant"): ("supported", "supported"),
+        ("holds", "undecided"): ("supported", "undecided"),
+        ("holds", "unused"): ("misleading", "misleading"),
+    }
+    for (pattern, found), expected in table.items():
+        assert (verdict_of(pattern, found, plain), verdict_of(pattern, found, use)) == expected
+
+
+# -- bad requests, and what is left behind ------------------------------------------------------------------
+
+SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=6, num_types=2, max_depth=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claim": "L2H0 attends to START"}, "L2H0 in 'L2H0 attends to START' is not there: the model has layers 0..1"),
+        ({"claim": "L0H2 attends to START"}, "heads 0..1"),
+        ({"claim": "L0H0 attends to the void"}, "not understood"),
+        (
+            {"claim": "L0H0 attends to tokens of the same topic"},
+            "needs topics of tokens, and the model has the grammar",
+        ),
+        ({"claim": "L0H0 attends to the token [SEP]"}, "needs that token in the vocabulary"),
+        ({"inputs": ["(]"]}, "does not close"),
+        ({"inputs": ["()"]}, "1 distinct input cannot be split"),
+        ({"inputs": [[0.5, 1.0]]}, r"shape \[1, 2\] and type float64"),
+        ({"inputs": np.zeros((3, 4), dtype=np.int64)}, "START first"),
+        ({"inputs": np.full((2000, 4000), 4)}, "START"),
+        ({"num_inputs": 400, "length": 900}, "give fewer or shorter ones"),
+        ({"seed": -1}, "seed -1"),
+    ],
+)
+def test_bad_requests_are_one_clear_line(change, message):
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    how = {"claim": "L0H0 attends to START"} | change
+    with pytest.raises(InterpError, match=message) as error:
+        audit_claim(model, how.pop("claim"), **how)
+    assert "\n" not in str(error.value)
+
+
+def test_what_a_model_lacks_is_said():
+    bare = SandboxTransformer.init(SMALL, 0)
+    with pytest.raises(RequestError, match="needs a grammar of brackets, and the model has no grammar"):
+        audit_claim(bare, STACK)
+    with pytest.raises(AnalysisError, match="carries no grammar to draw inputs from"):
+        audit_claim(bare, "L0H0 attends to the previous token")
+    tokens = np.random.default_rng(0).integers(0, 6, (200, 12))
+    result = audit_claim(bare, "L0H0 attends to the previous token", tokens)
+    assert (result.pattern, result.use) == ("fails", "not asked")
+    single = SandboxTransformer.init(TransformerConfig(5, pad_token=4, num_types=1, max_depth=4), 0, DyckGrammar(1, 4))
+    assert audit_claim(single, STACK).use == "not asked"
+    with pytest.raises(RequestError, match="one bracket type"):
+        audit_claim(single, "L0H0 uses START to predict closing brackets")
+    with pytest.raises(RequestError, match="not a list of at least one claim"):
+        audit_claims(bare, STACK)
+    with pytest.raises(AnalysisError, match="empty population"):
+        audit_claims([], [STACK])
+    with pytest.raises(AnalysisError, match="int shows no attention"):
+        audit_claims(3, [STACK])
+
+
+def test_too_few_inputs_decide_nothing():
+    texts = ["()" * n + "[" * m for n in range(1, 8) for m in range(4)]
+    result = audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0]), STACK, texts)
+    assert result.verdict == "undecided"
+    assert "200 in 50 are needed" in result.reason
+    assert result.num_inputs == len(set(texts))
+    assert audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0]), STACK, texts * 9).num_inputs == len(set(texts))
+
+
+def test_a_relation_that_these_inputs_cannot_tell_from_a_rival_is_undecided_naming_it():
+    rng = np.random.default_rng(0)
+    opener, closer = rng.integers(0, 2, (300, 12)) * 2, np.ones((300, 12), dtype=int)
+    flat = np.stack([opener, opener + closer], axis=-1).reshape(300, 24)  # depth 1 only: ()[]()...
+    result = audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0]), STACK, GRAMMAR.to_tokens(flat))
+    assert result.verdict == "undecided"
+    assert "cannot be told from" in result.reason
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_model_is_left_as_it_was(training, broken):
+    model = load_checkpoint("constructed/stack")
+    model.train(training)
+    seen = []
+    model.blocks[0].attn.hook_z.add_hook(lambda z, hook: seen.append(1))
+    handles = {name: len(hook._forward_hooks) for name, hook in model.hook_dict.items()}
+    weights, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    calls = []
+
+    def keys(tokens, grammar, visible):
+        calls.append(1)
+        return BUILT_IN["stack-top"].keys(tokens, grammar, visible)
+
+    class Stops(Closers):
+        def items(self, *args):
+            raise RuntimeError("stop")
+
+    claim = Claim([(1, 0)], Relation("mine", "my bracket", "mass", "dyck", keys), uses="closers")
+    if broken:
+        with pytest.raises(RuntimeError, match="stop"):
+            audit_claim(model, claim, task=Stops())
+    else:
+        audit_claim(model, claim)
+    assert seen
+    assert model.training is training
+    assert all(module.training is training for module in model.modules())
+    assert {name: len(hook._forward_hooks) for name, hook in model.hook_dict.items()} == handles
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_hooks_come_off_when_a_run_fails():
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    tokens = torch.from_numpy(GRAMMAR.to_tokens(["()", "[]"]))
+    wrong = Edges(0, (0,), torch.ones(2, 9, 9, dtype=torch.bool), shift=torch.zeros(2, 9, 2, 4))
+    with pytest.raises(RuntimeError):
+        run(model, tokens, torch.tensor([1, 1]), [wrong])
+    assert not any(hook._forward_hooks for hook in model.hook_dict.values())
+
+
+# -- the interchange, number by number ----------------------------------------------------------------------
+
+
+def bare_model():
+    """Logits are linear in z: one layer, no norm, two heads."""
+    config = TransformerConfig(
+        7, n_layers=1, n_heads=2, d_model=6, d_head=3, mlp_depth=0, block="bare", norm="none", init_std=0.7, pad_token=6
+    )
+    return SandboxTransformer.init(config, 1, GRAMMAR)
+
+
+def cached(model, texts):
+    tokens = torch.from_numpy(GRAMMAR.to_tokens(texts))
+    done = run(model, tokens, torch.full((len(texts),), tokens.shape[1] - 1), keep=True)
+    return tokens, done, done.cache
+
+
+def test_the_interchange_is_what_a_literal_loop_says():
+    model = bare_model()
+    tokens, base, cache = cached(model, ["([])", "[()]", "(())"])
+    _, _, donor = cached(model, ["[[]]", "(())", "([])"])
+    keys = torch.from_numpy(np.random.default_rng(0).random((3, 5, 5)) < 0.4)
+    read = torch.tensor([4, 3, 2])
+    for heads in ([0], [1], [0, 1]):
+        done = run(model, tokens, read, [Edges(0, tuple(heads), keys, values=donor.v[0])])
+        for b in range(3):
+            z = cache.z[0][b].clone()
+            for head in heads:
+                for q in range(5):
+                    for k in range(5):
+                        if keys[b, q, k]:
+                            z[q, head] += cache.patterns[0][b, head, q, k] * (
+                                donor.v[0][b, k, head] - cache.v[0][b, k, head]
+                            )
+            logits = z.flatten(1) @ model.unembed.W_U + model.unembed.b_U
+            np.testing.assert_allclose(done.logits[b], logits[read[b]].detach().double(), atol=1e-5)
+    shifted = run(model, tokens, read, [Edges(0, (0,), keys, shift=donor.v[0] - cache.v[0])])
+    same = run(model, tokens, read, [Edges(0, (0,), keys, values=donor.v[0])])
+    torch.testing.assert_close(shifted.logits, same.logits)
+    assert base.norm.shape == (3,)
+
+
+def test_exchanging_everything_in_every_head_is_running_on_the_donors_values():
+    model = load_checkpoint("dyck-standard")[0]
+    tokens, base, cache = cached(model, ["([])[", "[()](", "(())["])
+    every = [(layer, 0) for layer in range(2)]
+    last = torch.full((3,), tokens.shape[1] - 1)
+    keys = torch.ones(3, tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    own = run(model, tokens, last, interchange(cache, keys, every))
+    torch.testing.assert_close(own.logits, base.logits)  # its own values: nothing changes
+    frozen = run(model, tokens, last, interchange(cache, keys, every), frozen=cache)
+    torch.testing.assert_close(frozen.logits, base.logits)
+    none = run(model, tokens, last, interchange(cache, keys & False, every))
+    torch.testing.assert_close(none.logits, base.logits)
+
+
+def test_frozen_patterns_are_those_of_the_intact_run():
+    """With later patterns and norm scales frozen the effect of a shift is linear in its size, up to the MLPs."""
+    config = TransformerConfig(7, n_layers=3, d_model=6, d_head=3, n_heads=2, mlp_depth=0, init_std=0.7, pad_token=6)
+    model = SandboxTransformer.init(config, 2, GRAMMAR)
+    tokens, base, cache = cached(model, ["([])[", "[()]("])
+    read = torch.full((2,), tokens.shape[1] - 1)
+    keys = torch.ones(2, 6, 6, dtype=torch.bool)
+    shift = torch.randn(2, 6, 2, 3, generator=torch.Generator().manual_seed(0))
+    effects = [
+        run(model, tokens, read, [Edges(0, (0, 1), keys, shift=size * shift)], frozen=cache).logits - base.logits
+        for size in (1.0, 3.0)
+    ]
+    torch.testing.assert_close(3 * effects[0], effects[1], rtol=1e-3, atol=1e-4)
+    free = [
+        run(model, tokens, read, [Edges(0, (0, 1), keys, shift=size * shift)]).logits - base.logits
+        for size in (1.0, 3.0)
+    ]
+    assert (3 * free[0] - free[1]).abs().max() > 0.01
+
+
+def test_ablated_heads_are_set_to_their_constant():
+    model = bare_model()
+    tokens, _, cache = cached(model, ["([])", "[()]"])
+    done = run(model, tokens, torch.tensor([4, 4]), ablated={(0, 1): torch.tensor([1.0, 2.0, 3.0])})
+    z = cache.z[0].clone()
+    z[:, :, 1] = torch.tensor([1.0, 2.0, 3.0])
+    expected = z.flatten(2) @ model.unembed.W_U + model.unembed.b_U
+    torch.testing.assert_close(done.logits, expected[:, 4].detach().double(), rtol=1e-4, atol=1e-5)
+
+
+def test_whether_an_edit_counts_is_told_by_the_graph_and_not_by_a_number():
+    tokens = torch.from_numpy(GRAMMAR.to_tokens(["([])"]))
+    silent = load_checkpoint("constructed/constant")
+    assert all(reaches_output(silent, tokens, layer) for layer in (0, 1))  # connected, though nothing moves
+    assert all(p.grad is None for p in silent.parameters())
+    mute = Toy([[(TOP, TYPE)]], lambda a: a[..., 0], [[0.0]])
+    deaf = Toy([[(TOP, TYPE)]], lambda a: a[..., 0], deaf=True)
+    assert reaches_output(mute, tokens, 0)
+    assert not reaches_output(deaf, tokens, 0)
+    with torch.inference_mode():
+        assert reaches_output(mute, tokens.clone(), 0)
+    _, _, cache = cached(bare_model(), ["([])"])
+    assert is_pattern_times_values(cache, 0)
+    cache.z[0][0, 1, 0, 0] += 1
+    assert not is_pattern_times_values(cache, 0)
+
+
+def test_items_are_minimal_pairs_read_where_a_closer_was_just_read():
+    tokens = GRAMMAR.to_tokens(GRAMMAR.sample(200, mode="prefix", length=16, seed=0))
+    rows = np.ones(tokens.shape, dtype=bool)
+    items = Closers().items(tokens, GRAMMAR, rows, 0)
+    each = np.arange(len(items))
+    assert len(items) > 150
+    assert len(set(items.sequence.tolist())) == len(items)
+    assert (items.tokens[each, items.read] % 2 == 1).all()
+    assert (items.flipped < items.read).all()
+    assert (items.flipped == GRAMMAR.stack_top(items.tokens)[each, items.read]).all()
+    assert (items.answer == items.tokens[each, items.flipped] + 1).all()
+    assert (items.foil == items.donors[each, items.flipped] + 1).all()
+    assert (items.answer != items.foil).all()
+    upto = np.arange(tokens.shape[1]) <= items.read[:, None]
+    assert ((items.tokens != items.donors) & upto).sum() == len(items)
+    opening = Closers().items(tokens, GRAMMAR, (tokens % 2 == 0) & (tokens < 4), 0)
+    assert (opening.flipped == opening.read).all()
+    copies = Copies().items(tokens, GRAMMAR, rows, 0)
+    assert (copies.answer == copies.tokens[np.arange(len(copies)), copies.read]).all()
+
+
+def test_a_copying_model_is_asked_to_copy():
+    grammar = CopyGrammar(2, 4)
+    config = TransformerConfig(7, d_model=8, d_head=8, d_mlp=8, pad_token=6, num_types=2, max_depth=4)
+    result = audit_claim(SandboxTransformer.init(config, 0, grammar), "L0H0 attends to all visible tokens evenly")
+    assert result.task == "copies"
+
+
+def test_margins_are_of_the_right_answer():
+    model = load_checkpoint("dyck-standard")[0]
+    inputs = make_inputs(model, GRAMMAR, None, 60, 16, 0)
+    items = Closers().items(inputs.tokens, GRAMMAR, np.ones(inputs.tokens.shape, dtype=bool), 0)
+    side = Side(model, items, 0.95)
+    assert side.margin.mean() > 2
+    assert side.margin_of(side.donor).mean() < -2
+
+
+# -- statistics ---------------------------------------------------------------------------------------------
+
+
+def test_the_jackknife_of_a_ratio():
+    rng = np.random.default_rng(0)
+    top, bottom = rng.normal(1, 1, 30), rng.integers(1, 5, 30).astype(float)
+    found = ratio(top, bottom, 0.99)
+    without = np.array([np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(30)])
+    error = math.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
+    assert found.value == pytest.approx(top.sum() / bottom.sum())
+    assert found.high - found.value == pytest.approx(student.ppf(0.995, 29) * error)
+    mean = ratio(top, np.ones(30), 0.95)
+    assert mean.high - mean.value == pytest.approx(student.ppf(0.975, 29) * top.std(ddof=1) / math.sqrt(30))
+    assert ratio(top, np.zeros(30), 0.95).value is None
+    assert ratio(top[:1], bottom[:1], 0.95).low is None
+
+
+def test_sign_flips_can_pass_the_correction_and_do_not_pass_noise():
+    rng = np.random.default_rng(0)
+    clear, noise, nothing = rng.normal(1, 1, 60), rng.normal(0, 1, 60), np.zeros(60)
+    p = sign_flips(np.stack([clear, noise, nothing, -clear], 1), 9999, 0)
+    assert p[0] == pytest.approx(1e-4)
+    assert p[1] > 0.01
+    assert p[2] == 1
+    assert p[3] > 0.99
+
+
+def test_overlap_is_one_less_total_variation():
+    keys = np.array([[[True, True, False, False], [False, False, False, True]]])
+    weights = np.array([[[0.7, 0.1, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]]])
+    np.testing.assert_allclose(overlap(weights, keys), [[0.6, 0.4]])
+
+
+def test_a_head_that_goes_by_class_and_distance_has_no_lift():
+    """Attends to open brackets three back: as much where they are the stack top as where they are not."""
+    model = Toy([[(TOP, TYPE)]], lambda a: a[..., 0])
+    laid = Laid(make_inputs(model, GRAMMAR, None, 400, 26, 0))
+    asked = laid.asked(Claim.parse(WHEN))
+    tokens, half = laid.inputs.tokens, laid.inputs.half_b
+
+    def lift(attends):
+        head = Head(laid, attends(tokens))
+        return matched_lift(head.taken(asked), asked, laid.inputs.roles, half)[half][asked.free[half]]
+
+    back = offset(-3).keys(tokens, GRAMMAR, laid.inputs.visible) & (laid.inputs.roles == 0)[:, None, :]
+    by_class = np.where(back.any(-1, keepdims=True), back, laid.keys(BUILT_IN["first"]))
+    assert abs(lift(lambda tokens: by_class.astype(float)).mean()) < 0.02
+    assert lift(TOP).mean() == pytest.approx(1)
+    assert abs(lift(EVEN).mean()) < 0.05
+
+
+# -- the command line ---------------------------------------------------------------------------------------
+
+
+def test_the_command_line_audits(tmp_path, capsys):
+    out, page = tmp_path / "audit.json", tmp_path / "audit.html"
+    status = main(
+        ["audit", "constructed/stack", "--claim", CONSTRUCTED[0][1], "--json", str(out), "--figure", str(page)]
+    )
+    printed = capsys.readouterr().out
+    assert status == 0
+    assert "Verdict: supported" in printed
+    assert json.loads(out.read_text())["verdict"] == "supported"
+    assert "Plotly.newPlot" in page.read_text()
+    claims = tmp_path / "claims.txt"
+    claims.write_text("# two claims\nL1H0 attends to the previous token\n\nL0H0 attends to the next token\n")
+    assert main(["audit", "constructed/stack", "--claims", str(claims), "--json", str(out)]) == 0
+    assert [a["verdict"] for a in json.loads(out.read_text())["audits"]] == ["refuted", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["constructed/stack", "--claim", "L0H0 attends to the next token"], 1, ""),
+        (["constructed/stack"], 2, "nothing to audit"),
+        (["constructed/stack", "--claim", "L0H0 attends to the void"], 2, "nearest are"),
+        (["constructed/stack", "--claim", "L7H0 attends to START"], 2, "L7H0"),
+        (["constructed/stack", "--claims", "/no/such/file"], 2, "/no/such/file"),
+        (["nothing", "--claim", "L0H0 attends to START"], 2, "nothing"),
+    ],
+)
+def test_the_command_line_says_when_there_is_no_verdict(arguments, status, message, capsys):
+    assert main(["audit", *arguments]) == status
+    assert message in capsys.readouterr().err
+
+
+def test_help_lists_the_wordings(capsys):
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    printed = capsys.readouterr().out
+    assert "the last unmatched open bracket" in printed
+    assert "when the current token is a closing bracket" in printed
