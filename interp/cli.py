@@ -15,6 +15,7 @@ STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
     "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
     "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
     "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
 }
@@ -58,6 +59,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} (see: {self.prog} --help)")
+
+    def format_help(self) -> str:
+        more: Callable[[], str] | None = self.get_default("more_help")
+        return super().format_help() + (more() if more else "")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -108,6 +113,19 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
+    audit = _command(commands, "audit", _audit, "test what is said about attention heads")
+    audit.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    audit.add_argument(
+        "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
+    )
+    audit.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audit.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    audit.add_argument(
+        "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
+    )
+    audit.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the evidence of one claim")
+    audit.set_defaults(more_help=_wordings)
+
     heatmap = _command(commands, "heatmap", _heatmap, "draw attention patterns")
     heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
     heatmap.add_argument("--text", required=True, metavar="STRING")
@@ -121,6 +139,14 @@ def _parser() -> argparse.ArgumentParser:
         "--overlay", choices=("stack_top", "partner", "none"), help="default: stack_top, none for topic models"
     )
     heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
+
+    prune = _command(commands, "prune", _prune, "prune a random Transformer into a given one (a lottery ticket)")
+    prune.add_argument("target", metavar="TARGET", help="a checkpoint; of a population the first model")
+    prune.add_argument("--candidates", type=_whole(1), default=20, metavar="N", help="products an entry (default 20)")
+    prune.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="of the random network")
+    prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
+    prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
+    prune.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     report = _command(commands, "report", _report, "run a case study and write its report")
     report.add_argument("study", metavar="STUDY", help="see `interp list`")
@@ -296,6 +322,64 @@ def _analyze(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _audit(arguments: argparse.Namespace) -> int:
+    from probes.claims import Claim
+
+    _check_figure(arguments.figure)
+    texts = [*arguments.claim, *_claims_of(arguments.claims)]
+    if not texts:
+        raise RequestError("nothing to audit: give --claim 'L1H0 attends to the last unmatched open bracket'")
+    claims = [Claim.parse(text) for text in texts]  # a wrong claim is refused before torch is loaded
+    if arguments.figure is not None and len(claims) > 1:
+        raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
+    from interp.header import find_checkpoint, read_header
+
+    checkpoint = find_checkpoint(arguments.checkpoint)
+    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
+    read_header(checkpoint)
+    from interp.checkpoints import load_checkpoint
+    from probes import audit_claims
+
+    results = audit_claims(
+        load_checkpoint(arguments.checkpoint), claims, seed=arguments.seed, progress=sys.stderr.isatty()
+    )
+    print("\n\n".join(result.summary() for result in results))
+    whole = [result.to_dict() for result in results]
+    _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
+    if arguments.figure is not None:
+        from interp.plots import save_figure
+
+        save_figure(results[0].figure(), arguments.figure)
+    return 1 if all(result.verdict == "undecided" for result in results) else 0
+
+
+def _claims_of(path: Path | None) -> list[str]:
+    """Claims of a text file, one a line."""
+    if path is None:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"cannot read claims from {str(path)!r}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    claims = [text for line in lines if (text := line.strip()) and not text.startswith("#")]
+    if not claims:
+        raise RequestError(f"{str(path)!r} holds no claim: write one a line")
+    return claims
+
+
+def _wordings() -> str:
+    """What `Claim.parse` understands, for the help."""
+    from probes.claims import wordings
+
+    parts = (f"{part}:\n" + "".join(f"  {phrase}\n" for phrase in phrases) for part, phrases in wordings().items())
+    return (
+        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION to ...'.\n"
+        + "".join(parts)
+    )
+
+
 def _heatmap(arguments: argparse.Namespace) -> int:
     _check_figure(arguments.out)
     from interp.header import find_checkpoint, read_header
@@ -324,6 +408,32 @@ def _heatmap(arguments: argparse.Namespace) -> int:
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
+    return 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    _check_figure(arguments.figure)
+    from interp.header import find_checkpoint, read_header
+
+    checkpoint = find_checkpoint(arguments.target)
+    _check_outputs(arguments.out, arguments.json, arguments.figure, keep=checkpoint)
+    meta = read_header(checkpoint)
+    from interp.checkpoints import load_checkpoint, save_checkpoint
+    from probes import demonstrate_lottery_ticket
+
+    model: Any = load_checkpoint(arguments.target)
+    if meta["kind"] == "population":
+        model = model[0]
+        print(f"target: seed {meta['seeds'][0]}, the first of {len(meta['seeds'])} models")
+    result = demonstrate_lottery_ticket(model, candidates=arguments.candidates, seed=arguments.seed, progress=True)
+    print(result.summary())
+    save_checkpoint(result.model, arguments.out)
+    print(f"wrote {arguments.out}")
+    _write_json(arguments.json, result.to_dict())
+    if arguments.figure is not None:
+        from interp.plots import save_figure
+
+        save_figure(result.figure(), arguments.figure)
     return 0
 
 

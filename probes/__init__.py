@@ -4,26 +4,39 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from probes.audit import audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
+    from probes.claims import Claim
+    from probes.lottery import demonstrate_lottery_ticket
     from probes.stack import analyze_stack_likeness
     from probes.topic_blocks import analyze_topic_blocks
     from probes.two_stage import analyze_two_stages
     from probes.variation import analyze_variation
 
 _HOME = {
+    "Claim": "probes.claims",
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
     "analyze_topic_blocks": "probes.topic_blocks",
     "analyze_two_stages": "probes.two_stage",
     "analyze_variation": "probes.variation",
+    "demonstrate_lottery_ticket": "probes.lottery",
+    "audit_claim": "probes.audit",
+    "audit_claims": "probes.audit",
+    "scan_heads": "probes.audit",
 }
 
 __all__ = [
+    "Claim",
     "analyze_balance",
     "analyze_stack_likeness",
     "analyze_topic_blocks",
     "analyze_two_stages",
     "analyze_variation",
+    "audit_claim",
+    "audit_claims",
+    "demonstrate_lottery_ticket",
+    "scan_heads",
 ]
 
 

@@ -9,8 +9,9 @@ m <= 16 with weights of a few units, so that sums of random products reach them:
 Both close every bracket right, which tests check string by string, up to `LONGEST` brackets. They do
 not give the exact law. Constants that biases would be are read off coordinates that sum to one.
 
-Layer 1 is the same in both. Its even attention averages f over openers, -f over closers and g over START, f and
-g orthonormal with entries that sum to 0; the norm removes 1/n and leaves (depth f + g) / sqrt(depth^2 + 1) (eq. 30). With
+Layer 1 is the same in both. Its even attention averages f over openers, -f over closers and g over START, f and g
+orthonormal with entries that sum to 0; the norm removes 1/n and leaves (depth f + g) / sqrt(depth^2 + 1) (eq. 30).
+With
     phi_d = (depth - d + 1/2) / sqrt(depth^2 + 1)
 the MLP's step [x and depth >= d] is a ramp between two ReLUs, both off where the last token is not x.
 """
@@ -28,7 +29,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 
 LONGEST = 16  # brackets: positions score up to this far
-C = 0.01  # the norm's: attention outputs are 1 / 2n long at least
+C = 0.05  # the norm's: attention outputs are 1 / n long at least, and n is at most LONGEST + 1
 LOUD = 3.0  # size of one-hot coordinates between the layers, so that scores are large though weights are not
 SLOPE = 1.5  # score of one position of recency: of two openers of a depth, two apart or more, e^-3 goes to the earlier
 PLACE = 0.25  # position i adds i PLACE to its coordinate
@@ -37,15 +38,19 @@ FIRM = 0.9  # ramps of steps lie within this share of the gap between the depths
 CLEAR = 6.0  # logit of a right closer of full strength; openers and END have a third of it
 
 
-def uniform_solver(grammar: DyckGrammar) -> SandboxTransformer:
-    """Even attention in both layers. Positions are there, are carried on, and nobody reads them."""
+def uniform_solver(grammar: DyckGrammar, *, swapped: bool = False) -> SandboxTransformer:
+    """Even attention in both layers. Positions are there, are carried on, and nobody reads them.
+
+    `swapped`: every closer is of the next type, so that nothing is closed right: another function from the same
+    embedding and unembedding.
+    """
     # Layer 2 reads e(token, depth of its pair), LOUD times, and averages b = e(open) - e(close) over openers, -b over
     # closers, s over START, as `interp.constructed.balanced`: z / |z| holds 2 c / |z| of b(t, d) where an opener (t, d)
     # is unmatched, 0 elsewhere. Hidden units: "the last token is open t, d", "(t, d) is unmatched and the last
     # token closed a pair of depth d + 1", a constant.
     k, depth = grammar.num_types, grammar.max_depth
     basis = Basis([*_states(grammar), "place"])
-    model, token = _start(grammar, "uniform", basis.width)
+    model, token = _start(grammar, "uniform-swapped" if swapped else "uniform", basis.width)
     units = _FirstMLP(grammar, token, model.config.d_model)
     for t in range(k):
         for d in range(1, depth + 1):
@@ -55,15 +60,16 @@ def uniform_solver(grammar: DyckGrammar) -> SandboxTransformer:
     units.carry(basis["place"])
     values = np.zeros((basis.width, basis.width))
     for t, d in np.ndindex(k, depth):
-        b = basis.vector({("open", t, d + 1): 0.5, ("close", t, d + 1): -0.5})
+        b = basis.vector({("open", t, d + 1): 1, ("close", t, d + 1): -1})
         values[basis["open", t, d + 1]], values[basis["close", t, d + 1]] = b, -b
-    values[basis["START"]] = basis.vector({**{s: 0.5 / (2 * k * depth) for s in _states(grammar)[:-1]}, "START": -0.5})
+    values[basis["START"]] = basis.vector({**dict.fromkeys(_states(grammar)[:-1], 0.5 / (k * depth)), "START": -1})
+    verdict = [f"close {(t + swapped) % k}" for t in range(k)]
     rules: list[tuple[Array, dict[str, float]]] = []
     constant = basis.vector(dict.fromkeys(_states(grammar), 1 / LOUD))
     for t, d in np.ndindex(k, depth):
         # True: LOUD and more. False: at most .817 (`balanced`), less 1.
         rules.append(
-            (basis.vector({("open", t, d + 1): 1}) - constant, {f"close {t}": 0.5, "full": 0.5 * (d == depth - 1)})
+            (basis.vector({("open", t, d + 1): 1}) - constant, {verdict[t]: 0.5, "full": 0.5 * (d == depth - 1)})
         )
     for d in range(1, depth):
         pair = [((side, t, d + 1), sign / LOUD) for t in range(k) for side, sign in (("close", 1), ("open", -1))]
@@ -71,7 +77,7 @@ def uniform_solver(grammar: DyckGrammar) -> SandboxTransformer:
         for t in range(k):
             # At most 1.64 where (t, d) is unmatched; with `open t, d` as the last token more, and rightly so.
             unmatched = basis.vector({("open", t, d): 1, ("close", t, d): -1})
-            rules.append((unmatched + 1.7 * (closed - constant), {f"close {t}": 1.0}))
+            rules.append((unmatched + 1.7 * (closed - constant), {verdict[t]: 1.0}))
     rules.append((constant, {"constant": 1.0}))
     return _finish(model, grammar, units, values, None, rules)
 
@@ -117,7 +123,8 @@ def stack_scores(grammar: DyckGrammar) -> Array:
     """
     basis = Basis([*_states(grammar), "place"])
     scores = np.zeros((shared_width(grammar),) * 2)
-    for side, t, d in _states(grammar)[:-1]:  # type: ignore[misc]
+    brackets = [state for state in _states(grammar) if isinstance(state, tuple)]
+    for side, t, d in brackets:
         after = d if side == "open" else d - 1
         for s in range(grammar.num_types if after else 0):
             scores[basis["open", s, after], basis[side, t, d]] = MATCH / LOUD**2
