@@ -1,0 +1,177 @@
+"""Figures of `lottery-ticket`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from case_studies.lottery_ticket.measure import BETWEEN, DECOY, Curve, Decoy, N, Pruned, Sums
+from interp.patterns import attention_patterns
+from interp.plots import attention_heatmap
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+TEXT = "([])[()]()[[]]"
+
+
+def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
+    """Error of one subset sum against n."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import MUTED, PALETTE, template
+
+    n = [s.n for s in sums]
+    lines = [
+        ("one group, largest", [s.largest for s in sums], PALETTE[1], "solid"),
+        ("one group, 99th percentile", [s.p99 for s in sums], PALETTE[4], "solid"),
+        ("two groups, largest", [s.paired_largest for s in sums], PALETTE[2], "solid"),
+        ("one group, median", [s.median for s in sums], PALETTE[0], "solid"),
+        ("theory, median", [s.theory for s in sums], MUTED, "dot"),
+    ]
+    fig = go.Figure()
+    for name, y, colour, dash in lines:
+        line: dict[str, Any] = {"color": colour, "dash": dash}
+        fig.add_trace(go.Scatter(x=n, y=y, name=name, mode="lines+markers", line=line, marker={"size": 7}))
+    fig.update_layout(
+        template=template(),
+        title="Error of one entry: a subset of n random products",
+        width=860,
+        height=430,
+        xaxis={"title": {"text": "candidates n"}, "dtick": 2},
+        yaxis={"type": "log", "exponentformat": "power", "dtick": 1, "title": {"text": "|subset sum - target|"}},
+        legend={"x": 1.02, "y": 1},
+    )
+    return fig
+
+
+def curve_figure(c: Curve) -> "go.Figure":
+    """Error of whole networks against n and against width."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import MUTED, PALETTE, template
+
+    fig = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.04)
+    n = [x.candidates for x in c.levels[0]]
+    width = [x.d_mlp for x in c.levels[0]]
+
+    def middle(read: Any) -> list[float]:
+        return [float(np.exp(np.mean([np.log(read(row[i])) for row in c.levels]))) for i in range(len(n))]
+
+    lines = [
+        ("end to end in float32", lambda x: max(x.relative_float32.values()), PALETTE[4], "dash"),
+        ("end to end, small random inputs", lambda x: x.relative["small"], PALETTE[3], "solid"),
+        ("end to end, random inputs", lambda x: x.relative["random"], PALETTE[1], "solid"),
+        ("end to end, Dyck strings", lambda x: x.relative["strings"], PALETTE[2], "solid"),
+        ("one entry, largest", lambda x: x.entry_max, PALETTE[5], "solid"),
+        ("one entry, median", lambda x: x.entry_median, PALETTE[0], "solid"),
+    ]
+    for column, (x, title) in enumerate(((n, "candidates n"), (width, "width of the random MLPs")), start=1):
+        for name, read, colour, dash in lines:
+            line: dict[str, Any] = {"color": colour, "dash": dash}
+            fig.add_trace(
+                go.Scatter(
+                    x=x, y=middle(read), name=name, mode="lines+markers", line=line, marker={"size": 7},
+                    showlegend=column == 1,
+                ), 1, column,
+            )  # fmt: skip
+        slope = c.slopes["end to end"].value
+        early = [i for i, k in enumerate(n) if k <= N]
+        if slope is not None and early:
+            worst = middle(lambda level: level.worst)
+            centre = np.mean([n[i] for i in early]), np.mean([np.log10(worst[i]) for i in early])
+            fit = [10 ** (centre[1] + slope * (k - centre[0])) for k in n]
+            words = f"fit, n ≤ {N}: a factor {10**-slope:.2f} a candidate"
+            line = {"color": MUTED, "dash": "dot"}
+            fig.add_trace(
+                go.Scatter(x=x, y=fit, name=words, mode="lines", line=line, showlegend=column == 1), 1, column
+            )
+        fig.update_xaxes(title_text=title, row=1, col=column)
+    fig.update_xaxes(dtick=2, row=1, col=1)
+    fig.update_yaxes(type="log", exponentformat="power", dtick=1)
+    fig.update_yaxes(title_text="largest relative error", row=1, col=1)
+    fig.update_layout(
+        template=template(),
+        title={"text": f"Error of the pruned network: {c.target}"},
+        width=1160,
+        height=460,
+        legend={"x": 1.01, "y": 1},
+    )
+    return fig
+
+
+def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
+    """Closing accuracy of targets, pruned networks and controls."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK, PALETTE, template
+
+    names = ["target", "pruned network", *pruned[0].result.controls, "any control, refitted unembedding"]
+    fig = go.Figure()
+    families = list(dict.fromkeys(p.family for p in pruned))
+    for i, family in enumerate(families):
+        values = []
+        for p in (p for p in pruned if p.family == family):
+            r = p.result
+            refits = [c.refitted for c in r.controls.values() if c.refitted is not None]
+            given = [r.accuracy["target"]["argmax"], r.accuracy["pruned"]["argmax"]]
+            values.append([*given, *(c.accuracy["argmax"] for c in r.controls.values()), max(refits, default=None)])
+        x = [j for row in values for j in range(len(row))]
+        y = [v for row in values for v in row]
+        shifted = [j + 0.14 * (i - (len(families) - 1) / 2) for j in x]
+        marker = {"color": PALETTE[i % len(PALETTE)], "size": 9, "opacity": 0.8}
+        fig.add_trace(go.Scatter(x=shifted, y=y, name=family, mode="markers", marker=marker))
+    floor = float(np.mean([p.result.accuracy["floor"]["argmax"] or 0 for p in pruned]))
+    fig.add_hline(y=floor, line={"color": INK, "dash": "dot", "width": 1})
+    fig.add_annotation(
+        x=1, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
+        xanchor="right", font={"size": 11},
+    )  # fmt: skip
+    fig.update_layout(
+        template=template(),
+        title="Closing accuracy of one random network under different masks",
+        width=1160,
+        height=450,
+        xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
+        yaxis={"title": {"text": "share of closers, argmax"}, "range": [-0.03, 1.06]},
+        legend={"x": 1.01, "y": 1},
+    )
+    return fig
+
+
+def _wrapped(name: str) -> str:
+    """A line break at the space nearest to the middle."""
+    spaces = [i for i, letter in enumerate(name) if letter == " "]
+    if len(name) < 12 or not spaces:
+        return name
+    at = min(spaces, key=lambda i: abs(i - len(name) / 2))
+    return f"{name[:at]}<br>{name[at + 1 :]}"
+
+
+def maps_figure(d: Decoy) -> "go.Figure":
+    """The target's two layers, the layers that stand for them, and the idle ones between."""
+    grammar = d.result.ticket.target.model.grammar
+    assert grammar is not None
+    tokens = grammar.to_tokens(TEXT)
+    model, target = d.result.model, d.result.ticket.target.model
+    given = torch.from_numpy(tokens)
+    of_target = [p[0, 0] for p in attention_patterns(target, given)]
+    of_ticket = [p[0, 0] for p in attention_patterns(model, given)]
+    shown = [of_target[1], of_ticket[BETWEEN[1]], of_ticket[DECOY], of_ticket[d.result.idle[-1]]]
+    labels = [
+        "target, layer 1",
+        f"ticket, layer {BETWEEN[1]}: works",
+        f"ticket, layer {DECOY}: idle, decoy",
+        f"ticket, layer {d.result.idle[-1]}: idle, whole",
+    ]
+    return attention_heatmap(
+        np.stack(shown),
+        tokens[0],
+        population="grid",
+        grammar=grammar,
+        overlay="stack_top",
+        seed_labels=labels,
+        title="Attention of the uniform solver and of its ticket",
+    )

@@ -1,0 +1,338 @@
+"""The page of `lottery-ticket`. Every sentence is made from the numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from case_studies.lottery_ticket.figures import accuracy_figure, curve_figure, maps_figure, sums_figure
+from case_studies.lottery_ticket.measure import BETWEEN, DECOY, Curve, Decoy, Everything, N, Pruned, Sums, widest_gap
+from case_studies.lottery_ticket.theorem import theorem_parts
+from case_studies.lottery_ticket.words import missed, number, share_range, short, span
+from case_studies.page import Figure, Page, Section, Table
+from probes.lottery import CONTROL_STRINGS
+from probes.shared_matrix import SharedMatrixResult
+
+
+def report(found: Everything, command: str) -> Page:
+    """The report of what was measured."""
+    return Page(
+        title="A trained Transformer inside a random one",
+        asked=(
+            "Can a random Transformer be pruned, without changing a weight, into one that does a given thing? And "
+            "what does then a single weight matrix say about the function?"
+        ),
+        answer=answers(found),
+        sections=[
+            Section("Targets and their tickets", [targets_table(found), norms_table(found)]),
+            Section("Theorem and ours", theorem_parts(found)),
+            Section("One entry: subset sums", [*sums_parts(found.sums)]),
+            Section("Error against n and width", [*curve_parts(found.curve)]),
+            Section("Other masks of the same density", [*control_parts(found.pruned)]),
+            Section("Arbitrary patterns in a working model", [*decoy_parts(found.decoy)]),
+            Section("One matrix, two functions", [*shared_parts(found.shared)]),
+            Section("What is not random", [copied_note(found)]),
+        ],
+        command=command,
+        footer=[f"{name}: checkpoint digest {digest}" for name, digest in found.digests.items()],
+    )
+
+
+def answers(found: Everything) -> list[str]:
+    """Three sentences with numbers."""
+    worst = max(p.result.relative_error_max.value or 0.0 for p in found.pruned)
+    gap = max(abs(p.result.accuracy_gap.value or 0.0) for p in found.pruned)
+    bound = max(p.result.accuracy_gap.high or 0.0 for p in found.pruned)
+    slope = found.curve.slopes["end to end"]
+    best = max(c.accuracy["argmax"] or 0.0 for p in found.pruned for c in p.result.controls.values())
+    refit = max(c.refitted or 0.0 for p in found.pruned for c in p.result.controls.values())
+    floor = np.mean([c.floor or 0.0 for p in found.pruned for c in p.result.controls.values()])
+    same = sum(s.identical for s in found.shared)
+    apart = [s for s in found.shared if "swapped" in s.names[1]]
+    return [
+        f"With {N} candidates an entry, {len(found.pruned)} targets come out of random networks with a largest "
+        f"relative error of {worst:.1e} (asked: < 1e-2) and a closing accuracy at most {gap:.4f} from the target's "
+        f"(95 % bound {bound:.4f}; asked: 0.01); end to end the error falls by a factor "
+        f"{10 ** -(slope.value or 0):.2f} a candidate.",
+        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best, {refit:.2f} "
+        f"with an unembedding fitted to them; closing the token before and else guessing scores {floor:.2f} there.",
+        f"{same} of {len(found.shared)} pairs of functions share the chosen matrix bit for bit, among them a solver "
+        f"that closes {apart[0].accuracy['pruned'][0]:.0%} and one that closes {apart[0].accuracy['pruned'][1]:.0%} "
+        "of brackets right; an idle layer of a network that attends evenly looks like a stack "
+        f"({number(found.decoy.stack[DECOY])} of 1).",
+    ]
+
+
+# -- targets ----------------------------------------------------------------------------------------------
+
+
+def families(pruned: Sequence[Pruned]) -> dict[str, list[Pruned]]:
+    """Targets by family, in order."""
+    out: dict[str, list[Pruned]] = {}
+    for p in pruned:
+        out.setdefault(p.family, []).append(p)
+    return out
+
+
+def targets_table(found: Everything) -> Table:
+    """A row a family."""
+    rows = []
+    for name, members in families(found.pruned).items():
+        r = [p.result for p in members]
+        level = [x.levels[-1] for x in r]
+        rows.append(
+            [
+                f"{name} ({len(members)})",
+                f"{min(x.accuracy['target']['argmax'] or 0 for x in r):.4f}",
+                f"{min(x.accuracy['pruned']['argmax'] or 0 for x in r):.4f}",
+                number(widest_gap(members), 4),
+                f"{max(x.relative_error_max.value or 0 for x in r):.1e}",
+                f"{max(x.epsilon['random'] for x in level):.1e}",
+                f"{max(x.epsilon['small'] for x in level):.1e}",
+                f"{max(x.epsilon['strings'] for x in level):.1e}",
+                f"{max(x.entry_max for x in level):.1e}",
+                f"{r[0].d_model} / {r[0].d_mlp}",
+            ]
+        )
+    return Table(
+        [
+            "target (models)",
+            "accuracy",
+            "pruned",
+            "gap [95 %]",
+            "relative error",
+            "ε, random",
+            "ε, small",
+            "ε, strings",
+            "largest entry",
+            "width / MLP",
+        ],
+        rows,
+        f"Argmax closing accuracy on {found.size.strings} held-out strings, the worst model of a family; errors are "
+        "the largest of all models and inputs. Relative error: |T'(X) - T(X)| over |T(X)|; ε: over |X|, as in the "
+        "theorem; both in the norm that takes the largest column. Random inputs have norm 1, small ones from 1e-3 "
+        "to 1: there |X| is next to nothing and C small, and ε large though the relative error is not. Gap: "
+        "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closers, "
+        f"mass) the worst target closes {strictest(found):.4f}, the worst pruned network "
+        f"{strictest(found, 'pruned'):.4f}.",
+    )
+
+
+def strictest(found: Everything, whose: str = "target") -> float:
+    """The least closing accuracy over models and rules."""
+    rules = ("argmax", "argmax_closers", "mass")
+    return min(p.result.accuracy[whose][rule] or 0.0 for p in found.pruned for rule in rules)
+
+
+def norms_table(found: Everything) -> Table:
+    """Spectral norms, of which the theorem asks at most 1."""
+    rows = []
+    for name, members in families(found.pruned).items():
+        norms = [p.result.norms for p in members]
+        keys = ("attn.W_V", "scores", "mlp.W_in", "mlp.W_out")
+        rows.append([name, *(f"{max(n.get(k, 0.0) for n in norms):.2f}" for k in keys)])
+    return Table(
+        ["target", "W_V", "W_K W_Qᵀ", "first MLP map", "second MLP map"],
+        rows,
+        "Largest spectral norms. The theorem assumes at most 1 for each matrix; the construction does not need that: "
+        "it brings large entries down by coarse sums first.",
+    )
+
+
+# -- sums, curve --------------------------------------------------------------------------------------------
+
+
+def sums_parts(sums: Sequence[Sums]) -> list[str | Table | Figure]:
+    """One entry."""
+    rows = [
+        [
+            str(s.n),
+            f"{s.theory:.1e}",
+            f"{s.median:.1e}",
+            f"{s.p99:.1e}",
+            f"{s.largest:.1e}",
+            f"{s.missed.value:.4f} [{s.missed.low:.4f}, {s.missed.high:.4f}]",
+            f"{s.paired_median:.1e}",
+            f"{s.paired_largest:.1e}",
+        ]
+        for s in sums
+    ]
+    return [
+        "An entry is a subset of n products of two random weights. The median error says little: some groups cannot "
+        f"reach their target at all (n = {N}: {missed(sums)} by more than 1e-3), and a network has thousands of "
+        "entries. Each entry therefore has two groups to choose from, and what lies beyond 1/2 is first brought "
+        "down by a coarse sum. In a network, moreover, the first weight of each product is chosen large; here it is "
+        "not, and now and then both groups fail.",
+        Table(
+            ["n", "theory", "median", "99 %", "largest", "beyond 1e-3", "two groups, median", "two groups, largest"],
+            rows,
+            f"{sums[0].missed.n} targets from U(-1/2, 1/2). Theory: log(2) / 2 over the density of the 2^n sums at "
+            "1/4.",
+        ),
+        Figure(sums_figure(sums), "Exact best subsets. What no subset reaches sets the largest errors."),
+    ]
+
+
+def curve_parts(c: Curve) -> list[str | Table | Figure]:
+    """Whole networks."""
+    rows = []
+    for i, level in enumerate(c.levels[0]):
+        column = [row[i] for row in c.levels]
+        rows.append(
+            [
+                str(level.candidates),
+                f"{level.d_model}",
+                f"{level.d_mlp}",
+                span([x.entry_median for x in column]),
+                span([x.entry_max for x in column]),
+                span([x.epsilon["random"] for x in column]),
+                span([x.epsilon["small"] for x in column]),
+                span([x.epsilon["strings"] for x in column]),
+                span([x.worst for x in column]),
+                span([max(x.relative_float32.values()) for x in column]),
+            ]
+        )
+    slopes = [
+        [name, number(e), f"{10**-e.value:.2f}" if e.value is not None else "-", "2"] for name, e in c.slopes.items()
+    ]
+    return [
+        Table(
+            [
+                "n",
+                "width",
+                "MLP",
+                "entry, median",
+                "entry, largest",
+                "ε, random",
+                "ε, small",
+                "ε, strings",
+                "relative",
+                "relative, float32",
+            ],
+            rows,
+            f"{c.target}, seed 0; least and greatest of {len(c.levels)} random networks. Widths grow linearly with "
+            "n. Weights are float32; the pruned network is run in float64, and in float32 where rounding is the "
+            "floor.",
+        ),
+        Table(
+            ["error", "slope of log10 a candidate", "factor", "theory"],
+            slopes,
+            f"Least squares up to n = {N}; mean over random networks [95 %].",
+        ),
+        Figure(curve_figure(c), "Geometric means over random networks."),
+    ]
+
+
+# -- controls -----------------------------------------------------------------------------------------------
+
+
+def control_parts(pruned: Sequence[Pruned]) -> list[str | Table | Figure]:
+    """What other masks reach."""
+    rows = []
+    for name, members in families(pruned).items():
+        for control in members[0].result.controls:
+            c = [p.result.controls[control] for p in members]
+            rows.append(
+                [
+                    f"{name}: {control}",
+                    *(share_range([x.accuracy[rule] for x in c]) for rule in ("argmax", "argmax_closers", "mass")),
+                    share_range([x.accuracy["argmax_nontrivial"] for x in c]),
+                    share_range([x.refitted for x in c]),
+                    share_range([x.floor for x in c]),
+                ]
+            )
+    return [
+        "The same random networks with as many entries kept: the largest of each matrix, the largest of the whole "
+        "network, random ones, and the ticket's own units and counts with each subset drawn anew. The unembedding is "
+        "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew, by least "
+        "squares on other strings.",
+        Table(
+            ["masks", "argmax", "among closers", "mass", "non-trivial", "refitted, argmax", "floor"],
+            rows,
+            f"Closing accuracy, least and greatest over models, on {CONTROL_STRINGS} distinct strings. -: nothing "
+            "reaches the last stream, which is 0. Floor: closing the token before and else guessing, argmax, on the "
+            "same strings.",
+        ),
+        Figure(accuracy_figure(pruned), "Each point is one target with its own random network."),
+    ]
+
+
+# -- decoys, shared matrices ----------------------------------------------------------------------------------
+
+
+def decoy_parts(d: Decoy) -> list[str | Table | Figure]:
+    """Patterns that mean nothing."""
+    said = {**dict.fromkeys(BETWEEN, "works"), **{at - 1: "prepares the next" for at in BETWEEN}}
+    said |= {DECOY: "idle, decoy: scores made stack-like", DECOY + 1: "idle, queries and keys masked"}
+    rows = [[f"layer {i}", said.get(i, "idle, queries and keys whole"), number(e)] for i, e in enumerate(d.stack)]
+    rows += [[f"target, layer {i}", "works", number(e)] for i, e in enumerate(d.target_stack)]
+    same = "the same logits to the last bit" if d.same_output else "OTHER logits"
+    return [
+        "Idle layers have their values masked, so their queries and keys do nothing. The solver that attends evenly "
+        f"is pruned with a stack's scores in layer {DECOY}. Whether idle queries and keys are whole, wholly masked "
+        f"or made to look like a stack gives {same}.",
+        Table(
+            ["layer", "what it does", "stack-likeness"],
+            rows,
+            f"Of the saved checkpoint {d.path}, loaded again: 1 for a head on the last unmatched opener, 0 for a "
+            f"uniform one [95 % over inputs]. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
+            f"random network's. It closes {d.accuracy:.4f} of brackets on {d.strings} strings.",
+        ),
+        Figure(maps_figure(d), "Boxes: the last unmatched opener. The network works as the two panels on the left do."),
+    ]
+
+
+def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Figure]:
+    """Corollary 2."""
+    rows = []
+    for s in shared:
+        strings, others = s.difference["strings"], s.difference["any brackets"]
+        assert isinstance(strings.null, dict)
+        rows.append(
+            [
+                f"{s.matrix}: {short(s.names[0])}, {short(s.names[1])}",
+                "yes" if s.identical else "NO",
+                f"{s.kept:,} of {s.size:,}",
+                f"{sum(s.agreement.values())} of {len(s.agreement)}",
+                f"{max(max(r.values()) for r in s.relative):.1e}",
+                " / ".join("-" if a is None else f"{a:.3f}" for a in s.accuracy["pruned"]),
+                f"{number(strings)} ({strings.null['targets']:.3f})",
+                number(others),
+            ]
+        )
+    last = shared[-1]
+    return [
+        "Corollary 2: pick a matrix; its layer is made idle in both prunings. All solvers here share embedding, "
+        "positions and unembedding too, so that what tells the functions apart is the masks of other matrices.",
+        Table(
+            [
+                "matrix: functions",
+                "identical",
+                "kept",
+                "matrices that agree",
+                "relative error",
+                "accuracy",
+                "differ on Dyck strings (targets)",
+                "on any brackets",
+            ],
+            rows,
+            "Differ: total variation of next-token distributions of the two pruned networks, mean over Dyck strings "
+            "[95 %], beside that of their targets. Values of an idle layer are wholly masked: sharing W_V is then "
+            "trivial.",
+        ),
+        Figure(
+            last.figure(),
+            "Which matrices of the two pruned networks agree bit for bit. They close "
+            f"{last.accuracy['pruned'][0]:.0%} and {last.accuracy['pruned'][1]:.0%} of brackets right.",
+        ),
+    ]
+
+
+def copied_note(found: Everything) -> str:
+    """What is the target's own."""
+    names = sorted({name for p in found.pruned for name in p.result.copied})
+    return (
+        f"Copied from the target and padded with zeros: {', '.join(names)}. Everything else, all matrices of all "
+        "blocks, is drawn once from U(-1, 1), and a pruned matrix is the random one times a mask. The norm's C is "
+        "the target's times one factor, which undoes the scale of the values; the b switch of the extended norm "
+        "stays 1 in every layer."
+    )

@@ -1,0 +1,143 @@
+"""Words and the picture of a lottery-ticket result."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from interp.stats import Estimate
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.lottery import LotteryResult
+
+KINDS = {"random": "random, |X| = 1", "small": "random, smaller", "strings": "Dyck strings"}
+
+
+def summary_lines(r: "LotteryResult") -> list[str]:
+    """At most 80 columns."""
+    layers = len(r.working)
+    relative = next(level.relative for level in r.levels if level.candidates == r.candidates)
+    lines = [
+        f"Lottery ticket: {layers} layers inside {4 * layers} random ones of width {r.d_model}, MLPs {r.d_mlp}",
+        f"n = {r.candidates} an entry, seed {r.seed}; copied: {', '.join(r.copied)}",
+        f"largest relative error   {power(r.relative_error_max.value)}   (n={r.relative_error_max.n} inputs)",
+    ]
+    lines += [
+        f"  {KINDS[kind]:<16} epsilon = |T'-T| / |X|  {power(e.value)}   relative {power(relative[kind])}"
+        for kind, e in r.epsilon.items()
+    ]
+    if r.accuracy:
+        lines.append(f"{'closing accuracy':<26}{'argmax':>9}{'closers':>9}{'mass':>9}{'non-triv.':>11}{'refit':>8}")
+        rows = {"target": r.accuracy["target"], "pruned network": r.accuracy["pruned"]}
+        rows |= {name: c.accuracy for name, c in r.controls.items()} | {"floor": r.accuracy["floor"]}
+        for name, a in rows.items():
+            refit = r.controls[name].refitted if name in r.controls else None
+            cells = [a.get("argmax"), a.get("argmax_closers"), a.get("mass")]
+            text = "".join(f"{share(x):>9}" for x in cells)
+            lines.append(f"  {name:<24}{text}{share(a.get('argmax_nontrivial')):>11}{share(refit):>8}")
+        lines.append(f"accuracy gap {gap(r.accuracy_gap)}, target minus pruned, argmax")
+    else:
+        lines.append(f"accuracy gap undefined: {r.accuracy_gap.reason}")
+    lines.append(f"{'n':>4}{'width':>7}{'MLP':>6}{'entry, median':>15}{'theory':>10}{'largest':>10}{'end to end':>12}")
+    lines += [
+        f"{x.candidates:>4}{x.d_model:>7}{x.d_mlp:>6}{power(x.entry_median):>15}{power(x.theory):>10}"
+        f"{power(x.entry_max):>10}{power(x.worst):>12}"
+        for x in r.levels
+    ]
+    if r.decay is not None:
+        lines.append(f"end to end the error falls by a factor {10**-r.decay:.2f} a candidate (theory 2)")
+    return lines
+
+
+def power(value: float | None) -> str:
+    """Two digits and a power of ten."""
+    return "-" if value is None else f"{value:.1e}"
+
+
+def share(value: float | None) -> str:
+    """Three decimals, or "-"."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def gap(e: Estimate) -> str:
+    """A number with its interval, four decimals."""
+    if e.value is None or e.low is None or e.high is None:
+        return "undefined"
+    return f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
+
+
+def lottery_figure(r: "LotteryResult") -> "go.Figure":
+    """Left: errors against candidates an entry. Right: closing accuracy beside other masks."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from interp.plots.style import MUTED, PALETTE, PAPER, template
+
+    fig = make_subplots(
+        rows=1, cols=2, column_widths=[0.58, 0.42], horizontal_spacing=0.24,
+        subplot_titles=["error against candidates an entry", "closing accuracy of masks of one density"],
+    )  # fmt: skip
+    n = [level.candidates for level in r.levels]
+    lines = [
+        ("one entry, theory (median)", [x.theory for x in r.levels], MUTED, "dot"),
+        ("one entry, median", [x.entry_median for x in r.levels], PALETTE[0], "solid"),
+        ("one entry, largest", [x.entry_max for x in r.levels], PALETTE[5], "solid"),
+        ("end to end, largest, relative", [x.worst for x in r.levels], PALETTE[1], "solid"),
+        (
+            "the same in float32",
+            [max(x.relative_float32.values()) for x in r.levels],
+            PALETTE[4],
+            "dash",
+        ),
+    ]
+    for name, y, colour, dash in lines:
+        marker = {"color": colour, "size": 8}
+        mode = "lines" if dash == "dot" else "lines+markers"
+        line: dict[str, Any] = {"color": colour, "dash": dash}
+        fig.add_trace(go.Scatter(x=n, y=y, name=name, mode=mode, line=line, marker=marker), 1, 1)
+    if r.decay is not None:
+        middle = sum(n) / len(n), sum(math.log10(x.worst) for x in r.levels) / len(n)
+        fitted = [10 ** (middle[1] + r.decay * (x - middle[0])) for x in n]
+        line = {"color": PALETTE[1], "dash": "dot", "width": 1.5}
+        words = f"fit: a factor {10**-r.decay:.2f} a candidate"
+        fig.add_trace(go.Scatter(x=n, y=fitted, name=words, mode="lines", line=line), 1, 1)
+    if r.accuracy:
+        rows = {"target": r.accuracy["target"]["argmax"], "pruned network": r.accuracy["pruned"]["argmax"]}
+        rows |= {name: c.accuracy["argmax"] for name, c in r.controls.items()}
+        rows["close the token before, else guess"] = r.accuracy["floor"].get("argmax")
+        names = list(rows)[::-1]
+        colours = [PALETTE[0] if name in ("target", "pruned network") else PALETTE[6] for name in names]
+        values = [rows[name] or 0.0 for name in names]
+        bars = go.Bar(
+            x=values, y=names, orientation="h", marker={"color": colours}, showlegend=False, hoverinfo="x+y",
+            text=[share(rows[k]) for k in names], textposition=["inside" if v > 0.2 else "outside" for v in values],
+        )  # fmt: skip
+        fig.add_trace(bars, 1, 2)
+        refitted = {name: c.refitted for name, c in r.controls.items() if c.refitted is not None}
+        if refitted:
+            marker = {"color": PAPER, "size": 10, "line": {"color": PALETTE[1], "width": 2}}
+            points = go.Scatter(
+                x=list(refitted.values()), y=list(refitted), mode="markers", marker=marker,
+                name="unembedding refitted", hoverinfo="x+y",
+            )  # fmt: skip
+            fig.add_trace(points, 1, 2)
+    fig.update_xaxes(title_text="candidates n (subsets of n products)", dtick=4, row=1, col=1)
+    fig.update_yaxes(type="log", exponentformat="power", dtick=1, row=1, col=1)
+    fig.update_xaxes(range=[0, 1.02], title_text="share of closers, argmax", row=1, col=2)
+    layers = len(r.working)
+    fig.update_layout(
+        template=template(),
+        title={
+            "text": f"A {layers}-layer Transformer inside a random one of {4 * layers} layers",
+            "subtitle": {
+                "text": f"width {r.d_model}, MLPs {r.d_mlp}; every kept weight is the random one; largest relative "
+                f"error {power(r.relative_error_max.value)}",
+                "font": {"size": 12},
+            },
+        },
+        width=1160,
+        height=470,
+        margin={"t": 110},
+        legend={"orientation": "h", "y": -0.2, "x": 0},
+    )
+    return fig
