@@ -98,8 +98,8 @@ def answers(measured: Sequence[Measured]) -> list[str]:
     least = {m.family.name: m.accuracy.least for m in measured}
     short = [f"{name} ({value:.3f})" for name, value in least.items() if value < PAPER_ACCURACY]
     first = (
-        f"Every seed of the main families closes at least {PAPER_ACCURACY:.0%} of all brackets right by all three rules "
-        f"(worst {min(least.values()):.3f})."
+        f"Every seed of the main families closes at least {PAPER_ACCURACY:.0%} of all brackets right by all three "
+        f"rules (worst {min(least.values()):.3f})."
         if not short
         else f"Not every seed reaches {PAPER_ACCURACY:.0%} by all three rules; the worst seeds: {', '.join(short)}."
     )
