@@ -46,15 +46,24 @@ class Population(Sequence[SandboxTransformer]):
     @classmethod
     def from_models(cls, models: Sequence[SandboxTransformer]) -> "Population":
         """Copies of several models of one config and grammar."""
-        models = list(models)
-        if not models:
+        given: list[Any] = list(models) if isinstance(models, Sequence) else [models]
+        if not given:
             raise RequestError("a population needs at least one model, got none")
+        for i, model in enumerate(given):
+            if not isinstance(model, SandboxTransformer):
+                raise RequestError(
+                    f"model {i} is {type(model).__name__!r}, and a list of SandboxTransformers is needed"
+                )
+        models = given
         first = models[0]
         for i, model in enumerate(models):
             if model.config != first.config or model.grammar != first.grammar:
                 raise RequestError(f"model {i} has another config or grammar than model 0: one population has one")
         params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
-        seeds = tuple(int(m.provenance.get("seed", i)) for i, m in enumerate(models))
+        told = [m.provenance.get("seed", i) for i, m in enumerate(models)]
+        known = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in told)
+        # Two models of one seed (or of none) are told apart by their place.
+        seeds = tuple(told) if known and len(set(told)) == len(told) else tuple(range(len(models)))
         trained = any(m.provenance.get("trained", True) for m in models)
         return cls(first.config, first.grammar, params, seeds, {"trained": trained})
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from interp.config import TransformerConfig, oracle_width
-from interp.errors import ConfigError, RequestError
+from interp.errors import ConfigError, InterpError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar, Grammar, TopicGrammar
 
 _WHOLE = {  # beyond, nothing here would ever finish
@@ -19,6 +19,7 @@ _WHOLE = {  # beyond, nothing here would ever finish
     "max_length": (0, 10_000),
 }
 _LATER = {"start": "random", "trained": "all"}  # not in `to_dict` at their defaults (see interp.config)
+MOST_EXACT = 5 * 10**7  # numbers of the exact law held at once
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
 
@@ -137,6 +138,10 @@ class Recipe:
                 f"block={c.block!r}, norm={c.norm!r}, positions={c.positions!r}, direction={c.direction!r}, "
                 f"n_heads={c.n_heads}: topic models train with 'bare', 'none', 'none', 'bidirectional' and 1"
             )
+        if c.pad_token is not None:
+            raise ConfigError(
+                f"pad_token={c.pad_token}: documents have no padding, and every token is a word or [MASK]"
+            )
         if s.contrastive or s.targets != "all":
             raise ConfigError("contrastive and targets are for brackets: topic models predict the chosen positions")
         if s.trained == "attention" and c.attention == "uniform":
@@ -149,8 +154,25 @@ class Recipe:
             raise ConfigError(f"start={s.start!r} is known for embedding='onehot' with unembed='identity' only")
         if s.trained != "all" and s.weight_decay:
             raise ConfigError(f"weight_decay={s.weight_decay} would change what trained={s.trained!r} leaves alone")
+        if s.start in ("block", "diagonal", "identity"):
+            self._check_theory(grammar)
         if s.data == "exact":
-            grammar.topic_subsets()  # refuses what has no finite law
+            sets = len(grammar.topic_subsets())  # refuses what has no finite law
+            rows = 1 if c.attention == "uniform" else grammar.vocab_size
+            if sets * rows * grammar.vocab_size > MOST_EXACT:
+                raise ConfigError(
+                    f"data='exact' with {sets} sets of topics and {grammar.num_words} words needs "
+                    f"{sets * rows * grammar.vocab_size:.1e} numbers a step, and {MOST_EXACT:.0e} are the most: "
+                    "draw documents"
+                )
+
+    def _check_theory(self, grammar: TopicGrammar) -> None:
+        from interp.topic_theory import TopicTheory
+
+        try:
+            TopicTheory.from_grammar(grammar)
+        except InterpError as error:
+            raise ConfigError(f"start={self.settings.start!r} comes from the theory, and {error}") from error
 
     def _check_brackets(self, grammar: DyckGrammar) -> None:
         s = self.settings

@@ -289,14 +289,14 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
         assert isinstance(strings.null, dict)
         rows.append(
             [
-                f"{s.matrix}: {short(s.names[0])}, {short(s.names[1])}",
+                f"{s.matrix.removeprefix('blocks.')}: {short(s.names[0])}, {short(s.names[1])}",
                 "yes" if s.identical else "NO",
                 f"{s.kept:,} of {s.size:,}",
                 f"{sum(s.agreement.values())} of {len(s.agreement)}",
                 f"{max(max(r.values()) for r in s.relative):.1e}",
                 " / ".join("-" if a is None else f"{a:.3f}" for a in s.accuracy["pruned"]),
                 f"{number(strings)} ({strings.null['targets']:.3f})",
-                number(others),
+                f"{others.value or 0:.3f}",
             ]
         )
     last = shared[-1]
@@ -308,7 +308,7 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
                 "matrix: functions",
                 "identical",
                 "kept",
-                "matrices that agree",
+                "agree in all",
                 "relative error",
                 "accuracy",
                 "differ on Dyck strings (targets)",

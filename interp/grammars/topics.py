@@ -93,7 +93,7 @@ class TopicGrammar:
             )
         for name in ("alpha", "mask_prob", "keep_prob", "random_prob"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e9 < value < 1e9:
                 raise GrammarError(f"{name}={value!r} is not a number")
         if not 1e-3 <= self.alpha <= 1e6:
             raise GrammarError(f"alpha={self.alpha!r} is not within 0.001..1e6")
@@ -146,7 +146,10 @@ class TopicGrammar:
 
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """One document or several of one length, [batch, pos]. There is no padding token."""
-        rows = [self.tokenize(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        given = [texts] if isinstance(texts, str) else texts
+        if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
+            raise GrammarError(f"{texts!r} is neither a text nor a list of texts, such as 't0w0 t3w1 [MASK]'")
+        rows = [self.tokenize(text) for text in given]
         if not rows:
             raise GrammarError("no documents were given")
         lengths = [len(row) for row in rows]
@@ -157,13 +160,17 @@ class TopicGrammar:
 
     def format(self, tokens: ArrayLike) -> str:
         """Text of one row of ids."""
-        vocab = self.vocab
-        return " ".join(vocab[i] for i in np.asarray(tokens).ravel().tolist() if i >= 0)
+        ids, vocab = np.asarray(tokens), self.vocab
+        if ids.dtype.kind not in "iu" or (ids.size and int(ids.max()) >= self.vocab_size):
+            raise GrammarError(f"{str(tokens)[:80]} are not token ids from 0 to {self.vocab_size - 1}")
+        return " ".join(vocab[i] for i in ids.ravel().tolist() if i >= 0)
 
     # -- drawing ----------------------------------------------------------------------------------
 
     def sample(self, count: int, *, seed: int, stream: str = "documents") -> Documents:
         """`count` documents with their masks: a pure function of its arguments."""
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise GrammarError(f"count={count!r} is not a whole number of at least 0")
         return self.draw(generator(seed, stream), count)
 
     def draw(self, rng: np.random.Generator, count: int) -> Documents:
@@ -193,7 +200,10 @@ class TopicGrammar:
         edges = np.cumsum(weights, axis=1)
         edges /= edges[:, -1:]
         place = rng.random((count, width))
-        return np.asarray((place[:, :, None] >= edges[:, None, :-1]).sum(-1))
+        # One sorted search for all documents: document i's edges lie in (i, i + 1].
+        flat = (edges[:, :-1] + np.arange(count)[:, None]).ravel()
+        found = np.searchsorted(flat, (place + np.arange(count)[:, None]).ravel(), side="right").reshape(place.shape)
+        return np.asarray(found - np.arange(count)[:, None] * (self.num_topics - 1))
 
     # -- exact law --------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class Pairs:
 
     - `shown` [doc, vocab]: frequencies of shown words, each document's summing to 1.
     - `document`, `query` [row]: the pair that a row is for.
-    - `target` [row, vocab]: weight of each true word; all rows together sum to 1 (each document 1/B over its set M).
+    - `target` [row, vocab]: weight of each true word; all rows together sum to 1 (each document with a set M alike).
     """
 
     shown: NDArray[np.float32]
@@ -75,7 +75,9 @@ def stacked_pairs(documents: Documents, grammar: TopicGrammar, merge: bool, step
     within = np.arange(len(unique)) - np.searchsorted(step, np.arange(steps))[step]  # row among those of its step
     fits = within < rows
     place_of = step * rows + within
-    weight = 1.0 / (np.bincount(doc, minlength=count)[doc] * batch)
+    chosen = np.bincount(doc, minlength=count)
+    asked = (chosen.reshape(steps, batch) > 0).sum(1)  # a document with nothing to predict does not count
+    weight = 1.0 / (chosen[doc] * asked[doc // batch])
     kept = fits[row]
     target = np.bincount(place_of[row[kept]] * vocab + true[kept], weight[kept], minlength=steps * rows * vocab)
     document, word = np.zeros((2, steps * rows), dtype=np.int64)
@@ -104,14 +106,15 @@ def exact_pairs(grammar: TopicGrammar, merge: bool) -> Pairs:
     law = grammar.word_law()
     sets, vocab = law.shape
     shown = grammar.shown_law(law)
+    if merge:  # whatever is shown there, a chosen position's true word follows the document's law
+        document, query = np.arange(sets), np.zeros(sets, dtype=np.int64)
+        return Pairs(shown.astype(np.float32), document, query, (law / sets).astype(np.float32))
     random = np.r_[0.0, np.full(grammar.num_words, grammar.random_prob / grammar.num_words)]
     target = random[None, :, None] * law[:, None, :]  # [set, query, true word]: a random word is shown
     target[:, grammar.mask] = (1 - grammar.keep_prob - grammar.random_prob) * law
     target[:, np.arange(vocab), np.arange(vocab)] += grammar.keep_prob * law
     target /= sets
     document, query = np.repeat(np.arange(sets), vocab), np.tile(np.arange(vocab), sets)
-    if merge:
-        target, document, query = target.sum(1), np.arange(sets), np.zeros(sets, dtype=np.int64)
     return Pairs(shown.astype(np.float32), document, query, target.reshape(-1, vocab).astype(np.float32))
 
 

@@ -16,7 +16,7 @@ from interp.topic_theory import TopicTheory
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("topics")
-    run(out, seeds=2, steps=4, workers=1)
+    run(out, seeds=2, steps=12, workers=1)
     return out
 
 
@@ -77,6 +77,6 @@ def test_value_maps_are_predicted_by_attended(folder):
 def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*.safetensors")}
     pages = {name: (folder / name).read_bytes() for name in ("index.html", "results.json")}
-    run(folder, seeds=2, steps=4, workers=1)
+    run(folder, seeds=2, steps=12, workers=1)
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.safetensors")} == before
     assert {name: (folder / name).read_bytes() for name in pages} == pages

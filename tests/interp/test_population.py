@@ -213,3 +213,17 @@ def test_float64_weights_keep_their_last_bits(tmp_path):
     loaded = load_checkpoint(save_checkpoint(population, tmp_path / "x.safetensors"))
     for name, p in loaded[1].named_parameters():
         assert torch.equal(p, doubled[name][1])
+
+
+@pytest.mark.parametrize("models", [None, 5, "ab", [None], [1, 2]])
+def test_what_is_no_list_of_models(models):
+    with pytest.raises(RequestError, match="SandboxTransformer"):
+        Population.from_models(models)
+
+
+def test_copies_of_one_seed_are_told_apart_by_place(tmp_path):
+    model = SandboxTransformer.init(TransformerConfig(7, d_model=8, d_head=8, d_mlp=8), 3)
+    twice = Population.from_models([model, model])
+    assert twice.seeds == (0, 1)
+    save_checkpoint(twice, tmp_path / "twice.safetensors")
+    assert len(load_checkpoint(tmp_path / "twice.safetensors")) == 2

@@ -131,3 +131,36 @@ def test_wrong_texts(text):
 def test_documents_of_two_lengths_are_not_one_batch():
     with pytest.raises(InterpError, match="one length"):
         SMALL.to_tokens(["t0w0", "t0w0 t0w1"])
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, True, None, "x"])
+def test_wrong_counts(count):
+    with pytest.raises(InterpError, match="count="):
+        SMALL.sample(count, seed=0)
+
+
+@pytest.mark.parametrize("texts", [[1], 5, None, [["t0w0"]], b"t0w0", []])
+def test_what_is_no_text(texts):
+    with pytest.raises(InterpError):
+        SMALL.to_tokens(texts)
+
+
+@pytest.mark.parametrize("tokens", [[7], [1.5], None, ["a"]])
+def test_what_is_no_row_of_ids(tokens):
+    with pytest.raises(InterpError, match="token ids"):
+        SMALL.format(tokens)
+
+
+def test_topics_of_positions_by_a_literal_search():
+    """The one search over all documents against a comparison a position."""
+    from interp.rng import generator
+
+    grammar = TopicGrammar(num_topics=7, words_per_topic=1, alpha=0.3, min_length=40, max_length=40)
+    found = grammar._topics(generator(1, "x"), 50, 40)
+    rng = generator(1, "x")
+    weights = rng.standard_gamma(0.3, (50, 7))
+    edges = np.cumsum(weights, axis=1) / weights.sum(1, keepdims=True)
+    rng.integers(0, 7, 50)  # the topic of a document whose every weight is 0
+    place = rng.random((50, 40))
+    literal = [[sum(u >= e for e in row[:-1]) for u in us] for row, us in zip(edges, place, strict=True)]
+    assert found.tolist() == literal
