@@ -150,11 +150,7 @@ def test_a_topic_key_changes_its_field(key):
         ("topic-value", {"law": "idealised", "topics_per_document": 11}, "topics_per_document=11"),
         ("topic-value", {"mask_prob": 0}, "mask_prob=0"),
         ("topic-value", {"keep_prob": 0.7, "random_prob": 0.7}, "shares"),
-        (
-            "topic-value",
-            {"law": "idealised", "data": "exact", "topics": 100, "topics_per_document": 2, "words": 200},
-            "draw",
-        ),
+        ("topic-joint", {"law": "idealised", "data": "exact", "topics": 100}, "draw documents"),
         ("topic-embedding", {"topics": 1}, "start='identity'"),
         ("topic-joint", {"start": "block", "mask_prob": 1.0}, "start='block'"),
     ],

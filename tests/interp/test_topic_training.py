@@ -210,3 +210,10 @@ def test_documents_with_nothing_to_predict_do_not_dilute_the_loss():
     population = train_population("topic-value", 1, options=options, steps=1, workers=1)
     for row in population.history:
         assert row["loss"] == pytest.approx(np.log(7), rel=1e-5)
+
+
+def test_the_merged_exact_law_is_the_sum_over_queries():
+    grammar = TopicGrammar(4, 3, law="idealised")
+    whole, merged = exact_pairs(grammar, merge=False), exact_pairs(grammar, merge=True)
+    sets = len(merged.target)
+    assert np.allclose(whole.target.reshape(sets, -1, grammar.vocab_size).sum(1), merged.target, atol=1e-7)
