@@ -293,7 +293,13 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
     checkpoint = find_checkpoint(arguments.checkpoint)
     _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    read_header(checkpoint)  # a wrong file is refused before torch is loaded
+    kind = (read_header(checkpoint)["grammar"] or {}).get("kind")  # a wrong file is refused before torch is loaded
+    if arguments.analyzer in ("balance", "stack") and kind == "topics":
+        raise RequestError(
+            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
+        )
+    if arguments.analyzer == "topics" and kind != "topics":
+        raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     from interp.checkpoints import load_checkpoint
 
     model = load_checkpoint(arguments.checkpoint)

@@ -248,3 +248,8 @@ def test_what_topic_models_do_not_have(topic_checkpoint, arguments, quoted, tmp_
     assert status == 2, printed
     assert printed.err.count("\n") == 1
     assert quoted in printed.err
+
+
+def test_topics_of_a_bracket_model(checkpoint, capsys):
+    assert main(["analyze", "topics", str(checkpoint)]) == 2
+    assert "is of brackets" in capsys.readouterr().err
