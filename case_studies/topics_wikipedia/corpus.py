@@ -70,7 +70,7 @@ def gensim_part(name: str) -> Any:
         return import_module(f"gensim.{name}")
     except ImportError as error:
         raise RequestError(
-            f'topics-wikipedia needs gensim ({error}): install it with pip install "interp-sandbox[text]"'
+            f'topics-wikipedia needs gensim ({error}): install it with pip install ".[text]" in a checkout'
         ) from error
 
 

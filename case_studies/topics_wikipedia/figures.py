@@ -75,8 +75,8 @@ def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
     marks = [m for m in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4) if abs(np.log2(m)) <= span]
     for column, ((_, heads), value) in enumerate(zip(shown, finite, strict=True), start=1):
         text = [
-            [f"{v:.2f}{'*' if p <= 0.05 else ''}" for v, p in zip(*pair, strict=True)]
-            for pair in zip(value, heads.p, strict=True)
+            [f"{v:.2f}{'*' if p <= 0.05 else ''}" if np.isfinite(v) else "-" for v, p in zip(*pair, strict=True)]
+            for pair in zip(heads.value, heads.p, strict=True)
         ]
         fig.add_trace(
             go.Heatmap(

@@ -4,6 +4,7 @@ Every mean is over pairs of *different* words. A ratio is always a ratio of mean
 (attention) or words (embeddings) and takes both means from the same resample.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,6 +19,7 @@ from case_studies.topics_wikipedia.encoder import Encoder, read
 from case_studies.topics_wikipedia.lda import Labels, Setting
 from interp.rng import generator
 from interp.stats import Estimate, Over, holm
+from probes._result import to_json
 
 REFERENCE_LENGTH = 100  # attention is given as in a sentence of 100 tokens
 DOCUMENT_DRAWS = 2000
@@ -194,7 +196,10 @@ def over_documents(sums: Sums, column: Any, seed: int) -> Contrast:
 
 @dataclass(frozen=True)
 class Heads:
-    """Ratios of every head [layer, head] with intervals over articles, and Holm-adjusted p-values for 'not 1'."""
+    """Ratios of every head [layer, head] with intervals over articles, and Holm-adjusted p-values for 'not 1'.
+
+    NaN where a head has no ratio: no pair of words on one side.
+    """
 
     value: Floats
     low: Floats
@@ -213,8 +218,8 @@ class Heads:
         return int(((self.p <= 0.05) & (self.value < 1)).sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        arrays = {k: np.round(getattr(self, k), 6).tolist() for k in ("value", "low", "high")}
+        """JSON-ready; None where a head has no ratio."""
+        arrays = {k: to_json(np.round(getattr(self, k), 6)) for k in ("value", "low", "high")}
         return {**arrays, "n": self.n, "over": "inputs", "null": 1.0, "above_1": self.above, "below_1": self.below}
 
 
@@ -229,8 +234,10 @@ def every_head(sums: Sums, shape: tuple[int, int], seed: int) -> Heads:
             weights @ sums.different[:, heads] / (weights @ sums.different_n)[:, None]
         )
         logs = np.log(ratio)
-    low, high = np.nanquantile(ratio[1:], TAIL, axis=0)
-    error = np.nanstd(logs[1:], axis=0, ddof=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a head without a ratio has no interval: NaN
+        low, high = np.nanquantile(ratio[1:], TAIL, axis=0)
+        error = np.nanstd(logs[1:], axis=0, ddof=1)
     z = np.divide(np.abs(logs[0]), error, out=np.zeros_like(error), where=error > 0)
     p = holm(2 * norm.sf(np.nan_to_num(z))).reshape(shape)
     units = int(((sums.same_n > 0) | (sums.different_n > 0)).sum())

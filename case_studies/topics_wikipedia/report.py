@@ -2,26 +2,11 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from case_studies.page import Figure, Page, Section, Table
-from case_studies.topics_wikipedia.corpus import MAX_SHARE, MIN_DOCUMENTS
-from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, Mode, threshold_of_words
-from case_studies.topics_wikipedia.measure import (
-    DOCUMENT_DRAWS,
-    PERMUTATIONS,
-    REFERENCE_LENGTH,
-    WORD_DRAWS,
-    Contrast,
-    Cooccurrence,
-    Row,
-)
-from interp.stats import Estimate, mean_over_seeds
-
-if TYPE_CHECKING:
-    pass
+from case_studies.topics_wikipedia.corpus import BUNDLED_NAME, MAX_SHARE, MIN_DOCUMENTS
 from case_studies.topics_wikipedia.figures import head_figure, ratio_figure
 from case_studies.topics_wikipedia.findings import (
     BERT,
@@ -34,6 +19,20 @@ from case_studies.topics_wikipedia.findings import (
     TABLES,
     Findings,
 )
+from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, Mode, threshold_of_words
+from case_studies.topics_wikipedia.measure import (
+    DOCUMENT_DRAWS,
+    PERMUTATIONS,
+    REFERENCE_LENGTH,
+    WORD_DRAWS,
+    Contrast,
+    Cooccurrence,
+    Heads,
+    Row,
+)
+from interp.stats import Estimate, mean_over_seeds
+
+FEW_ARTICLES = 5  # a topic
 
 
 def report(f: Findings, command: str) -> Page:
@@ -124,10 +123,10 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
         rows.append(
             [
                 f"{words}",
-                _number(row.cosine.ratio),
-                _number(row.dot.ratio),
-                _number(row.cosine.difference, 3),
-                _number(row.attention.ratio),
+                _cell(row.cosine.ratio),
+                _cell(row.dot.ratio),
+                _cell(row.cosine.difference, 3),
+                _cell(row.attention.ratio),
                 _permuted(row),
                 f"{row.distinct}",
                 f"{same}, {different}",
@@ -146,7 +145,8 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
             "pairs read, same and different topic",
         ],
         rows,
-        f"{kind}. Ratio: mean over pairs of different words of the same topic, by that over pairs of different topics "
+        f"{caveat(f)} {kind}. "
+        "Ratio: mean over pairs of different words of the same topic, by that over pairs of different topics "
         "[95 %: words resampled for embeddings, articles for attention]. Attention: mean over all layers and heads, "
         f"times the sequence's length, by {REFERENCE_LENGTH}. Permuted: the topics of the words of each sequence "
         f"exchanged among them, mean [central 95 % of {PERMUTATIONS}]; not 1 where sequences of one topic have another "
@@ -154,11 +154,21 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
     )
 
 
+def caveat(f: Findings) -> str:
+    """What kind of articles and how few: what a topic can be here."""
+    first = "The dump holds the start of an alphabetical list (92 % of the titles begin with A)"
+    asked = f"{f.topics.asked} topics are asked of {f.documents} articles"
+    if f.documents < FEW_ARTICLES * f.topics.asked:
+        asked += ', so "same topic" is close to "same article"'
+    return f"{first}, and {asked}." if f.corpus == BUNDLED_NAME else f"{asked}."
+
+
 def head_parts(f: Findings) -> list[str | Figure | Table]:
     """The ratio of each head, trained and at random."""
     rows = []
     for words, heads in f.trained.heads.items():
-        order = np.argsort(-heads.value, axis=None)[:3]
+        found = heads.value[np.isfinite(heads.value)]
+        order = np.argsort(-heads.value, axis=None)[: min(3, len(found))]  # NaN comes last
         best = [divmod(int(k), heads.value.shape[1]) for k in order]
         rows.append(
             [
@@ -166,12 +176,8 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
                 f"{heads.above} of {heads.value.size}",
                 f"{heads.below} of {heads.value.size}",
                 "-" if not f.random else f"{_strays(f, words)} of {heads.value.size * len(f.random)}",
-                f"{np.median(heads.value):.2f}",
-                "; ".join(
-                    f"{layer}.{head}: {heads.value[layer, head]:.2f} "
-                    f"[{heads.low[layer, head]:.2f}, {heads.high[layer, head]:.2f}]"
-                    for layer, head in best
-                ),
+                f"{np.median(found):.2f}" if len(found) else "-",
+                "; ".join(f"{layer}.{head}: {_head(heads, layer, head)}" for layer, head in best) or "-",
             ]
         )
     table = Table(
@@ -200,6 +206,11 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
     ]
 
 
+def _head(heads: Heads, layer: int, head: int) -> str:
+    value, low, high = (x[layer, head] for x in (heads.value, heads.low, heads.high))
+    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if np.isfinite([low, high]).all() else "")
+
+
 def _strays(f: Findings, words: int) -> int:
     """Heads of randomly initialised encoders that the test calls different from 1."""
     return sum(m.heads[words].above + m.heads[words].below for m in f.random)
@@ -214,15 +225,15 @@ def random_parts(f: Findings) -> list[str | Table]:
             rows.append(
                 [
                     f"{m.name}, {words} words",
-                    _number(one.attention.ratio, 4),
-                    _number(several.attention.ratio, 4),
-                    _number(one.cosine.difference, 4),
+                    _cell(one.attention.ratio, 4),
+                    _cell(several.attention.ratio, 4),
+                    _cell(one.cosine.difference, 4),
                 ]
             )
     for words in WORDS:
         ratios = [_over_seeds([m.rows[words, mode].attention.ratio.value for m in f.random]) for mode in TABLES]
         differences = _over_seeds([m.rows[words, "one"].cosine.difference.value for m in f.random])
-        rows.append([f"mean over seeds, {words} words", *(_number(e, 4) for e in ratios), _number(differences, 4)])
+        rows.append([f"mean over seeds, {words} words", *(_cell(e, 4) for e in ratios), _cell(differences, 4)])
     first = f.random[0].rows[FEWEST, "one"] if f.random else None
     hidden = f.random[0].hidden[-1] if f.random else None
     parts: list[str | Table] = [
@@ -256,8 +267,8 @@ def random_parts(f: Findings) -> list[str | Table]:
 def cooccurrence_parts(f: Findings) -> list[str | Table]:
     """Words of one topic against the pairs that co-occur most."""
     names = [f"{c.pairs} ({c.words} words)" for c in f.cooccurrence]
-    attention = [[_number(x, 4) for x in _sides(c.attention)] for c in f.cooccurrence]
-    cosine = [[_number(x, 3) for x in _sides(c.cosine)] for c in f.cooccurrence]
+    attention = [[_cell(x, 4) for x in _sides(c.attention)] for c in f.cooccurrence]
+    cosine = [[_cell(x, 3) for x in _sides(c.cosine)] for c in f.cooccurrence]
     head = ["top pairs", "words of one topic", "co-occurring pairs", "same topic minus co-occurring"]
     shared = ", ".join(f"{c.shared} of {c.pairs}" for c in f.cooccurrence)
     often = "; ".join(f"{a} {b}" for a, b in f.often)
@@ -287,11 +298,11 @@ def control_parts(f: Findings) -> list[str | Table]:
         rows.append(
             [
                 str(words),
-                _number(row.attention.ratio),
-                _number(row.raw.ratio),
+                _cell(row.attention.ratio),
+                _cell(row.raw.ratio),
                 _plain([m.rows[words, "one"].attention.ratio.value for m in f.random]),
                 _plain(raw),
-                _number(row.matched.ratio),
+                _cell(row.matched.ratio),
                 _permuted(row),
             ]
         )
@@ -320,14 +331,14 @@ def control_parts(f: Findings) -> list[str | Table]:
                     [
                         v.name,
                         str(v.topics),
-                        _number(v.attention.ratio),
-                        _number(v.cosine.ratio),
-                        _number(v.cosine.difference, 3),
+                        _cell(v.attention.ratio),
+                        _cell(v.cosine.ratio),
+                        _cell(v.cosine.difference, 3),
                     ]
                     for v in f.variants
                 ],
                 f"The same encoder and sequences, {FEWEST} words a topic, one topic a word; one setting of the fit "
-                "changed at a time. Intervals do not cover the draw of LDA itself.",
+                "changed at a time. Intervals do not cover the draw of latent Dirichlet allocation (LDA) itself.",
             )
         )
     return parts
@@ -341,11 +352,11 @@ def hidden_parts(f: Findings) -> list[str | Table]:
         rows.append(
             [
                 "embedding, with position" if layer == 0 else f"after layer {layer - 1}",
-                _number(own.same),
-                _number(own.different),
-                _number(own.difference, 3),
-                _number(own.ratio),
-                "-" if random is None else _number(random.ratio, 3),
+                _cell(own.same),
+                _cell(own.different),
+                _cell(own.difference, 3),
+                _cell(own.ratio),
+                "-" if random is None else _cell(random.ratio, 3),
             ]
         )
     return [
@@ -452,7 +463,7 @@ def paper_table(f: Findings) -> Table:
                         f"{number}, {name}, {words} words",
                         f"{BERT[mode][words][k]:.2f}",
                         FIVE[mode][words][k],
-                        _number(ours[k]),
+                        _cell(ours[k]),
                     ]
                 )
     for words in WORDS:
@@ -462,19 +473,20 @@ def paper_table(f: Findings) -> Table:
                 f"2.3, attention, randomly initialised, {words} words",
                 f"{RANDOM_BERT['one'][words][2]:.5f}",
                 "",
-                _number(mean, 4),
+                _cell(mean, 4),
             ]
         )
     for c in f.cooccurrence:
         ours4 = (c.attention.same, c.attention.different, c.cosine.same, c.cosine.different)
         names = ("attention, same topic", "attention, co-occurring", "cosine, same topic", "cosine, co-occurring")
         for name, value, e in zip(names, COOCCURRENCE[c.words], ours4, strict=True):
-            rows.append([f"2.5, {name}, {c.pairs} pairs", f"{value:.5g}", "", _number(e, 4 if "att" in name else 3)])
+            rows.append([f"2.5, {name}, {c.pairs} pairs", f"{value:.5g}", "", _cell(e, 4 if "att" in name else 3)])
     return Table(
         ["table, quantity", "thesis, Bert", "thesis, range of 5 encoders", "ours"],
         rows,
         f"What differs: {f.model} instead of Bert and four others; {f.documents} articles instead of a larger sample "
-        f"whose size is not stated; words a topic as in the thesis, which are other thresholds of our vocabulary of "
+        f"whose size is not stated. {caveat(f)} "
+        f"Words a topic as in the thesis, which are other thresholds of our vocabulary of "
         f"{f.vocabulary} words ({_thresholds(f)}). The thesis does not say how layers and heads are put together "
         "(ours: the mean over all), what a sequence is, or which topic a word keeps, and gives no interval.",
     )
@@ -496,7 +508,11 @@ def settings_table(f: Findings) -> Table:
             f"{f.vocabulary}: one token, letters only, two or more, no stop word of gensim's list, in {MIN_DOCUMENTS} "
             f"articles at least and {MAX_SHARE:.0%} at most",
         ],
-        ["topics", f"gensim's LDA, tf-idf, an article a document, {f.passes} passes, seed {f.seed}"],
+        [
+            "topics",
+            "gensim's latent Dirichlet allocation (LDA), tf-idf, an article a document, "
+            f"{f.passes} passes, seed {f.seed}",
+        ],
         ["topics asked and in use", f"{f.topics.asked}, {len(f.topics.share)}: those that lead in an article"],
         ["tie-break", "a word kept by several topics stays where its likelihood is highest"],
         ["pairs", "different words at two positions of a sequence, attention both ways; never a word with itself"],
@@ -514,7 +530,7 @@ def _over_seeds(values: Sequence[float | None]) -> Estimate:
 
 def _plain(values: Sequence[float | None]) -> str:
     found = [v for v in values if v is not None]
-    return f"{np.mean(found):.3f}" if found else "undefined"
+    return f"{np.mean(found):.3f}" if found else "-"
 
 
 def _permuted(row: Row) -> str:
@@ -530,7 +546,13 @@ def _fixed(value: float | None, digits: int) -> str:
     return "undefined" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def _cell(e: Estimate, digits: int = 2) -> str:
+    """A number in a table."""
+    return "-" if e.value is None else _number(e, digits)
+
+
 def _number(e: Estimate, digits: int = 2) -> str:
+    """A number in a sentence."""
     interval = ""
     if e.low is not None and e.high is not None:
         interval = f" [{_fixed(e.low, digits)}, {_fixed(e.high, digits)}]"

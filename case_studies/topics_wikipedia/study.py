@@ -1,17 +1,21 @@
 """`topics-wikipedia`: do words of one topic attend to each other more in a real encoder on real text?
 
-Li, Li, Risteski 2023, thesis section 2.1.5.4 and 2.1.6.2, Tables 2.3-2.5: topics by LDA on Wikipedia in the encoder's
+Li, Li, Risteski 2023, thesis section 2.1.5.4 and 2.1.6.2, Tables 2.3-2.5: topics by latent Dirichlet
+allocation (LDA) on Wikipedia in the encoder's
 own tokens, then attention and likeness of embeddings of words of one topic against words of different ones, beside
 the same architecture randomly initialised, and beside the pairs of words that co-occur most. Nothing here states a
 finding in advance.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from case_studies.page import write_page
 from case_studies.topics_wikipedia import corpus as text
@@ -43,6 +47,7 @@ from case_studies.topics_wikipedia.report import report
 from interp.errors import AnalysisError, RequestError
 from interp.files import make_folder, write_text
 from interp.rng import check_seed
+from probes._result import to_json
 
 
 @dataclass(frozen=True)
@@ -83,17 +88,24 @@ def run(
     asked = _at_least("topics", size.topics if topics is None else topics, 2)
     total = _at_least("sequences", size.sequences if sequences is None else sequences, 1)
     check_seed(seed)
+    for name, given in (("corpus", corpus), ("model", model)):
+        if given is not None and not isinstance(given, (str, Path)):
+            raise RequestError(f"{name}={given!r} is not a path{' or a name' if name == 'model' else ''}")
     size = Size(asked, size.passes, size.documents, total, size.random_encoders, size.variants)
     folder = make_folder(out)
     found = collect(size, corpus, model, seed)
-    write_text(folder / "results.json", compact(json.dumps(to_results(found), indent=1, sort_keys=True)) + "\n")
+    write_text(
+        folder / "results.json",
+        compact(json.dumps(to_json(to_results(found)), indent=1, sort_keys=True, allow_nan=False)) + "\n",
+    )
     command = f"interp report topics-wikipedia {'--full' if full else '--quick'} --out {out}"
     command += "".join(f" --{k} {v}" for k, v in (("corpus", corpus), ("model", model)) if v is not None)
     return write_page(report(found, command), folder)
 
 
-def _at_least(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or int(value) != value or value < least:
+def _at_least(name: str, value: Any, least: int) -> int:
+    number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or int(value) != value or value < least:
         raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
     return int(value)
 

@@ -3,6 +3,8 @@
 import bz2
 import itertools
 import json
+import re
+import shutil
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -11,9 +13,9 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia import corpus, encoder, lda, measure, study
+from case_studies.topics_wikipedia import corpus, encoder, figures, lda, measure, study
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
-from case_studies.topics_wikipedia.lda import Labels
+from case_studies.topics_wikipedia.lda import Labels, Topics
 from case_studies.topics_wikipedia.measure import Pairs
 from interp.errors import AnalysisError, RequestError
 
@@ -235,6 +237,16 @@ def test_no_pair_on_one_side_is_undefined_with_a_reason():
     found = measure.attention_contrast(pairs_of([0, 1], [0, 2], [1, 3], [1, 1]), TWO_TOPICS, 2, 0)
     assert found.ratio.value is None
     assert "no pair" in found.ratio.reason
+
+
+def test_heads_without_a_ratio_are_none_in_json_and_a_dash_in_text():
+    sums = measure.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
+    heads = measure.every_head(sums, (2, 3), 0)
+    found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
+    assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
+    assert found["above_1"] == found["below_1"] == 0
+    (trace,) = figures.head_figure([("none", heads)]).data
+    assert {t for row in trace.text for t in row} == {"-"}
 
 
 # -- embeddings -------------------------------------------------------------------------------------------------
@@ -561,6 +573,31 @@ def test_a_wrong_model_is_one_error(tmp_path, source):
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_that_is_no_folder_is_said_first_and_looked_up_once(monkeypatch):
+    import huggingface_hub
+
+    asked = []
+
+    def unreachable(self, name, **options):
+        asked.append(name)
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    with pytest.raises(RequestError, match=r"^'no-such-encoder-here' is no folder, .*: no network$"):
+        encoder.load_encoder("no-such-encoder-here")
+    assert asked == ["no-such-encoder-here"]
+
+
+def test_weights_cut_short_are_one_error(tiny, tmp_path):
+    folder = tmp_path / "cut"
+    shutil.copytree(tiny, folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(RequestError, match="cannot load the model of") as caught:
+        encoder.load_encoder(folder)
+    assert str(folder) in str(caught.value)
+
+
 # -- the study --------------------------------------------------------------------------------------------------
 
 
@@ -613,6 +650,30 @@ def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
 
 
 @needs_gensim
+def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monkeypatch):
+    """45 lines of 60 random words, and no pair of words of the same topic is read."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "text.txt").write_text("\n".join(" ".join(rng.choice(MANY, 60)) for _ in range(45)))
+    monkeypatch.setattr(study, "fit", lambda counts, *_: Topics(np.ones((3, counts.shape[1])), np.full(3, 1 / 3), 3))
+
+    def apart(topics):
+        labels = Labels.of(np.eye(topics.likelihood.shape[1], dtype=bool))  # every word its own topic
+        return {(words, mode): labels for words in lda.WORDS for mode in lda.MODES}
+
+    monkeypatch.setattr(study, "all_labels", apart)
+    page = study.run(tmp_path / "out", corpus=tmp_path / "text.txt", model=small / "bert", topics=3, sequences=20)
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    found = json.loads((tmp_path / "out" / "results.json").read_text(), parse_constant=refuse)
+    assert found["trained"]["heads"]["15"]["value"] == [[None] * 4] * 2
+    assert "<td>-</td>" in page.read_text().replace(' class="number"', "")
+    body = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.S)
+    assert not re.search(r"\bnan\b", body)
+
+
+@needs_gensim
 def test_topics_are_found_again_and_do_not_depend_on_the_run():
     rng = np.random.default_rng(0)
     blocks = np.kron(np.eye(3), np.ones((1, 20)))
@@ -633,6 +694,13 @@ def test_topics_are_found_again_and_do_not_depend_on_the_run():
         ({"topics": 41}, RequestError, "40 documents, fewer than 41 topics"),
         ({"topics": 1}, RequestError, "topics=1"),
         ({"sequences": 0}, RequestError, "sequences=0"),
+        ({"topics": float("nan")}, RequestError, "topics=nan"),
+        ({"topics": "3"}, RequestError, "topics='3'"),
+        ({"topics": [3]}, RequestError, "topics="),
+        ({"sequences": float("inf")}, RequestError, "sequences=inf"),
+        ({"corpus": ["text.txt"]}, RequestError, "corpus="),
+        ({"corpus": float("nan")}, RequestError, "corpus=nan"),
+        ({"model": 3}, RequestError, "model=3 is not a path or a name"),
         ({"seed": -1}, RequestError, "seed -1"),
         ({"corpus": "nowhere.txt"}, RequestError, "'nowhere.txt' does not exist"),
         ({"corpus": "."}, RequestError, "is a folder"),
