@@ -209,7 +209,7 @@ class TopicTheory:
         out = w.copy()
         out[:, 0] = -shift - self.c2 * u
         out[:, 1:] -= np.repeat(excess - u[:, None], v, axis=1)
-        distance, norm = float(np.linalg.norm(w - out)), float(np.linalg.norm(w))
+        distance, norm = frobenius(w - out), frobenius(w)
         return FamilyFit(out, u, distance, distance / norm if norm > 0 else None)
 
     def block_sum_contrast(self, matrix: ArrayLike) -> Array:
@@ -268,7 +268,7 @@ class TopicTheory:
         return np.asarray(w[..., 1:].reshape(*w.shape[:-1], self.num_topics, self.words_per_topic).mean(-1))
 
     def _matrices(self, matrix: ArrayLike) -> Array:
-        w, size = np.asarray(matrix, dtype=np.float64), self.vocab_size
+        w, size = _real("the matrix", matrix), self.vocab_size
         if w.ndim < 2 or w.shape[-2:] != (size, size):
             raise RequestError(
                 f"a matrix of shape {list(w.shape)} is not [{size}, {size}]: [MASK] and {self.num_topics} x "
@@ -465,7 +465,7 @@ class TopicTheory:
         return tuple(words for holds, words in conditions if not holds)
 
     def _ratio(self, name: str, value: ArrayLike) -> Array:
-        x = np.asarray(value, dtype=np.float64)
+        x = _real(name, value)
         if x.size == 0 or not np.isfinite(x).all() or (x < 0).any():
             shown = f"{value!r}" if x.ndim == 0 else "an array that"
             raise RequestError(f"{name}={shown} holds something other than finite numbers of at least 0")
@@ -485,6 +485,22 @@ class TopicTheory:
                 f"{name} has no finite optimum with keep_prob={self.keep_prob}, random_prob={self.random_prob}: more "
                 "attention always lowers the loss"
             )
+
+
+def frobenius(matrix: Array) -> float:
+    """Frobenius norm, of large and small numbers too, whose squares would be infinite or 0."""
+    exponent = int(np.frexp(np.abs(matrix).max(initial=0.0))[1])
+    return math.ldexp(float(np.linalg.norm(np.ldexp(matrix, -exponent))), exponent)
+
+
+def _real(name: str, values: ArrayLike) -> Array:
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise RequestError(f"{name} holds complex numbers, and real ones are needed")
+        return given.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{name} is {type(values).__name__}, and an array of numbers is needed") from error
 
 
 def _least(loss: Callable[[Array], Array], rows: int, points: int = 81) -> tuple[Array, Array]:

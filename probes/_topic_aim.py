@@ -1,6 +1,7 @@
 """What the theory says the matrix should be, and how far from it the matrix is."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +9,12 @@ import numpy as np
 
 from interp.errors import RequestError
 from interp.rng import generator
-from interp.stats import Estimate, mean_over_seeds
-from interp.topic_theory import Family, TopicTheory
+from interp.stats import Estimate
+from interp.topic_theory import Family, TopicTheory, frobenius
+from probes._topic_rows import mean_of
 from probes._topic_words import Array, Ints, Kind, Words
 
+SCOPE = "the theorems are for squared loss with even attention"
 SHUFFLES = 20  # word orders behind the null of the distances to the theory
 
 
@@ -51,12 +54,26 @@ class Aim:
             null = {"permuted": float(np.mean(rest))}
             if name == "block_sum":
                 null["theory"] = theory.c3
-            estimates[name] = mean_over_seeds(first).with_null(null)
+            estimates[name] = mean_of(first).with_null(null)
         return estimates
 
 
-def aim_of(given: TopicTheory | None, kind: Kind, grammar: Any, words: Words) -> Aim:
-    """The theory and its order of rows, or why none applies."""
+def outside_theory(model: Any, models: Sequence[Any]) -> str | None:
+    """Why the theorems are not about this population or these models, or None."""
+    each = [model] if hasattr(model, "params") else models
+    for one in each:
+        settings = (getattr(one, "provenance", None) or {}).get("settings") or {}
+        loss = settings.get("loss", "mse")
+        if loss != "mse":
+            return f"{SCOPE}; this model was trained with {loss}"
+        attention = getattr(getattr(one, "config", None), "attention", "uniform")
+        if attention != "uniform":
+            return f"{SCOPE}; this model's attention is {attention}"
+    return None
+
+
+def aim_of(given: TopicTheory | None, kind: Kind, grammar: Any, words: Words, outside: str | None) -> Aim:
+    """The theory and its order of rows, or why none applies; `outside`: why not, unless one is `given`."""
     if kind == "attention":
         return Aim(None, "the theory has no closed form of average attention")
     theory = given
@@ -67,6 +84,8 @@ def aim_of(given: TopicTheory | None, kind: Kind, grammar: Any, words: Words) ->
             theory = TopicTheory.from_grammar(grammar)
         except RequestError as error:
             return Aim(None, f"the grammar is outside the theory: {error}")
+        if outside is not None:
+            return Aim(None, outside)
     if words.topic is None:
         return Aim(None, "no topic labels were given")
     left_out = np.flatnonzero(~words.kept)
@@ -85,7 +104,7 @@ def aim_of(given: TopicTheory | None, kind: Kind, grammar: Any, words: Words) ->
 def _distances(
     theory: TopicTheory, family: Family, aims: dict[str, Array], matrix: Array, bias: Array
 ) -> dict[str, float]:
-    out = {name: float(np.linalg.norm(matrix - aim) / np.linalg.norm(aim)) for name, aim in aims.items()}
+    out = {name: frobenius(matrix - aim) / frobenius(aim) for name, aim in aims.items()}
     # The attended vector sums to 1, so a bias is the same as that much more in each entry of its row.
     fit = theory.project(matrix + bias[:, None] if family == "value" else matrix, family)
     out["family"] = math.nan if fit.relative is None else fit.relative

@@ -73,7 +73,7 @@ def attention(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSum
 
     cfg = model.cfg
     if int(tokens.max()) >= cfg.d_vocab:
-        raise AnalysisError(
+        raise RequestError(
             f"topic blocks: inputs hold token {int(tokens.max())}, the model knows 0 to {cfg.d_vocab - 1}"
         )
     layer = index_of("layer", layer, cfg.n_layers)
@@ -93,12 +93,14 @@ def attention(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSum
 def documents(inputs: Any, grammar: Any, seed: int) -> Ints:
     """Token ids [batch, pos], every document of one length: attention to padding cannot be told from attention."""
     if inputs is not None:
-        tokens = numbers(inputs)
+        tokens = numbers(inputs, "token ids [batch, pos]: all documents of one length")
         tokens = tokens[None] if tokens.ndim == 1 else tokens
         if tokens.ndim != 2 or 0 in tokens.shape or (tokens != np.floor(tokens)).any() or (tokens < 0).any():
             raise RequestError(
                 f"topic blocks: inputs of shape {list(tokens.shape)} are not token ids [batch, pos] of one length"
             )
+        if (tokens >= 2**53).any():  # beyond, whole numbers are not told apart, and some wrap around
+            raise RequestError(f"topic blocks: inputs hold token {tokens.max():g}, which no model knows")
         return tokens.astype(np.int64)
     if not hasattr(grammar, "topic_of") or not hasattr(grammar, "sample"):
         raise AnalysisError("topic blocks: average attention needs inputs= (token ids) or a model with a TopicGrammar")

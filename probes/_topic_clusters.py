@@ -107,7 +107,7 @@ def estimate_count(off: Array, seed: int) -> int:
     counts = sorted({k for k in range(2, most + 1) if k <= 20 or k % 5 == 0})
 
     def best(matrix: Array) -> tuple[float, int]:
-        spectrum, rows = Spectrum(matrix, most), Rows(matrix[None], np.zeros((1, n)))
+        spectrum, rows = Spectrum(matrix, most), Rows(matrix[None], np.zeros((1, n)), np.zeros(1, dtype=np.int64))
         found = []
         for k in counts:
             clusters = spectrum.clusters(k)

@@ -1,5 +1,6 @@
 """Words and the picture of a topic-blocks result."""
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +64,11 @@ def topic_summary(result: "TopicBlocksResult") -> str:
     reasons = dict.fromkeys(e.reason for e in (result.contrast, result.ari) if e.value is None)
     lines += [f"reason: {reason}"[:80] for reason in reasons]
     lines += [f"note: {note}"[:80] for note in result.notes]
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in _folded(line))
+
+
+def _folded(line: str) -> list[str]:
+    return [line] if len(line) <= 80 else textwrap.wrap(line, 80, subsequent_indent="  ")
 
 
 def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
@@ -117,7 +122,9 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
 
 
 def _number(value: Any, digits: int = 3) -> str:
-    return "-" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if abs(value) >= 1e5 else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def _cell(estimate: Estimate) -> str:

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, InterpError, RequestError
 from probes._topic_words import Array
+
+LARGEST = 1e300
 
 
 def members(model: Any) -> Sequence[Any] | None:
@@ -17,19 +19,31 @@ def members(model: Any) -> Sequence[Any] | None:
         return None
     if len(model) == 0:
         raise AnalysisError("topic blocks: an empty population has no matrix: pass at least one model")
-    return model if hasattr(model[0], "hook_dict") or hasattr(model[0], "W_V") else None
+    if not (hasattr(model[0], "hook_dict") or hasattr(model[0], "W_V")):
+        return None
+    if not hasattr(model, "params"):  # a population has one config and grammar
+        for i, one in enumerate(model):
+            if not (hasattr(one, "hook_dict") or hasattr(one, "W_V")):
+                raise RequestError(f"topic blocks: model {i} is {type(one).__name__}, not a model like model 0")
+            if any(getattr(one, name, None) != getattr(model[0], name, None) for name in ("config", "grammar")):
+                raise RequestError(
+                    f"topic blocks: model {i} has another config or grammar than model 0: a list of models has one"
+                )
+    return model
 
 
-def numbers(values: Any) -> Array:
-    """An array or tensor as float64."""
+def numbers(values: Any, needed: str = "a model, a population or a matrix [n, n] of numbers") -> Array:
+    """An array or tensor of real numbers as float64."""
     if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
+        values = values.detach().cpu()
+        values = values.numpy() if values.is_complex() else values.double().numpy()
     try:
-        return np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise RequestError("topic blocks: complex numbers were given, and real ones are needed")
+        return given.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise RequestError(
-            f"topic blocks: {type(values).__name__} is neither a model, a population nor a matrix [n, n] of numbers"
-        ) from error
+        raise RequestError(f"topic blocks: {type(values).__name__} is not {needed}") from error
 
 
 def stack(given: Any) -> Array:
@@ -44,9 +58,14 @@ def stack(given: Any) -> Array:
     m = m[None] if m.ndim == 2 else m
     if m.ndim != 3 or m.shape[1] != m.shape[2] or 0 in m.shape:
         raise RequestError(f"topic blocks: shape {list(np.shape(m))} is not square: [n, n] or [seeds, n, n] is needed")
-    if not np.isfinite(m).all():
-        at = np.argwhere(~np.isfinite(m))[0]
-        raise RequestError(f"topic blocks: entry {at.tolist()} is {m[tuple(at)]}: finite numbers are needed")
+    return finite(m)
+
+
+def finite(m: Array, error: type[InterpError] = RequestError) -> Array:
+    """`m`, refused where an entry is not finite or so large that sums would not be."""
+    if not (fine := np.abs(m) <= LARGEST).all():
+        at = np.argwhere(~fine)[0]
+        raise error(f"topic blocks: entry {at.tolist()} is {m[tuple(at)]}: finite numbers up to {LARGEST:g} are needed")
     return m
 
 

@@ -1,6 +1,7 @@
 """Sums within rows: every number that is a ratio of them, what it would be with nothing to see, and its interval."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,26 @@ SHARE: Support = (-1.0, 1.0)
 class Rows:
     """Matrices of the words alone, each row less its mean off the diagonal.
 
-    `off` [S, w, w]: that, 0 on the diagonal; `own` [S, w]: the diagonal. Offsets of rows are gone.
+    `off` [S, w, w]: that, 0 on the diagonal; `own` [S, w]: the diagonal. Offsets of rows are gone. Each matrix stands
+    in units of 2 to the power of its `exponent` [S], so that no square over- or underflows.
     """
 
     off: Array
     own: Array
+    exponent: Ints
 
     @property
     def size(self) -> int:
         return self.off.shape[-1]
+
+    @property
+    def largest(self) -> int:
+        """The exponent of the largest matrix."""
+        return int(self.exponent.max())
+
+    def alike(self, values: Array) -> Array:
+        """`values` [S, w] in units of the largest matrix."""
+        return np.asarray(np.ldexp(values, (self.exponent - self.largest)[:, None]))
 
     @property
     def spread_off(self) -> Array:
@@ -43,23 +55,29 @@ def rows_of(matrices: Array, kept: NDArray[np.bool_]) -> Rows:
     """The `kept` rows and columns of `matrices` [S, n, n]; differences of rounding become 0."""
     m = matrices[:, kept][:, :, kept]
     n = m.shape[-1]
+    exponent = np.frexp(np.abs(m).max((1, 2)))[1].astype(np.int64)
+    m = np.ldexp(m, -exponent[:, None, None])
     itself = np.eye(n, dtype=bool)
     tiny = ROUNDING * np.abs(m).max(-1)
     mean = (m.sum(-1) - m[:, itself]) / (n - 1)
     off = np.where(itself, 0.0, m - mean[..., None])
     off[np.abs(off) <= tiny[..., None]] = 0.0
     own = m[:, itself] - mean
-    return Rows(off, np.where(np.abs(own) <= tiny, 0.0, own))
+    return Rows(off, np.where(np.abs(own) <= tiny, 0.0, own), exponent)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """sum(top) / sum(bottom) over rows [S, w], with the sign of sum(sign) where there is one."""
+    """sum(top) / sum(bottom) over rows [S, w], with the sign of sum(sign) where there is one.
+
+    In units of 2 to the power of `exponent`.
+    """
 
     top: Array
     bottom: Array
     sign: Array | None
     why_not: str
+    exponent: int = 0
 
     def values(self, rows: Ints | slice = slice(None)) -> Array:
         """[S], or [S, draws] for `rows` [draws, w]; NaN where undefined."""
@@ -89,8 +107,8 @@ def ratios_of(rows: Rows, words: Words) -> dict[str, Ratio]:
         "contrast_off_diagonal": Ratio(
             m * other / (n - 1) * c_off**2, rows.spread_off, c_off, "off the diagonal every row is constant"
         ),
-        "raw_contrast": Ratio(c_in, ones, None, flat),
-        "raw_contrast_off_diagonal": Ratio(c_off, ones, None, flat),
+        "raw_contrast": Ratio(rows.alike(c_in), ones, None, flat, rows.largest),
+        "raw_contrast_off_diagonal": Ratio(rows.alike(c_off), ones, None, flat, rows.largest),
         "uniformity": Ratio(
             c_off**2 * many,
             (c_off**2 + np.maximum(variance, 0.0)) * many,
@@ -113,18 +131,20 @@ def nulls_of(rows: Rows, words: Words) -> dict[str, dict[str, float | None]]:
         return {"diagonality": {"random": random}}
     m, same = words.peers(), words.topic[:, None] == words.topic
     other = n - 1 - m
-    # Relabelling draws m of a row's n - 1 other entries: their sum has mean 0 and this variance.
+    # Relabelling gives a row the m of any word, then draws m of its n - 1 other entries: their sum has mean 0 and
+    # variance m (1 - m / (n - 1)) times this.
     variance = rows.spread_off / (n - 2)
-    drawn = m * (1 - m / (n - 1)) * variance
-    c_in = (d / (m + 1)) ** 2 + (1 / (m + 1) + 1 / other) ** 2 * drawn
+    drawn = m * (1 - m / (n - 1)) * (1 / (m + 1) + 1 / other) ** 2
+    factor = (m + 1) * other / n
+    relabelled = (factor / (m + 1) ** 2).mean() * d**2 + (factor * drawn).mean() * variance
     total = d + (rows.off * same).sum(-1)
     squares = d**2 + (rows.off**2 * same).sum(-1)
     moved = (n**2 * squares / (m + 1) - 2 * n * d * total / (m + 1) + d**2) / (n - 1) ** 2
-    chance = (1 / m + 1 / other) * variance * (m >= 2)
+    chance, alike = ((1 / m + 1 / other) * (m >= 2)).mean() * variance, (m >= 2).mean() * variance
     return {
         "contrast": {
             "random": random,
-            "permuted": mean(((m + 1) * other / n * c_in).sum(-1), spread),
+            "permuted": mean(relabelled.sum(-1), spread),
             "diagonal": float((other / (m + 1)).mean() / (n - 1)),
         },
         "contrast_off_diagonal": {"random": 1 / (n - 2), "permuted": 1 / (n - 2)},
@@ -133,9 +153,9 @@ def nulls_of(rows: Rows, words: Words) -> dict[str, dict[str, float | None]]:
             "permuted": mean(((n - 1) / n * moved).sum(-1), spread),
             "blocks": float((other**2 / (n * (n - 1))).sum() / ((m + 1) * other / n).sum()),
         },
-        "raw_contrast": {"permuted": float((d / (m + 1)).mean())},
+        "raw_contrast": {"permuted": math.ldexp(float(rows.alike(d).mean() * (1 / (m + 1)).mean()), rows.largest)},
         "raw_contrast_off_diagonal": {"permuted": 0.0},
-        "uniformity": {"permuted": mean(chance.sum(-1), (chance + variance * (m >= 2)).sum(-1))},
+        "uniformity": {"permuted": mean(chance.sum(-1), (chance + alike).sum(-1))},
     }
 
 
@@ -145,11 +165,26 @@ def estimate_of(ratio: Ratio, seed: int) -> Estimate:
     count, n = ratio.top.shape
     support = REALS if ratio.sign is None else SHARE
     if count > 1:
-        return mean_over_seeds(values, support=support)
+        return _scaled(mean_over_seeds(values, support=support), ratio.exponent)
     if not np.isfinite(values[0]):
         return Estimate.undefined(ratio.why_not, n, "words")
     index = generator(seed, "topic-words").integers(0, n, (DRAWS, n))
     drawn = np.concatenate([ratio.values(part)[0] for part in np.array_split(index, max(1, DRAWS * n // MEMORY))])
     tail = (1 - CONFIDENCE) / 2
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
-    return Estimate(values[0], low, high, n, "words")
+    return _scaled(Estimate(values[0], low, high, n, "words"), ratio.exponent)
+
+
+def mean_of(values: Array) -> Estimate:
+    """Mean over seeds of numbers of any size, whose squares may be too large."""
+    exponent = int(np.frexp(np.abs(values).max())[1]) if np.isfinite(values).all() else 0
+    return _scaled(mean_over_seeds(np.ldexp(values, -exponent)), exponent)
+
+
+def _scaled(estimate: Estimate, exponent: int) -> Estimate:
+    if not exponent:
+        return estimate
+    value, low, high = (
+        None if x is None else math.ldexp(x, exponent) for x in (estimate.value, estimate.low, estimate.high)
+    )
+    return replace(estimate, value=value, low=low, high=high)

@@ -7,7 +7,7 @@ Both scores are 1 for a perfect head and 0 for a uniform one.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +69,10 @@ def relation_scores(patterns: ArrayLike, keys: ArrayLike, visible: ArrayLike, ki
 
     Raises `AnalysisError` for weights that are not finite, are negative, or do not sum to 1 over the visible keys.
     """
+    if kind not in get_args(Kind):
+        raise RequestError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
+    if np.iscomplexobj(patterns):
+        raise RequestError("patterns are complex numbers, and weights are real")
     weights, chosen, seen = np.asarray(patterns, np.float64), np.asarray(keys, bool), np.asarray(visible, bool)
     if weights.ndim != 4 or chosen.shape != seen.shape or seen.shape != (weights.shape[0], *weights.shape[2:]):
         raise RequestError(
@@ -170,7 +174,8 @@ def _same_depth(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
 
 def bracket_tokens(tokens: Iterable[int], words: str) -> Relation:
     """The relation to keys that are one of `tokens` (ids of brackets)."""
-    ids = tuple(sorted(tokens))
+    given = tuple(tokens) if isinstance(tokens, Iterable) else (tokens,)
+    ids = tuple(sorted(_whole("token", token) for token in given))
 
     def keys(inputs: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         return visible & (_bracket(inputs, grammar) & np.isin(inputs, ids))[:, None, :]
@@ -180,6 +185,7 @@ def bracket_tokens(tokens: Iterable[int], words: str) -> Relation:
 
 def bracket_type(i: int) -> Relation:
     """The relation to brackets of type `i` (from 0), opening and closing."""
+    i = _whole("bracket type", i)
     relation = bracket_tokens((2 * i, 2 * i + 1), f"brackets of type {i}")
     return Relation(f"type-{i}", relation.words, "mass", "dyck", relation.keys)
 
@@ -194,6 +200,12 @@ def complement(relation: Relation) -> Relation:
         return visible & ~relation.keys(tokens, grammar, visible)
 
     return Relation(f"not-{relation.name}", f"anything but {relation.words}", "mass", relation.needs, keys)
+
+
+def _whole(what: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise RequestError(f"{what} {value!r} is not a whole number of at least 0")
+    return int(value)
 
 
 def _dyck(grammar: Any) -> DyckGrammar:

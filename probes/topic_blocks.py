@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from interp.errors import RequestError
+from interp.errors import AnalysisError, RequestError
 from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.topic_theory import TopicTheory
 from probes._result import Result
-from probes._topic_aim import Aim, aim_of
+from probes._topic_aim import Aim, aim_of, outside_theory
 from probes._topic_attention import PairSums, attention, documents, relations
 from probes._topic_clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
 from probes._topic_figure import topic_figure, topic_summary
-from probes._topic_inputs import members, stack, value_map, weight
+from probes._topic_inputs import finite, members, stack, value_map, weight
 from probes._topic_permutations import (
     ALPHA,
     FEWEST_PERMUTATIONS,
@@ -34,7 +34,7 @@ from probes._topic_permutations import (
     topic_test,
     unit_of,
 )
-from probes._topic_rows import Rows, estimate_of, nulls_of, ratios_of, rows_of
+from probes._topic_rows import estimate_of, nulls_of, ratios_of, rows_of
 from probes._topic_words import Array, Ints, Kind, Words, words_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TopicBlocksResult(Result):
       of their norms; to the family of all optima (`family`; Theorem 2.1.4 for "value", with biases added to the rows,
       as attention sums to 1; Theorem 2.1.1 for "embedding"), in units of the matrix's; and `block_sum`, the sum over
       the own topic's columns less that over another's. Empty with `theory_reason` where none applies. All is of the
-      squared loss: cross entropy leaves the scale of the matrix to the length of training.
+      squared loss with even attention: models trained otherwise get no distance unless `theory=` is given.
     - `relations`: for attention, means over pairs of positions (Tables 2.1, 2.2); same word at any position, and at
       another position than the query's.
     - `untrained`: the headline numbers of the same config and seeds before training, or None.
@@ -149,7 +149,8 @@ def analyze_topic_blocks(
     `layer`, `head`
         Which, from 0, or negative from the end; `head=None`: the sum of all heads' maps, the mean of their attention.
     `theory`
-        Default: that of the grammar. It applies where [MASK] is the one row left out and topics have equal sizes.
+        Default: that of the grammar, for arrays and for models of even attention not trained with another loss than
+        the squared one. It applies where [MASK] is the one row left out and topics have equal sizes.
     `inputs`
         For "attention": token ids [batch, pos]. Default: 500 unmasked documents of the grammar, all cut to one length.
     `untrained`
@@ -164,12 +165,16 @@ def analyze_topic_blocks(
     if matrix is not None and matrix not in get_args(Kind):
         raise RequestError(f"matrix={matrix!r} is not one of {', '.join(get_args(Kind))}")
     pick = _Pick(matrix, layer, head, seed, inputs, grammar)
+    if theory is not None and not isinstance(theory, TopicTheory):
+        raise RequestError(f"theory={theory!r} is {type(theory).__name__}, and a TopicTheory is needed")
     source = _source(model, pick)
     words = words_of(labels, source.grammar, source.matrices.shape[-1])
     start = None
     if untrained and source.models is not None and hasattr(model, "untrained"):
         start = _headline(_source(model.untrained(), replace(pick, matrix=source.kind)).matrices, words, seed)
-    return _result(source, words, start, aim_of(theory, source.kind, source.grammar, words), seed, permutations)
+    outside = None if source.models is None else outside_theory(model, source.models)
+    aim = aim_of(theory, source.kind, source.grammar, words, outside)
+    return _result(source, words, start, aim, seed, permutations)
 
 
 # -- from what was given to matrices ---------------------------------------------------------------
@@ -217,10 +222,12 @@ def _source(model: Any, pick: _Pick) -> _Source:
     if kind == "attention":
         tokens = documents(pick.inputs, grammar, pick.seed)
         pairs = tuple(attention(one, tokens, pick.layer, pick.head) for one in models)
-        return _Source(np.stack([p.means() for p in pairs]), kind, kind, grammar, None, models, pairs)
+        means = finite(np.stack([p.means() for p in pairs]), AnalysisError)
+        return _Source(means, kind, kind, grammar, None, models, pairs)
     if kind == "embedding":
         embeddings = [weight(one, "W_E") for one in models]
-        return _Source(stack([e @ e.T for e in embeddings]), kind, kind, grammar, None, models)
+        notes = ("W_E is a fixed identity",) if getattr(config, "embedding", None) == "onehot" else ()
+        return _Source(stack([e @ e.T for e in embeddings]), kind, kind, grammar, None, models, (), notes)
     if getattr(config, "norm", "none") != "none" or getattr(config, "block", "bare") != "bare":
         notes = ("norms, residual links and MLPs are left out of the map",)
     maps = [value_map(one, pick.layer, pick.head) for one in models]
@@ -267,11 +274,13 @@ def _result(
             extra = {"theory": aim.theory.c3 / aim.theory.words_per_topic}
         estimates[name] = estimates[name].with_null({**null, **extra})
     unit_off = unit_of(rows.spread_off, size - 1)[:, None]
-    even = Rows(rows.off / unit_off[..., None], rows.own)
+    even = replace(rows, off=rows.off / unit_off[..., None])
     mean = even.off.mean(0)
     found = estimate_count(mean, seed) if words.topic is None else len(words.sizes)
     clusters = [Spectrum(off, found).clusters(found) for off in rows.off]
-    per_seed: dict[str, list[Any]] = {name: ratio.values().tolist() for name, ratio in ratios.items()}
+    per_seed: dict[str, list[Any]] = {
+        name: np.ldexp(ratio.values(), ratio.exponent).tolist() for name, ratio in ratios.items()
+    }
     p_topics, structure = None, None
     notes = list(source.notes)
     # Clusters are found without the diagonal, which may therefore be tested against them.

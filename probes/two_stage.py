@@ -32,6 +32,7 @@ VALUE_DONE = 0.5  # share of W_V's growth that stage 1 holds, at least
 ATTENTION_DONE = 0.2  # share of W_K's and W_Q's rise that stage 1 holds, at most
 SLOWDOWN = 0.5  # growth of W_V a step in stage 2 over that in stage 1, at most
 BEGINS, LENGTHS = 400, 60  # places of the first corner that are tried, lengths of the rise after each
+LATEST = 1e15  # steps beyond are hardly told apart
 MEMORY = 2**22  # float64 numbers held at once: 32 MB
 WINDOW = 0.02  # share of the run over which a norm is averaged to be read at a step
 
@@ -146,9 +147,10 @@ def analyze_two_stages(
 
 def rotation(first: ArrayLike, second: ArrayLike) -> float:
     """(1 - cos) / 2 between two matrices of one shape: 0 for one direction, 1/2 at right angles; NaN for a zero."""
-    a, b = (np.asarray(x, dtype=np.float64).ravel() for x in (first, second))
+    a, b = (_numbers(x, "a matrix to compare").ravel() for x in (first, second))
     if a.shape != b.shape:
         raise RequestError(f"matrices of {a.size} and {b.size} numbers have no angle between them")
+    a, b = _in_units(a), _in_units(b)
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     return min(max((1 - float(a @ b) / size) / 2, 0.0), 1.0) if size > 0 else math.nan
 
@@ -191,14 +193,23 @@ def _from_population(population: Any, layer: int) -> tuple[int, dict[str, Array]
 
 def _numbers(values: Any, what: str) -> Array:
     if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
+        values = values.detach().cpu()
+        values = values.numpy() if values.is_complex() else values.double().numpy()
     try:
-        array = np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise RequestError(f"two stages: {what} holds complex numbers, and real ones are needed")
+        array = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise RequestError(f"two stages: {what} is no array of numbers") from error
     if not np.isfinite(array).all():
         raise RequestError(f"two stages: {what} is not finite at {np.argwhere(~np.isfinite(array))[0].tolist()}")
     return array
+
+
+def _in_units(values: Array) -> Array:
+    """Each curve (last axis) in units of its own, a power of 2, so that no square over- or underflows."""
+    return np.asarray(np.ldexp(values, -np.frexp(np.abs(values).max(-1, keepdims=True, initial=0.0))[1]))
 
 
 def _curves(norms: Any) -> dict[str, Array]:
@@ -224,6 +235,8 @@ def _steps(steps: ArrayLike | None, count: int) -> Array:
     out = _numbers(steps, "steps")
     if out.shape != (count,) or (np.diff(out) <= 0).any():
         raise RequestError(f"two stages: steps of shape {list(out.shape)} are not {count} rising numbers")
+    if np.abs(out).max() > LATEST:
+        raise RequestError(f"two stages: step {out[np.abs(out).argmax()]:g} is beyond {LATEST:g}")
     return out
 
 
@@ -231,11 +244,13 @@ def _steps(steps: ArrayLike | None, count: int) -> Array:
 
 
 def _runs(steps: Array, curves: dict[str, Array]) -> list[Run]:
-    attention = np.sqrt(curves["W_K"] * curves["W_Q"])
+    # Every number of a run is a ratio, and knows no unit.
+    attention = _in_units(np.sqrt(curves["W_K"]) * np.sqrt(curves["W_Q"]))
+    value = _in_units(curves["W_V"])
     begins = np.linspace(steps[0], steps[-3], BEGINS)
     left, tallest = _left_over(steps, attention, begins)
     return [
-        _run(steps, attention[i], curves["W_V"][i], begins, left[:, i], int(left[:, i].argmin()), tallest[:, i])
+        _run(steps, attention[i], value[i], begins, left[:, i], int(left[:, i].argmin()), tallest[:, i])
         for i in range(len(attention))
     ]
 
@@ -336,9 +351,16 @@ def _level(steps: Array, curve: Array, at: float) -> float:
 
 def _rotation(snapshots: Mapping[int, Any] | None, runs: int) -> tuple[Array | None, tuple[int, ...]]:
     """[run, snapshot - 1], and the later step of each."""
-    if snapshots is None or len(snapshots) < 2:
+    if snapshots is None:
         return None, ()
+    if not isinstance(snapshots, Mapping):
+        raise RequestError(f"two stages: snapshots={type(snapshots).__name__} is no mapping of steps to W_V")
+    for step in snapshots:
+        if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
+            raise RequestError(f"two stages: snapshot step {step!r} is not a whole number")
     steps = sorted(snapshots)
+    if len(steps) < 2:
+        return None, ()
     arrays = [_numbers(snapshots[step], f"the snapshot of step {step}") for step in steps]
     if other := [list(a.shape) for a in arrays if a.shape != arrays[0].shape]:
         raise RequestError(f"two stages: snapshots of shape {list(arrays[0].shape)} and {other[0]} do not compare")
@@ -402,10 +424,14 @@ def _result(
 def _cell(estimate: Estimate, digits: int) -> str:
     if estimate.value is None:
         return "undefined"
-    value = f"{estimate.value:.{digits}f}"
+    value = _number(estimate.value, digits)
     if estimate.low is None or estimate.high is None:
         return f"{value} [no interval]"
-    return f"{value} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    return f"{value} [{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.4g}" if abs(value) >= 1e5 else f"{value:.{digits}f}"
 
 
 def _wrapped(text: str) -> list[str]:

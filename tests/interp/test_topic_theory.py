@@ -378,6 +378,25 @@ def test_wrong_requests_are_named():
     assert TopicTheory(4, 3, 0.15, 0.1, 0).lambda2 == math.inf
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e160, 1e-170])
+def test_distances_of_large_and_small_matrices(scale):
+    m = np.random.default_rng(0).normal(size=(13, 13))
+    found = SMALL.project(scale * m, "embedding")
+    # Beside a large matrix the target is nothing, and a small one is nothing beside the target.
+    like = SMALL.project(1e30 * m, "embedding").relative if scale > 1 else None
+    near = SMALL.project(np.zeros((13, 13)), "embedding").distance / scale / np.linalg.norm(m)
+    assert found.relative == pytest.approx(like or near)
+
+
+@pytest.mark.parametrize("given", [np.eye(13) * 1j, "matrix", [[1, 2], [3]]])
+def test_what_is_no_real_matrix_is_refused(given):
+    with pytest.raises(RequestError):
+        SMALL.project(given)
+    with pytest.raises(RequestError):
+        SMALL.loss_block(given if isinstance(given, (str, list)) else 1j, 2)
+
+
 def test_from_grammar():
     grammar = SimpleNamespace(num_topics=4, words_per_topic=3, mask_prob=0.3, keep_prob=0.25, random_prob=0.2)
     assert TopicTheory.from_grammar(grammar) == ODD

@@ -243,6 +243,32 @@ def test_what_is_no_pattern_is_refused(row):
         relation_scores(np.array(row)[None, None, None], visible, visible)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bracket_type(-1), "bracket type -1 is not a whole number"),
+        (lambda: bracket_type(0.5), r"bracket type 0\.5 is not"),
+        (lambda: bracket_type("1"), "bracket type '1' is not"),
+        (lambda: bracket_type(True), "bracket type True is not"),
+        (lambda: bracket_tokens([0, 1.5], "two"), r"token 1\.5 is not"),
+        (lambda: bracket_tokens("01", "two"), "token '0' is not"),
+        (lambda: bracket_tokens([-2], "one"), "token -2 is not"),
+        (lambda: bracket_tokens(None, "none"), "token None is not"),
+        (lambda: scores_of_one(kind="odd"), "kind='odd' is not one of mass, even"),
+        (lambda: scores_of_one(kind=None), "kind=None is not one of"),
+        (lambda: scores_of_one(1 + 0j), "patterns are complex"),
+    ],
+)
+def test_bad_requests_are_refused(call, message):
+    with pytest.raises(RequestError, match=message):
+        call()
+
+
+def scores_of_one(weight=1.0, kind="mass"):
+    seen = np.ones((1, 1, 1), dtype=bool)
+    return relation_scores(np.full((1, 1, 1, 1), weight), seen, seen, kind)
+
+
 def test_weight_on_keys_that_are_not_seen_is_refused():
     visible = np.tri(2, dtype=bool)[None]
     later = np.array([[0.0, 1.0], [0.5, 0.5]])

@@ -172,6 +172,30 @@ def test_offsets_of_rows_and_the_scale_change_nothing():
     assert exact.ari.value == 1
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("scale", [1e160, 1e-170, 1e299, 1e-300])
+def test_no_scale_is_too_large_or_too_small(scale, seeds):
+    m = SMALL.value_matrix() + 0.02 * normal(seeds, 13, 13)
+    r = analyze_topic_blocks(m, labels=SMALL.topic_of, theory=SMALL)
+    scaled = analyze_topic_blocks(scale * m, labels=SMALL.topic_of, theory=SMALL)
+    assert numbers(scaled)[:5] == pytest.approx(numbers(r)[:5])
+    assert (scaled.structure, scaled.p_value, scaled.p_diagonal) == (r.structure, r.p_value, r.p_diagonal)
+    assert r.structure == "blocks"
+    one, other = r.raw_contrast, scaled.raw_contrast
+    for name in ("value", "low", "high"):
+        assert getattr(other, name) == pytest.approx(scale * getattr(one, name), rel=1e-9, abs=0)
+    assert other.null["permuted"] == pytest.approx(scale * one.null["permuted"], rel=1e-9, abs=0)
+    each = [scale * x for x in r.per_seed["raw_contrast"]]
+    assert scaled.per_seed["raw_contrast"] == pytest.approx(each, rel=1e-9, abs=0)
+    assert all(np.isfinite(e.value) and np.isfinite(e.null["permuted"]) for e in scaled.theory.values())
+    assert max(map(len, scaled.summary().splitlines())) <= 80
+    assert scaled.figure().to_json()
+    json.dumps(scaled.to_dict(), allow_nan=False)
+    blind = analyze_topic_blocks(scale * ideal(TOPICS))
+    assert blind.num_clusters == 10
+
+
 def test_names_of_topics_and_the_order_of_words_change_nothing():
     m = ideal(TOPICS) + 0.5 * normal(100, 100)
     r = analyze_topic_blocks(m, labels=TOPICS)
@@ -291,6 +315,28 @@ def test_permuted_nulls_are_the_means_over_permutations():
     assert r.diagonality.null["permuted"] == pytest.approx(moved / total)
 
 
+@pytest.mark.parametrize("sizes", [(2, 2, 4), (2, 6), (3, 5)])
+def test_permuted_nulls_are_exact_for_topics_of_unequal_size(sizes):
+    topics = np.repeat(np.arange(len(sizes)), sizes)
+    m = normal(8, 8) + 2 * np.eye(8)
+    m[topics == topics[-1]] *= 3  # rows of the large topic weigh more
+    contrast, raw, top, bottom = [], [], 0.0, 0.0
+    for named in sorted(set(itertools.permutations(topics.tolist()))):
+        found = literal(m, np.array(named), True)
+        raw.append(found[0])
+        contrast.append(abs(found[1]))
+        for i, row in enumerate(m):
+            same = np.array([named[j] == named[i] and j != i for j in range(8)])
+            other = np.array([named[j] != named[i] for j in range(8)])
+            if same.sum() > 1:
+                square = (row[same].mean() - row[other].mean()) ** 2
+                top, bottom = top + square, bottom + square + row[same].var(ddof=1)
+    r = analyze_topic_blocks(m, labels=topics)
+    assert r.contrast.null["permuted"] == pytest.approx(np.mean(contrast))
+    assert r.raw_contrast.null["permuted"] == pytest.approx(np.mean(raw))
+    assert r.uniformity.null["permuted"] == pytest.approx(top / bottom)
+
+
 def test_uniformity_of_random_entries_is_its_null():
     topics = np.repeat(np.arange(10), 10)
     r = analyze_topic_blocks(normal(60, 100, 100, seed=1), labels=topics, permutations=99)
@@ -396,6 +442,37 @@ def test_where_no_theory_applies_it_says_why():
     assert r.theory_reason.startswith("the grammar is outside the theory: mask_prob=1.0")
 
 
+@pytest.mark.parametrize("population", [False, True])
+@pytest.mark.parametrize(
+    ("attention", "loss", "reason"),
+    [
+        ("uniform", "mse", None),
+        ("uniform", None, None),
+        ("uniform", "ce", "this model was trained with ce"),
+        ("learned", "mse", "this model's attention is learned"),
+        ("learned", "ce", "this model was trained with ce"),
+    ],
+)
+def test_models_trained_otherwise_have_no_distance_to_the_theory(attention, loss, reason, population):
+    grammar = SimpleNamespace(
+        topic_of=SMALL.topic_of, num_topics=4, words_per_topic=3, mask_prob=0.15, keep_prob=0.1, random_prob=0.1
+    )
+    told = {} if loss is None else {"settings": {"loss": loss}}
+    model = topic_model(SMALL.value_matrix(), attention=attention)
+    model.provenance.update(told)
+    given = model
+    if population:
+        given = Population.from_models([model, model])
+        given.provenance.update(told)
+    r = analyze_topic_blocks(given, grammar=grammar)
+    assert bool(r.theory) == (reason is None)
+    assert ("theory" in r.raw_contrast.null) == (reason is None)
+    scope = "the theorems are for squared loss with even attention"
+    assert r.theory_reason == (None if reason is None else f"{scope}; {reason}")
+    assert analyze_topic_blocks(given, labels=SMALL.topic_of, theory=SMALL).theory["closed_form"].value < 1e-6
+    assert analyze_topic_blocks(SMALL.value_matrix(), grammar=grammar).theory
+
+
 # ---- several seeds -------------------------------------------------------------------------------
 
 
@@ -458,7 +535,7 @@ def test_a_model_at_the_optimum_is_recognised():
     grammar = SimpleNamespace(
         topic_of=SMALL.topic_of, num_topics=4, words_per_topic=3, mask_prob=0.15, keep_prob=0.1, random_prob=0.1
     )
-    model = topic_model(SMALL.value_matrix())
+    model = topic_model(SMALL.value_matrix(), attention="uniform")
     before = {name: p.clone() for name, p in model.state_dict().items()}
     r = analyze_topic_blocks(model, grammar=grammar)
     assert r.contrast.value == pytest.approx(1)
@@ -611,7 +688,7 @@ def test_figure_sorts_words_by_topic():
         (np.eye(4), {"matrix": "keys"}, "matrix='keys' is not one of value, embedding, attention"),
         (np.eye(4), {"permutations": 10}, "permutations=10 is not a whole number of at least 99"),
         (np.eye(4), {"seed": -1}, "seed -1"),
-        (object(), {}, "object is neither a model, a population nor a matrix"),
+        (object(), {}, "object is not a model, a population or a matrix"),
         ([], {}, "an empty population"),
         ([np.eye(4), np.eye(5)], {}, r"shape \[4, 4\] and \[5, 5\] do not stack"),
     ],
@@ -620,6 +697,61 @@ def test_bad_input_is_one_clear_line(model, options, message):
     with pytest.raises(InterpError, match=message) as caught:
         analyze_topic_blocks(model, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (np.eye(4) * 1j, {}, "complex numbers were given"),
+        (torch.eye(4, dtype=torch.complex64), {}, "complex numbers were given"),
+        ([np.eye(4), np.eye(4) * 1j], {}, "complex numbers were given"),
+        ((np.eye(4) + 0j).tolist(), {}, "complex numbers were given"),
+        (np.eye(4), {"theory": "thm"}, "theory='thm' is str, and a TopicTheory is needed"),
+        (np.eye(4), {"labels": [[0, 0], [1]]}, "labels are ragged"),
+        (np.eye(4), {"labels": np.array([0, 0, 2**63 + 5, 2**63 + 5], dtype=np.uint64)}, "is too large: 64-bit"),
+        (np.eye(4), {"labels": np.array([0, 0, 1, 1]) + 0j}, "are not one whole number a row"),
+        (1e305 * np.eye(4), {}, r"entry \[0, 0, 0\] is 1e\+305: finite numbers up to 1e\+300"),
+    ],
+)
+def test_input_that_would_be_misread_is_refused(model, options, message):
+    with pytest.raises(RequestError, match=message):
+        analyze_topic_blocks(model, **options)
+
+
+@pytest.mark.parametrize("token", [13, 2**32 + 1, 2**63 + 1, 2**64 + 1, 1e30, np.inf, np.nan, 1j])
+def test_tokens_do_not_wrap_around(token):
+    with pytest.raises(RequestError):
+        analyze_topic_blocks(topic_model(np.eye(13)), labels=SMALL.topic_of, matrix="attention", inputs=[[1, token]])
+
+
+@pytest.mark.parametrize("name", ["W_Q", "W_V"])
+def test_weights_that_are_not_finite_have_no_attention(name):
+    model = topic_model(np.eye(13))
+    with torch.no_grad():
+        getattr(model.blocks[0].attn, name)[:] = np.nan
+    kind = "attention" if name == "W_Q" else "value"
+    with pytest.raises(InterpError, match="finite"):
+        analyze_topic_blocks(model, labels=SMALL.topic_of, matrix=kind, inputs=[list(range(13))])
+
+
+@pytest.mark.parametrize("changes", [{"attention": "uniform"}, {"init_std": 0.5}, {"d_vocab": 14, "d_model": 14}])
+def test_models_of_one_list_are_alike(changes):
+    models = [SandboxTransformer.init(topic_config(**c), 0) for c in ({}, {}, changes)]
+    with pytest.raises(RequestError, match="model 2 has another config or grammar than model 0"):
+        analyze_topic_blocks(models, labels=SMALL.topic_of)
+
+
+def test_a_list_holds_models_alone():
+    with pytest.raises(RequestError, match="model 1 is ndarray, not a model like model 0"):
+        analyze_topic_blocks([topic_model(np.eye(13)), np.eye(13)], labels=SMALL.topic_of)
+
+
+def test_an_identity_embedding_is_named():
+    model = topic_model(np.eye(13))
+    r = analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="embedding")
+    assert "W_E is a fixed identity" in r.notes
+    assert "note: W_E is a fixed identity" in r.summary()
+    assert "W_E is a fixed identity" not in analyze_topic_blocks(model, labels=SMALL.topic_of).notes
 
 
 def test_models_without_what_is_asked_for():
@@ -632,7 +764,7 @@ def test_models_without_what_is_asked_for():
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention")
     with pytest.raises(RequestError, match="not token ids"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention", inputs=[[-1, 2]])
-    with pytest.raises(AnalysisError, match="inputs hold token 99, the model knows 0 to 12"):
+    with pytest.raises(RequestError, match="inputs hold token 99, the model knows 0 to 12"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention", inputs=[[99, 2]])
     with pytest.raises(AnalysisError, match="SimpleNamespace has no W_E"):
         analyze_topic_blocks(SimpleNamespace(W_V=np.eye(4)), labels=[0, 0, 1, 1], matrix="embedding")

@@ -91,6 +91,23 @@ def test_units_of_steps_and_norms_change_nothing():
     assert analyze_two_stages(thinned, steps=uneven).boundary.value == pytest.approx(r.boundary.value, abs=20)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scales", [(1e160,) * 3, (1e-170,) * 3, (1e300, 1e300, 1e-300), (1e300, 1e-300, 1)])
+def test_norms_of_any_size(scales):
+    given = curves(hinge(400), plateau(), 2, 0.02)
+    r = analyze_two_stages(given, steps=STEPS)
+    scaled = {name: scale * given[name] for name, scale in zip(("W_K", "W_Q", "W_V"), scales, strict=True)}
+    found = analyze_two_stages(scaled, steps=STEPS)
+    assert found.boundary.value == pytest.approx(r.boundary.value)
+    assert found.value_done.value == pytest.approx(r.value_done.value)
+    assert rotation(1e160 * given["W_K"], 1e160 * given["W_V"]) == pytest.approx(rotation(given["W_K"], given["W_V"]))
+
+
+def test_late_steps_fit_the_summary():
+    r = analyze_two_stages(curves(hinge(400), plateau(), 3, 0.02), steps=1e12 * STEPS)
+    assert max(map(len, r.summary().splitlines())) <= 80
+
+
 # ---- none ----------------------------------------------------------------------------------------
 
 
@@ -275,6 +292,13 @@ def test_summary_figure_and_dict():
         ),
         (curves(hinge(400), plateau()), {"snapshots": {0: np.eye(3), 1: np.eye(4)}}, r"\[3, 3\] and \[4, 4\]"),
         (SimpleNamespace(a=1), {}, "SimpleNamespace was given"),
+        (curves(hinge(400), plateau()), {"snapshots": {"0": np.eye(3), 1: np.eye(3)}}, "snapshot step '0' is not"),
+        (curves(hinge(400), plateau()), {"snapshots": {0.5: np.eye(3), 1: np.eye(3)}}, r"snapshot step 0\.5 is not"),
+        (curves(hinge(400), plateau()), {"snapshots": {True: np.eye(3), 2: np.eye(3)}}, "snapshot step True is not"),
+        (curves(hinge(400), plateau()), {"snapshots": [np.eye(3)] * 2}, "snapshots=list is no mapping"),
+        (curves(hinge(400), plateau()), {"steps": 1e300 * STEPS}, r"step 1e\+303 is beyond 1e\+15"),
+        (dict.fromkeys(("W_Q", "W_K", "W_V"), STEPS + 1j), {}, "norms of W_Q holds complex numbers"),
+        (dict.fromkeys(("W_Q", "W_K", "W_V"), torch.ones(20) + 1j), {}, "norms of W_Q holds complex numbers"),
     ],
 )
 def test_bad_input_is_one_clear_line(norms, options, message):
