@@ -36,7 +36,7 @@ class Size:
     few: int
 
 
-QUICK, FULL = Size(3, 2), Size(10, 4)
+QUICK, FULL = Size(2, 2), Size(10, 4)
 
 
 def run(
