@@ -293,7 +293,7 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
     checkpoint = find_checkpoint(arguments.checkpoint)
     _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    kind = (read_header(checkpoint)["grammar"] or {}).get("kind")  # a wrong file is refused before torch is loaded
+    kind = (read_header(checkpoint).get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
         raise RequestError(
             f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
@@ -403,7 +403,7 @@ def _heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    overlay: Any = arguments.overlay or ("none" if (meta["grammar"] or {}).get("kind") == "topics" else "stack_top")
+    overlay: Any = arguments.overlay or ("none" if (meta.get("grammar") or {}).get("kind") == "topics" else "stack_top")
     figure = attention_heatmap(
         model,
         arguments.text,

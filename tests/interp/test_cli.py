@@ -253,3 +253,12 @@ def test_what_topic_models_do_not_have(topic_checkpoint, arguments, quoted, tmp_
 def test_topics_of_a_bracket_model(checkpoint, capsys):
     assert main(["analyze", "topics", str(checkpoint)]) == 2
     assert "is of brackets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["constructed/stack", "constructed/balanced"])
+def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
+    assert main(["analyze", "stack", name]) == 0
+    assert "Stack-likeness" in capsys.readouterr().out
+    assert main(["heatmap", name, "--text", "([])", "--out", str(tmp_path / "map.html")]) == 0
+    assert main(["analyze", "topics", name]) == 2
+    assert "is of brackets" in capsys.readouterr().err
