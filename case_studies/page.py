@@ -1,14 +1,16 @@
 """One template for every report: an offline page with contents, figures, tables and what rebuilds it."""
 
 import html
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interp.files import write_text
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
+from probes._result import to_json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -49,6 +51,18 @@ class Page:
     sections: Sequence[Section]
     command: str
     footer: Sequence[str] = field(default=())
+
+
+def command_of(study: str, full: bool, out: Path) -> str:
+    """The command that rebuilds a report."""
+    return f"interp report {study} {'--full' if full else '--quick'} --out {out}"
+
+
+def write_study(results: Any, page: Page, folder: Path) -> Path:
+    """Write results.json (numbers that are not finite as null) and the page; return the page's path."""
+    text = json.dumps(to_json(results), indent=1, sort_keys=True, allow_nan=False)
+    write_text(folder / "results.json", text + "\n")
+    return write_page(page, folder)
 
 
 def write_page(page: Page, folder: Path) -> Path:

@@ -5,7 +5,6 @@ Wen et al. 2023, section 4.1 and App. D: accuracy on held-out strings, last-laye
 missing, measures, writes index.html and results.json. Nothing here states a finding in advance.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from case_studies.dyck_attention.measure import (
     shortened,
 )
 from case_studies.dyck_attention.report import Findings, report
-from case_studies.page import write_page
+from case_studies.page import command_of, write_study
 from case_studies.populations import obtain
-from interp.files import make_folder, write_text
+from interp.files import make_folder
 from interp.presets import make_recipe
 from interp.training.evaluate import rule_floors
 from interp.training.objective import FINAL_STRINGS, in_distribution
@@ -64,9 +63,8 @@ def run(
         size = Size(seeds, seeds, seeds, seeds, seeds if size.varied else 0, seeds if size.figures else 0, size.cells)
     folder = make_folder(out)
     found = collect(size, folder / "populations", workers, steps)
-    write_text(folder / "results.json", json.dumps(to_results(found), indent=1, sort_keys=True) + "\n")
-    command = f"interp report dyck-attention {'--full' if full else '--quick'} --out {out}"
-    return write_page(report(found, command), folder)
+    command = command_of("dyck-attention", full, out)
+    return write_study(to_results(found), report(found, command), folder)
 
 
 def collect(size: Size, folder: Path, workers: int | None = None, steps: int | None = None) -> Findings:

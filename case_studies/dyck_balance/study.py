@@ -7,7 +7,6 @@ strings). The paper shows the two clouds in one picture, where a correlation mos
 the rank correlation *within* an arm. A third arm spreads beta over a grid of weights and steps.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from case_studies.page import Figure, Page, Section, Table, write_page
+from case_studies.page import Figure, Page, Section, Table, command_of, write_study
 from case_studies.populations import Family, obtain
-from interp.files import make_folder, write_text
+from interp.files import make_folder
 from interp.grammars import DyckGrammar
 from interp.population import Population
 from interp.stats import Estimate, mean_over_seeds, spearman
@@ -89,9 +88,8 @@ def run(
     pairs = {data: all_of(arms(data, steps), count) for data in ("complete", "prefix")}
     spread = all_of(grid(full, steps), min(count, 8 if full else 2))
     results = to_results(pairs, spread, count)
-    write_text(folder / "results.json", json.dumps(results, indent=1, sort_keys=True) + "\n")
-    command = f"interp report dyck-balance {'--full' if full else '--quick'} --out {out}"
-    return write_page(report(pairs, spread, results, count, command), folder)
+    page = report(pairs, spread, results, count, command_of("dyck-balance", full, out))
+    return write_study(results, page, folder)
 
 
 def measure(family: Family, count: int, folder: Path, workers: int | None) -> Arm:

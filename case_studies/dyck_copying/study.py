@@ -6,7 +6,6 @@ scores each head's pattern, takes heads away, writes index.html and results.json
 advance.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from case_studies.dyck_copying.estimates import (
 )
 from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
-from case_studies.page import write_page
-from interp.files import make_folder, write_text
+from case_studies.page import command_of, write_study
+from interp.files import make_folder
 from interp.stats import Estimate
 
 QUICK, FULL = 8, 40  # seeds of each depth
@@ -47,10 +46,8 @@ def run(
     count = seeds if seeds is not None else FULL if full else QUICK
     folder = make_folder(out)
     found = [measure(group, count, folder / "populations", workers, steps) for group in GROUPS]
-    results = json.dumps(to_results(found, count), indent=1, sort_keys=True, allow_nan=False)
-    write_text(folder / "results.json", results + "\n")
-    command = f"interp report dyck-copying {'--full' if full else '--quick'} --out {out}"
-    return write_page(report(found, command), folder)
+    command = command_of("dyck-copying", full, out)
+    return write_study(to_results(found, count), report(found, command), folder)
 
 
 def to_results(measured: Sequence[Measured], count: int) -> dict[str, Any]:

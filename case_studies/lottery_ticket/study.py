@@ -5,7 +5,6 @@ errors and accuracy against other masks, shares matrices between functions, and 
 Nothing here states a finding in advance.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from case_studies.lottery_ticket.measure import (
     subset_sums,
 )
 from case_studies.lottery_ticket.report import report
-from case_studies.page import write_page
-from interp.files import make_folder, write_text
+from case_studies.page import command_of, write_study
+from interp.files import make_folder
 from probes._result import to_json
 
 
@@ -47,10 +46,8 @@ def run(
         shared=shared_matrices(size),
         digests=digests,
     )
-    text = json.dumps(to_results(found), indent=1, sort_keys=True, allow_nan=False)
-    write_text(folder / "results.json", text + "\n")
-    command = f"interp report lottery-ticket {'--full' if full else '--quick'} --out {out}"
-    return write_page(report(found, command), folder)
+    command = command_of("lottery-ticket", full, out)
+    return write_study(to_results(found), report(found, command), folder)
 
 
 def to_results(found: Everything) -> dict[str, Any]:

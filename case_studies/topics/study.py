@@ -4,12 +4,11 @@ Li, Li, Risteski 2023; thesis section 2.1, Figs 2.1-2.10, Tables 2.1, 2.2. `run`
 writes index.html and results.json. Nothing here states a finding in advance.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from case_studies.page import write_page
+from case_studies.page import command_of, write_study
 from case_studies.topics import families as known
 from case_studies.topics.measure import (
     TAUS,
@@ -24,7 +23,7 @@ from case_studies.topics.measure import (
     optima,
 )
 from case_studies.topics.report import Findings, report
-from interp.files import make_folder, write_text
+from interp.files import make_folder
 from interp.grammars import TopicGrammar
 
 
@@ -55,9 +54,8 @@ def run(
         size = Size(seeds, seeds)
     folder = make_folder(out)
     found = collect(size, folder / "populations", workers, steps)
-    write_text(folder / "results.json", json.dumps(to_results(found), indent=1, sort_keys=True) + "\n")
-    command = f"interp report topics {'--full' if full else '--quick'} --out {out}"
-    return write_page(report(found, command), folder)
+    command = command_of("topics", full, out)
+    return write_study(to_results(found), report(found, command), folder)
 
 
 def collect(size: Size, folder: Path, workers: int | None = None, steps: int | None = None) -> Findings:
