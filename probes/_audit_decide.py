@@ -193,7 +193,8 @@ def decide_use(effects: Effects | None, task: Task, heads: str) -> Finding:
     """Used, redundant, unused, or undecided; see the issue's section 2 and the thresholds."""
     if effects is None or effects.items < t.MIN_SEQUENCES:
         count = 0 if effects is None else effects.items
-        because = f"Use cannot be decided: {count} inputs have a place to read, and {t.MIN_SEQUENCES} are needed."
+        needs = getattr(task, "needs", "have a place to read")
+        because = f"Use cannot be decided: {count} inputs {needs}, and {t.MIN_SEQUENCES} are needed."
         return Finding("undecided", because, ())
     evidence = tuple(_use_rows(effects))
     word, because = _use(effects, task, heads)
@@ -208,6 +209,11 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
     if e.still:
         return "unused", "The model's output is the same whatever it reads, so nothing that it attends to is used"
     if e.silent and e.aims:
+        if not e.paired:
+            return "unused", (
+                "The answer does not move in its last bit when all that these edges read is exchanged for what another "
+                "input has there: it is not used"
+            )
         return "unused", (
             f"The right answer to '{task.words}' turns on the token that is exchanged, and the model's does not move "
             "in its last bit: what is read there is not used"
@@ -216,7 +222,8 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "undecided", f"Use cannot be decided: the model does not {task.words} (margin {_span(e.margin)})"
     if not e.powerful:
         token = f"exchanging the token itself moves {_span(e.token)}"
-        why = token if e.aims else "the minimal pairs do not change the tokens that are read there"
+        pairs = "minimal pairs" if e.paired else "donors"
+        why = token if e.aims else f"the {pairs} do not change the tokens that are read there"
         return "undecided", (
             f"Use cannot be decided: exchanging the values of these edges in all heads moves {_span(e.every)} of the "
             f"margin, less than {t.POWER:g}, and {why}"

@@ -25,7 +25,7 @@ FIELDS = ("text", "label", "position")
 class LabelledInput:
     """One input of an audit.
 
-    - `text`: a string, or a list of tokens, which is read exactly as it stands (token ids where there is no vocabulary).
+    - `text`: a string, or a list of tokens, which is read exactly as it stands (ids where there is no vocabulary).
     - `label`: the right token, or class by name or number, or None: the input then counts for patterns only.
     - `position`: where it is read; negative ones count from the end of this text, before padding.
     """
@@ -82,7 +82,7 @@ class Labels:
 
 
 def labelled(given: Any) -> list[LabelledInput] | None:
-    """The entries of a file or a list of them; None where `given` is of another kind. `RequestError` for bad entries."""
+    """The entries of a file or list; None where `given` is of another kind. Raises `RequestError` for a bad entry."""
     if isinstance(given, Path):
         given = read_json(given, "inputs")
         if not isinstance(given, list) or not given:
@@ -209,7 +209,9 @@ def _label(number: int, label: Any, classes: list[str] | None, model: Any, gramm
     if isinstance(label, str):
         named = getattr(getattr(model, "config", None), "class_names", None)
         if not named or label not in named:
-            right = f"classes are {', '.join(named)}" if named else "give class_names in the model's config, or a number"
+            right = (
+                f"classes are {', '.join(named)}" if named else "give class_names in the model's config, or a number"
+            )
             raise RequestError(f"{where} {label!r} names no class: {right}")
         return classes.index(label)
     if not 0 <= label < len(classes):

@@ -85,7 +85,9 @@ def token_is(text: str) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         found = find_token(grammar, text)
         if found is None:
-            raise RequestError(f"no token {text!r} in the model's vocabulary: 'when the current token is' needs one of it")
+            raise RequestError(
+                f"no token {text!r} in the model's vocabulary: 'when the current token is' needs one of it"
+            )
         return np.asarray(tokens == found)
 
     return Condition(f"token-{text}", f"the current token is {text}", "tokens", rows)

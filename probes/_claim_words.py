@@ -163,7 +163,9 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _AND_USES = re.compile(r"(?P<relation>.+?),? and uses? (?:it|them) to (?P<task>.+)", re.IGNORECASE)
-_TO_DO = re.compile(r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy|do (?:its|the)|classify)\b.*)", re.IGNORECASE)
+_TO_DO = re.compile(
+    r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy|do (?:its|the)|classify)\b.*)", re.IGNORECASE
+)
 _WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
 
 FORM = (

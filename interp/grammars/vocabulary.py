@@ -18,6 +18,7 @@ _SPECIALS = {
     "pad": ("pad", "padding"),
 }
 _MEANING = {word: meaning for meaning, words in _SPECIALS.items() for word in words}
+_BORROWED = ("[CLS]", "[SEP]")  # a model that has them calls them so: no other names of START and END
 _AROUND = (("[", "]"), ("<|", "|>"), ("<", ">"), ("{", "}"))
 
 
@@ -35,7 +36,7 @@ def find_token(grammar: Any, text: str) -> int | None:
     vocabulary = tuple(getattr(grammar, "vocab", ()))
     if text in vocabulary:
         return vocabulary.index(text)
-    meaning = special_meaning(text)
+    meaning = None if text in _BORROWED else special_meaning(text)
     found = None if meaning is None else getattr(grammar, meaning, None)
     return None if found is None else int(found)
 
