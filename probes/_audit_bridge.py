@@ -1,6 +1,7 @@
 """Models from outside as an audit sees them: bridges with their padding masked, and readouts of hidden states."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -72,6 +73,12 @@ class View:
         return getattr(self.model, name)
 
     def __call__(self, tokens: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            # Frozen norms make a bridge compute them itself, and say so.
+            warnings.filterwarnings("ignore", message="A forward hook edited hook_scale")
+            return self._give(tokens)
+
+    def _give(self, tokens: Tensor) -> Tensor:
         if self.readout is None and self.logits:
             out: Tensor = self.model(tokens, **self._mask(tokens))
             return out
@@ -85,6 +92,21 @@ class View:
             with hooked(self.model, {name: kept[name].append for name in names_filter}):
                 last_hidden(self.model, lambda part=part: self.model(part, **self._mask(part)))  # type: ignore[misc]
         return None, {name: torch.cat(parts) for name, parts in kept.items()}
+
+    @property
+    def late_patterns(self) -> bool:
+        """Whether patterns may be shown only after they have been used."""
+        return is_bridge(self.model)
+
+    def visible_keys(self, tokens: Tensor) -> Tensor:
+        """[batch, 1, query, key]: causal or not, and never PAD."""
+        n = tokens.shape[1]
+        seen = torch.ones(n, n, dtype=torch.bool, device=tokens.device)
+        if getattr(self.model.cfg, "attention_dir", "causal") == "causal":
+            seen = seen.tril()
+        if self.pad is not None:
+            seen = seen & (tokens != self.pad)[:, None, :]
+        return seen.expand(len(tokens), n, n)[:, None]
 
     def _mask(self, tokens: Tensor) -> dict[str, Tensor]:
         if self.pad is None or not is_bridge(self.model):  # our own models mask their PAD themselves

@@ -183,8 +183,9 @@ class Used:
         found = Effects(n, ratio(side.margin, np.ones(n), self.level), dead=self._dead_heads(side, heads))
         keys = self._keys(asked, side)
         upto = side.items.upto
-        attended = (keys.cpu().numpy() & upto[..., None]).any(1)  # [item, key]: a claimed edge reads it
-        token = side.margin - side.margin_of(side.donor if side.items.flipped is not None else side.mixed(attended))
+        attended = np.asarray((keys.cpu().numpy() & upto[..., None]).any(1))  # [item, key]: a claimed edge reads it
+        moved = side.donor if side.items.flipped is not None else side.mixed(attended)
+        token: Floats = side.margin - side.margin_of(moved)
         logits = side.base.logits
         loudest = float(logits.abs().max())
         found = replace(

@@ -224,8 +224,10 @@ def test_other_vocabularies_keep_their_ids():
 
 @pytest.mark.parametrize(
     ("token", "meaning"),
-    [("[start]", "start"), ("<s>", "start"), ("BOS", "start"), ("[BOS]", "start"), ("<|endoftext|>", "end"),
-     ("</s>", "end"), ("[END]", "end"), ("<pad>", "pad"), ("PAD", "pad"), ("[CLS]", "start"), ("end", None), ("s", None), ("S", None),
+    [("[start]", "start"), ("<s>", "start"), ("BOS", "start"), ("[BOS]", "start"),
+     ("<|endoftext|>", "end"),
+     ("</s>", "end"), ("[END]", "end"), ("<pad>", "pad"), ("PAD", "pad"), ("[CLS]", "start"), ("end", None),
+     ("s", None), ("S", None),
      ("(", None), ("start", None)],
 )  # fmt: skip
 def test_usual_names_of_special_tokens(token, meaning):
@@ -298,7 +300,8 @@ def test_analyzers_serve_foreign_models():
     classifiers = Population.from_models([load_foreign(state_for(ARENA, seed), ARENA, BRACKETS) for seed in range(2)])
     assert len(analyze_variation(classifiers, "(())()").variation) == 3
     attention_heatmap(classifiers[0], "())(", overlay="stack_top").to_json()
-    assert analyze_balance(population[0], seed=0).to_dict()["functional"]
+    roomy = {**SMALL, "n_ctx": 80}
+    assert analyze_balance(load_foreign(state_for(roomy), roomy, LM), seed=0).to_dict()["functional"]
 
 
 def test_configs_of_old_checkpoints_keep_their_bytes():
@@ -348,7 +351,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "edit", "message"), WRONG, ids=str)
+@pytest.mark.parametrize(("changes", "edit", "message"), WRONG, ids=range(len(WRONG)))
 def test_what_is_not_covered_is_refused_in_one_line(changes, edit, message):
     config = {k: v for k, v in {**SMALL, **changes}.items() if v is not None or k == "act_fn"}
     state = state_for(SMALL)
