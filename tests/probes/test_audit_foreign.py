@@ -2,6 +2,8 @@
 
 import copy
 import json
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,7 +274,7 @@ def encoder():
         pytest.skip(f"no encoder here: {error}")
 
 
-def sentences(count=240):
+def sentences(count=140):
     rng = np.random.default_rng(0)
     adjectives = {"bad": "bad awful nasty poor ugly sad".split(), "good": "good great lovely fine nice happy".split()}
     out = {}
@@ -285,8 +287,9 @@ def sentences(count=240):
     return list(out.values())
 
 
-def test_an_encoder_from_outside(encoder):
+def test_an_encoder_from_outside(encoder, monkeypatch):
     """Its logits are noise: use is asked only of a declared readout, whose edits reach the output."""
+    monkeypatch.setattr("probes._audit_use.Used._partners", lambda *_: ())  # 71 other heads: a minute
     given = sentences()
     before = {name: len(hook._forward_hooks) for name, hook in encoder.hook_dict.items()}
     silent = audit_claim(encoder, "L0H0 attends to the token [SEP]", given)
@@ -404,3 +407,15 @@ def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
     out = capsys.readouterr().out
     assert status == 0, out
     assert "Verdict: supported (pattern holds, use used)" in out
+
+
+def test_the_manuals_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    manual = (Path(__file__).parents[2] / "docs" / "manual.md").read_text(encoding="utf-8")
+    blocks = manual[manual.index("A complete example.") :].split("```")
+    code, commands, told = blocks[1].removeprefix("python"), blocks[3].strip().splitlines(), blocks[5].strip()
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "manual", "exec"), {})
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.startswith(told)
+    assert (tmp_path / "heads.html").exists()
