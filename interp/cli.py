@@ -341,6 +341,8 @@ def _analyze(arguments: argparse.Namespace) -> int:
             f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
         )
     if arguments.analyzer == "topics" and kind != "topics":
+        if arguments.model_config is not None:
+            raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     model = _load(arguments)
     if arguments.analyzer == "variation":
