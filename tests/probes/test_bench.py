@@ -342,3 +342,32 @@ def test_a_norm_does_not_hide_the_mean_direction() -> None:
     model: BenchModel = make_case("solo", 0, 1).model
     assert model.embed.W_E.mean(1).abs().max() < 1e-6
     assert model.pos_embed.W_pos.mean(1).abs().max() < 1e-6
+
+
+def test_bench_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import probes.bench as bench
+    from interp.cli import main
+
+    monkeypatch.setattr(bench, "FAMILIES", {name: FAMILIES[name] for name in ("solo", "uniform")})
+    out = tmp_path / "bench.json"
+    assert main(["audit", "--bench", "--per-family", "1", "--seed", "4", "--json", str(out)]) == 0
+    assert [row["name"] for row in json.loads(out.read_text())["families"]] == ["solo", "uniform"]
+    assert "Claim bench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bench", "dyck-standard"], "leave out 'dyck-standard'"),
+        (["--bench", "--claim", "L1H0 attends to START"], "leave out '--claim L1H0 attends to START'"),
+        (["dyck-standard", "--per-family", "3"], "--per-family 3"),
+        (["--claim", "L1H0 attends to START"], "nothing to audit"),
+    ],
+)
+def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from interp.cli import main
+
+    assert main(["audit", *arguments]) == 2
+    assert said in capsys.readouterr().err
