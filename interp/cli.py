@@ -115,7 +115,15 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     audit = _command(commands, "audit", _audit, "test what is said about attention heads")
-    audit.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    audit.add_argument(
+        "checkpoint", metavar="CHECKPOINT", nargs="?", help="a file, or a bundled name from `interp list`"
+    )
+    audit.add_argument(
+        "--bench", action="store_true", help="instead: the audit's own error rates, on claims whose truth is known"
+    )
+    audit.add_argument(
+        "--per-family", type=_whole(1), metavar="N", help="claims of each family of the bench (default 72: 20 CPU min)"
+    )
     audit.add_argument(
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
     )
@@ -370,7 +378,38 @@ def _analyze(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _bench(arguments: argparse.Namespace) -> int:
+    """The audit on claims whose truth is known: no checkpoint, no claims."""
+    for name in ("checkpoint", "claim", "claims"):
+        if given := getattr(arguments, name):
+            what = given if name == "checkpoint" else f"--{name} {given[0] if name == 'claim' else given}"
+            raise RequestError(f"--bench brings its own models and claims: leave out {str(what)!r}")
+    _check_outputs(arguments.json, arguments.figure)
+    from probes.bench import PER_FAMILY, run_bench
+
+    result = run_bench(
+        arguments.per_family or PER_FAMILY,
+        seed=arguments.seed,
+        workers=min(8, os.cpu_count() or 1),
+        progress=sys.stderr.isatty(),
+    )
+    print(result.summary())
+    _write_json(arguments.json, result.to_dict())
+    if arguments.figure is not None:
+        from interp.plots import save_figure
+
+        save_figure(result.figure(), arguments.figure)
+    return 0
+
+
 def _audit(arguments: argparse.Namespace) -> int:
+    if arguments.bench:
+        _check_figure(arguments.figure)
+        return _bench(arguments)
+    if arguments.per_family is not None:
+        raise RequestError(f"--per-family {arguments.per_family} is of --bench, which is not asked for")
+    if arguments.checkpoint is None:
+        raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
     from probes.claims import Claim
 
     _check_figure(arguments.figure)

@@ -244,7 +244,9 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
             f"and {_span(e.with_partners)} once the others are ablated"
         )
     alone = _within(e.total) or _within(e.raw)
-    others = e.with_partners is None or _within(e.with_partners)
+    others = all(x is None for x in (e.with_partners, e.raw_with_partners)) or any(
+        x is not None and _within(x) for x in (e.with_partners, e.raw_with_partners)
+    )
     if alone and others and high(e.direct) < t.USED:
         if low(e.fill) >= t.USED:
             return "undecided", (

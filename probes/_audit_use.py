@@ -35,7 +35,8 @@ class Effects:
     - `every`: the interchange in all heads at once; `token`: the donor's token itself.
     - `aimed`: share of items whose claimed edges ever read a token that the donor changes.
     - `paired`: donors are minimal pairs. Else they are other inputs, and `token` exchanges what the claimed edges read.
-    - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated.
+    - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
+      `raw_with_partners`: that without the sham taken off.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `still`: the output is exactly the same whatever is read; `silent`: the answer does not move at all, not in the
       last bit, when the token itself is exchanged.
@@ -56,6 +57,7 @@ class Effects:
     paired: bool = True
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None
+    raw_with_partners: Estimate | None = None
     unnatural: float = 0.0
     still: bool = False
     silent: bool = False
@@ -86,6 +88,7 @@ class Side:
     donor: Run = field(init=False)
     margin: Floats = field(init=False)
     _made: dict[Any, Floats] = field(default_factory=dict)
+    _means: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         device = self.model.cfg.device
@@ -122,19 +125,20 @@ class Side:
         """Mean change of the margin as a share of the intact one."""
         return ratio(change, self.margin, self.level)
 
-    def means(self) -> dict[Head, Tensor]:
-        """Each head's z, averaged over the positions up to those read."""
-        upto = torch.from_numpy(self.items.upto).to(self.read.device)
-        weight = upto.to(self.cache.z[0].dtype)[..., None, None]
-        means = [(z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z]
-        return {(layer, head): mean[head] for layer, mean in enumerate(means) for head in range(len(mean))}
+    def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
+        """Each head's z, averaged over the positions up to those read: what an ablated head gives."""
+        if not self._means:
+            upto = torch.from_numpy(self.items.upto).to(self.read.device)
+            weight = upto.to(self.cache.z[0].dtype)[..., None, None]
+            self._means.extend((z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z)
+        return {(layer, head): self._means[layer][head] for layer, head in heads}
 
-    def without(self, heads: tuple[Head, ...]) -> Floats:
-        """Margins with these heads mean-ablated."""
-        if heads not in self._made:
-            means = self.means()
-            self._made[heads] = self.margin_of(self.edited([], ablated={head: means[head] for head in heads}))
-        return self._made[heads]
+    def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
+        """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""
+        if (heads, held) not in self._made:
+            done = self.edited([], ablated=self.fill(heads), frozen=self.cache if held else None)
+            self._made[heads, held] = self.margin_of(done)
+        return self._made[heads, held]
 
 
 class Used:
@@ -246,15 +250,18 @@ class Used:
         partners = self._partners(asked, heads)
         if not partners:
             return found
-        means = side.means()
-        ablated = {head: means[head] for head in partners}
-        rest = side.without(partners)
+        ablated, rest = side.fill(partners), side.without(partners)
         change = rest - side.margin_of(side.edited(swap, ablated=ablated))
         control = np.mean([rest - side.margin_of(side.edited(one, ablated=ablated)) for one in shams], axis=0)
-        return replace(found, partners=partners, with_partners=side.share(change - control))
+        net, whole = side.share(change - control), side.share(change)
+        return replace(found, partners=partners, with_partners=net, raw_with_partners=whole)
 
     def _partners(self, asked: Asked, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """The heads whose ablation makes the claimed ones matter most, in half A: found by function, not by look."""
+        """The heads whose ablation makes the claimed ones matter most, in half A: found by function, not by look.
+
+        A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer
+        works against them: what they write, it takes away again, and to be taken away is no use.
+        """
         side = self.side(asked, "a")
         cfg = self.model.cfg
         others = [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
@@ -263,19 +270,23 @@ class Used:
         if len(others) > t.CANDIDATES:
             others.sort(key=lambda head: -float(np.abs(side.margin - side.without((head,))).mean()))
             others = others[: t.CANDIDATES]
-        means, swap = side.means(), interchange(side.donor_cache, self._keys(asked, side), heads)
+        swap = interchange(side.donor_cache, self._keys(asked, side), heads)
+        intact = float(side.margin.mean())
+
+        def effect(group: tuple[Head, ...]) -> float:
+            done = side.edited(swap, ablated=side.fill(group))
+            return float((side.without(group) - side.margin_of(done)).mean()) / intact
+
         chosen: tuple[Head, ...] = ()
-        best = -np.inf
+        best, held = -np.inf, intact
         for _ in range(min(t.PARTNERS, len(others))):
-            tried = []
-            for head in (h for h in others if h not in chosen):
-                group = (*chosen, head)
-                done = side.edited(swap, ablated={one: means[one] for one in group})
-                tried.append((float((side.without(group) - side.margin_of(done)).mean() / side.margin.mean()), head))
-            effect, head = max(tried)
-            if effect < best + t.GAIN:
+            tried = sorted(((effect((*chosen, head)), head) for head in others if head not in chosen), reverse=True)
+            enough = (pair for pair in tried if pair[0] >= best + t.GAIN)
+            with_it = ((size, head, float(side.without((*chosen, head), held=True).mean())) for size, head in enough)
+            found = next((one for one in with_it if one[2] - held <= t.UNUSED * intact), None)
+            if found is None:
                 break
-            best, chosen = effect, (*chosen, head)
+            best, chosen, held = found[0], (*chosen, found[1]), found[2]
         return chosen
 
     def _shams(self, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[list[Edges]]:

@@ -1,0 +1,95 @@
+"""Words and pictures of the claim bench."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.bench import BenchResult, FamilyResult
+
+_SHORT = {"supported": "sup", "misleading": "mis", "refuted": "ref", "undecided": "und"}
+
+
+def bench_summary(result: "BenchResult") -> str:
+    """A row a family, at most 80 columns."""
+    from probes.bench import WORDS
+
+    lines = [
+        f"Claim bench: {result.per_family} claims a family, seed {result.seed}",
+        "What was said of claims whose truth is known; errors with 95 % intervals, and",
+        "undecided is one unless it is the truth; * the audit was mended on this family",
+        f"  {'family':<26}{'truth':<11}" + "".join(f"{_SHORT[w]:>4}" for w in WORDS) + "  errors         detector",
+    ]
+    for family in result.families:
+        rate = family.error_rate
+        cell = f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+        name = f"{family.name}{' *' if family.developed else ''}"
+        lines.append(
+            f"  {name:<26}{family.expected:<11}"
+            + "".join(f"{family.verdicts[word]:>4}" for word in WORDS)
+            + f"  {cell:<18}{_detector(family)}"
+        )
+    lines += [f"  {line}" for line in totals(result)]
+    return "\n".join(lines)
+
+
+def totals(result: "BenchResult") -> list[str]:
+    """What the bench says as a whole, a line each."""
+    lines = []
+    untrue = [f for f in result.families if f.kind != "true"]
+    if untrue:
+        worst = max(untrue, key=lambda f: f.verdicts["supported"])
+        lines.append(
+            f"falsely supported: {sum(f.verdicts['supported'] for f in untrue)} of {sum(f.n for f in untrue)} claims "
+            f"that are not true; at most {worst.verdicts['supported']} of {worst.n} in a family"
+        )
+    decidable = [f for f in result.families if f.kind != "undecidable"]
+    if decidable:
+        count, n = sum(f.undecided for f in decidable), sum(f.n for f in decidable)
+        lines.append(f"undecided: {count} of {n} that can be decided")
+    asked = [f for f in result.families if f.detector_n]
+    if asked:
+        errors, n = sum(f.detector_errors for f in asked), sum(f.detector_n for f in asked)
+        lines.append(f"detector at its best threshold, {result.detector_threshold:.3f}: {errors} of {n} wrong")
+    return lines
+
+
+def bench_figure(result: "BenchResult") -> "go.Figure":
+    """Share of verdicts by family; the right one is framed."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import OVERLAY, colorscale, escape, template
+    from probes.bench import WORDS
+
+    families = result.families
+    shares = np.array([[f.verdicts[word] / f.n for word in WORDS] for f in families])
+    text = [[str(f.verdicts[word]) if f.verdicts[word] else "" for word in WORDS] for f in families]
+    rows = [f"{escape(f.name)}{' *' if f.developed else ''} <i>{f.kind}</i>" for f in families]
+    heat = go.Heatmap(
+        z=shares, x=list(WORDS), y=rows, text=text, texttemplate="%{text}", zmin=0, zmax=1, colorscale=colorscale(),
+        colorbar={"thickness": 14, "title": {"text": "share"}}, xgap=3, ygap=3,
+        hovertemplate="%{y}: %{text} %{x}<extra></extra>",
+    )  # fmt: skip
+    fig = go.Figure(heat)
+    for i, family in enumerate(families):
+        j = WORDS.index(family.expected)
+        fig.add_shape(
+            type="rect", x0=j - 0.48, x1=j + 0.48, y0=i - 0.46, y1=i + 0.46, line={"color": OVERLAY, "width": 2}
+        )
+    note = f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family"
+    fig.update_layout(
+        template=template(),
+        title={"text": "What the audit says of claims whose truth is known", "subtitle": {"text": note}},
+        width=860,
+        height=170 + 25 * len(families),
+        margin={"t": 90, "l": 260},
+        yaxis={"autorange": "reversed", "showgrid": False},
+        xaxis={"side": "top", "showgrid": False},
+    )
+    return fig
+
+
+def _detector(family: "FamilyResult") -> str:
+    return f"{family.detector_errors}/{family.detector_n}" if family.detector_n else "-"

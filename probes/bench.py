@@ -1,0 +1,215 @@
+"""How often the audit is wrong: claims about models whose truth is known by construction.
+
+    run_bench(per_family=72).summary()
+
+Each family (see `_bench_families`) is a kind of truth; its claims are drawn anew from a seed, with everything that is
+not the point of the family left to chance. No threshold of the audit was set by it. Three rules of the audit were
+mended when families first came out wrong (`DEVELOPED`); the others have never moved anything.
+
+Beside the audit stands `transformer_lens.head_detector`, with the one threshold that serves it best on these very
+claims. It has two answers only, pattern or no pattern, so every decoy is an error of it, and an undecidable claim too.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from interp.errors import RequestError
+from interp.rng import check_seed
+from interp.stats import Estimate, clopper_pearson
+from probes._bench_detector import best_threshold, detector_score
+from probes._bench_families import FAMILIES, VERDICT, make_case
+from probes._result import Result
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["BenchResult", "FamilyResult", "run_bench"]
+
+PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
+# Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
+# writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (the other two).
+DEVELOPED = ("cancelled", "unread", "for another task")
+WORDS = ("supported", "misleading", "refuted", "undecided")
+
+
+@dataclass(frozen=True)
+class FamilyResult:
+    """The claims of one family.
+
+    - `verdicts`: how often each word was said. A true claim must also be found to be of use: `supported` with the use
+      undecided counts as undecided here.
+    - `errors`: verdicts other than `expected`, undecided included; `undecided`: those among them that are (of an
+      undecidable claim: none, it is the right word). `error_rate`: with its Clopper-Pearson interval.
+    - `detector_errors` among `detector_n` claims that the detector can be asked about.
+    - `developed`: the audit was changed after errors in this family.
+    """
+
+    name: str
+    kind: str
+    expected: str
+    n: int
+    verdicts: dict[str, int]
+    errors: int
+    undecided: int
+    error_rate: Estimate
+    detector_n: int
+    detector_errors: int
+    developed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; `low` and `high` bound the rate of errors."""
+        return {
+            "name": self.name, "kind": self.kind, "expected": self.expected, "n": self.n, "errors": self.errors,
+            "undecided": self.undecided, "low": self.error_rate.low, "high": self.error_rate.high,
+            "verdicts": dict(self.verdicts), "developed": self.developed,
+            "detector": {"n": self.detector_n, "errors": self.detector_errors},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BenchResult(Result):
+    """Error rates by family. `detector_threshold`: the one that gets most of these claims right."""
+
+    families: tuple[FamilyResult, ...]
+    per_family: int
+    seed: int
+    detector_threshold: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        threshold = self.detector_threshold
+        return {
+            "families": [family.to_dict() for family in self.families],
+            "per_family": self.per_family,
+            "seed": self.seed,
+            "detector_threshold": threshold if np.isfinite(threshold) else None,
+        }
+
+    def summary(self) -> str:
+        """The confusion table."""
+        from probes._bench_figure import bench_summary
+
+        return bench_summary(self)
+
+    def figure(self) -> "go.Figure":
+        """The confusion table as a picture."""
+        from probes._bench_figure import bench_figure
+
+        return bench_figure(self)
+
+
+def run_bench(
+    per_family: int = PER_FAMILY,
+    *,
+    families: Sequence[str] | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    progress: bool = False,
+) -> BenchResult:
+    """Audit `per_family` claims of every family (default: all of `FAMILIES`), each by itself.
+
+    `workers`: processes, of one thread each; the result does not depend on them. Takes about .7 CPU seconds a claim.
+    Raises `RequestError` for a family that is not there and for numbers that are none.
+    """
+    check_seed(seed)
+    for name, value in (("per_family", per_family), ("workers", workers)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise RequestError(f"{name}={value!r} is not a whole number of at least 1")
+    names = list(FAMILIES) if families is None else list(families)
+    if not names:
+        raise RequestError("families=[] asks for nothing: leave it out for all of them")
+    for name in names:
+        if name not in FAMILIES:
+            raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
+    jobs = [(name, number, seed) for name in names for number in range(per_family)]
+    with _mapped(min(workers, len(jobs))) as mapped:
+        from tqdm import tqdm
+
+        found = list(tqdm(mapped(_one, jobs), total=len(jobs), desc="bench", disable=not progress, leave=False))
+    scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
+    asked = [
+        (score, kind in ("true", "decoy")) for kind, score in scored if score is not None and kind != "undecidable"
+    ]
+    threshold = best_threshold(np.array([s for s, _ in asked]), np.array([t for _, t in asked], dtype=bool))
+    out = []
+    for at, name in enumerate(names):
+        mine = found[at * per_family : (at + 1) * per_family]
+        out.append(_family(name, [word for word, _ in mine], [s for _, s in mine if s is not None], threshold))
+    return BenchResult(tuple(out), per_family, seed, threshold)
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
+    """The audit's word on one claim, and the detector's score."""
+    from probes.audit import audit_claim
+
+    case = make_case(*job)
+    with _one_thread():
+        found = audit_claim(case.model, case.claim, case.inputs, case.task, seed=job[1])
+        word: str = found.verdict
+        if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
+            word = "undecided"
+        return word, detector_score(case)
+
+
+def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold: float) -> FamilyResult:
+    family = FAMILIES[name]
+    expected, counts = VERDICT[family.kind], Counter(words)
+    errors = len(words) - counts[expected]
+    there = np.array(scores) >= threshold
+    # Its "pattern" can be right of a true claim only, its "no pattern" of a false one.
+    right = int(there.sum()) if family.kind == "true" else int((~there).sum()) if family.kind == "false" else 0
+    return FamilyResult(
+        name=name,
+        kind=family.kind,
+        expected=expected,
+        n=len(words),
+        verdicts={word: counts[word] for word in WORDS},
+        errors=errors,
+        undecided=0 if family.kind == "undecidable" else counts["undecided"],
+        error_rate=clopper_pearson(errors, len(words)),
+        detector_n=len(scores),
+        detector_errors=len(scores) - right,
+        developed=name in DEVELOPED,
+    )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small products gain nothing from a second thread, and two processes would fight over it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """`map`, here or over processes."""
+    if workers == 1:
+        yield map
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+
+        def chunked(function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+            return pool.map(function, jobs, chunksize=4)
+
+        try:
+            yield chunked
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

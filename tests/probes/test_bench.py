@@ -1,0 +1,373 @@
+"""The claim bench: its truths hold, by means that are not the audit's; and its counting is right."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from interp.errors import RequestError
+from probes import _audit_thresholds as t
+from probes._audit_tasks import Closers, Items
+from probes._bench_detector import best_threshold, detector_score
+from probes._bench_families import FAMILIES, Case, make_case
+from probes._bench_model import BenchModel, Layout, step_mlp
+from probes._bench_worlds import seen_by
+from probes.audit import audit_claim
+from probes.bench import DEVELOPED, run_bench
+
+NUMBERS = range(4)
+OTHERWISE = [name for name, family in FAMILIES.items() if family.kind != "undecidable"]
+DECOYS = [name for name, family in FAMILIES.items() if family.kind == "decoy"]
+ALONE = ["solo", "half the information each", "strong sink", "under a condition", "negative values"]
+
+
+def cases(family: str) -> list[Case]:
+    return [make_case(family, number, 1) for number in NUMBERS]
+
+
+def items_of(case: Case) -> Items:
+    tokens, grammar = case.inputs, case.world.grammar
+    rows = np.ones(tokens.shape, dtype=bool)
+    if case.claim.when is not None:
+        keys = case.claim.relation.keys(tokens, grammar, seen_by(tokens, grammar, case.world.direction))
+        rows = case.claim.when.rows(tokens, grammar, keys)
+    return (case.task or Closers()).items(tokens, grammar, rows, 0)
+
+
+def margins(case: Case, items: Items, tokens: np.ndarray, edit: dict[str, Callable[..., Any]] | None = None) -> Any:
+    """logit(answer) - logit(foil) at the places read, with hooks of this test's own."""
+    handles = [case.model.hook_dict[name].register_forward_hook(f) for name, f in (edit or {}).items()]
+    try:
+        with torch.no_grad():
+            logits = case.model(torch.from_numpy(tokens)).numpy()
+    finally:
+        for handle in handles:
+            handle.remove()
+    each = np.arange(len(items))
+    at = logits[each, items.read]
+    return at[each, items.answer] - at[each, items.foil]
+
+
+def z_of(case: Case, tokens: np.ndarray) -> list[torch.Tensor]:
+    with torch.no_grad():
+        _, cache = case.model.run_with_cache(torch.from_numpy(tokens))
+    return [cache[f"blocks.{layer}.attn.hook_z"] for layer in range(case.model.cfg.n_layers)]
+
+
+def swapped(heads: tuple[tuple[int, int], ...], z: list[torch.Tensor]) -> dict[str, Callable[..., Any]]:
+    """These heads give another run's z instead of their own."""
+
+    def put(layer: int) -> Callable[..., Any]:
+        def hook(module: Any, given: Any, out: torch.Tensor) -> torch.Tensor:
+            out = out.clone()
+            for at, head in heads:
+                if at == layer:
+                    out[:, :, head] = z[layer][:, :, head]
+            return out
+
+        return hook
+
+    return {f"blocks.{layer}.attn.hook_z": put(layer) for layer in {layer for layer, _ in heads}}
+
+
+# -- the truths ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", OTHERWISE)
+def test_the_models_do_the_task(family: str) -> None:
+    for case in cases(family):
+        items = items_of(case)
+        assert len(items) >= 0.5 * len(case.inputs), case.claim.text
+        intact = margins(case, items, items.tokens)
+        assert (intact > 0).mean() >= 0.95, (family, case.claim.text)
+
+
+@pytest.mark.parametrize("family", OTHERWISE)
+def test_minimal_pairs_have_the_other_answer(family: str) -> None:
+    for case in cases(family):
+        items = items_of(case)
+        differ = items.tokens != items.donors
+        assert (differ.sum(1) <= 2).all()
+        assert differ[np.arange(len(items)), items.flipped].all()
+        assert (margins(case, items, items.donors) < 0).mean() >= 0.95, (family, case.claim.text)
+
+
+@pytest.mark.parametrize("family", DECOYS)
+def test_whatever_a_decoy_reads_no_answer_changes(family: str) -> None:
+    """The head gives what it would give on other inputs altogether."""
+    for case in cases(family):
+        items = items_of(case)
+        intact = margins(case, items, items.tokens)
+        shuffled = items.tokens[np.random.default_rng(0).permutation(len(items))]
+        edit = swapped(case.claim.heads, z_of(case, shuffled))
+        changed = margins(case, items, items.tokens, edit)
+        if case.model.plan.norm == "none":  # a norm feels how large a head's output is, whichever way it points
+            np.testing.assert_allclose(changed, intact, rtol=1e-4, atol=1e-3)
+        assert (np.sign(changed) == np.sign(intact)).all()
+
+
+@pytest.mark.parametrize("family", ALONE)
+def test_a_true_head_alone_turns_the_answer(family: str) -> None:
+    for case in cases(family):
+        items = items_of(case)
+        edit = swapped(case.claim.heads, z_of(case, items.donors))
+        assert (margins(case, items, items.tokens, edit) < 0).mean() >= 0.95, (family, case.claim.text)
+
+
+def test_one_of_several_has_its_share() -> None:
+    for case in cases("one of several"):
+        items = items_of(case)
+        intact = margins(case, items, items.tokens)
+        after = margins(case, items, items.tokens, swapped(case.claim.heads, z_of(case, items.donors)))
+        assert 0.15 <= (intact - after).mean() / intact.mean() <= 1.25
+
+
+@pytest.mark.parametrize("family", ["redundant, same pattern", "redundant, other pattern", "self-repaired"])
+def test_redundant_heads_cannot_be_missed_together(family: str) -> None:
+    for case in cases(family):
+        items = items_of(case)
+        intact = margins(case, items, items.tokens)
+        donors = z_of(case, items.donors)
+        alone = margins(case, items, items.tokens, swapped(case.claim.heads, donors))
+        assert (alone > 0).mean() >= 0.95
+        assert alone.mean() > 0.7 * intact.mean()
+        heads = tuple((layer, h) for layer in range(case.model.cfg.n_layers) for h in range(case.model.cfg.n_heads))
+        together = margins(case, items, items.tokens, swapped(heads, donors))
+        assert (together < 0).mean() >= 0.95
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "self-repaired"])
+def test_heads_attend_as_their_scripts_say(family: str) -> None:
+    for case in cases(family)[:2]:
+        tokens = case.inputs[:5]
+        seen = seen_by(tokens, case.world.grammar, case.world.direction)
+        own = case.model.visible_keys(torch.from_numpy(tokens))[:, 0].numpy()
+        with torch.no_grad():
+            _, cache = case.model.run_with_cache(torch.from_numpy(tokens))
+        for (layer, head), plan in case.model.plan.heads.items():
+            wanted = plan.script.weights(tokens, case.world.grammar, seen, own)
+            np.testing.assert_allclose(cache["pattern", layer][:, head].numpy(), wanted, atol=1e-5)
+            assert np.allclose(wanted.sum(-1), 1)
+
+
+def test_false_claims_are_false_of_the_head() -> None:
+    """What the claimed relation gets is far from all, or it is in some rows only."""
+    for family in (name for name, f in FAMILIES.items() if f.kind == "false"):
+        for case in cases(family):
+            (head,) = case.claim.heads
+            for _, relation in case.model.plan.heads[head].script.branches:
+                if relation.name == case.claim.relation.name:
+                    assert family in ("slightly tilted", "half of the rows", "drifting")
+
+
+def test_undecidable_claims_cannot_be_decided_by_anyone() -> None:
+    for case in cases("never applies"):
+        keys = case.claim.relation.keys(
+            case.inputs, case.world.grammar, seen_by(case.inputs, case.world.grammar, case.world.direction)
+        )
+        if case.claim.when is not None:
+            keys = keys & case.claim.when.rows(case.inputs, case.world.grammar, keys)[..., None]
+        assert not keys.any()
+    from probes._claim_relations import BUILT_IN, position
+
+    for case in cases("alike"):
+        seen = seen_by(case.inputs, case.world.grammar, case.world.direction)
+        twin = BUILT_IN["current"] if case.world.name == "brackets" else position(9)
+        ours = case.claim.relation.keys(case.inputs, case.world.grammar, seen)
+        asked = ours.any(-1)
+        assert asked.any()
+        assert (twin.keys(case.inputs, case.world.grammar, seen) == ours)[asked].all()
+
+
+def test_a_case_is_a_function_of_its_number() -> None:
+    one, same, other = make_case("solo", 3, 1), make_case("solo", 3, 1), make_case("solo", 4, 1)
+    assert one.claim.text == same.claim.text
+    assert (one.inputs == same.inputs).all()
+    for a, b in zip(one.model.state_dict().values(), same.model.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+    assert one.inputs.shape != other.inputs.shape or (one.inputs != other.inputs).any()
+
+
+def test_nuisances_are_crossed_in() -> None:
+    drawn = [make_case(name, number, 1) for name in ("solo", "no output", "a rival") for number in range(12)]
+    assert {c.world.name for c in drawn} == {"brackets", "words"}
+    assert {c.world.direction for c in drawn} == {"causal", "bidirectional"}
+    assert {c.world.classifier for c in drawn} == {True, False}
+    assert {c.model.plan.norm for c in drawn} == {"none", "final", "full"}
+    assert len({c.model.cfg.n_layers for c in drawn}) >= 2
+    assert len({c.model.cfg.n_heads for c in drawn}) >= 3
+    assert any((c.inputs == c.world.grammar.pad).any() for c in drawn)
+
+
+def test_step_mlp_by_hand() -> None:
+    """0 up to 1.25, 1 from 1.75 on."""
+    layout = Layout.of(votes=2, out=2)
+    w_in, b_in, w_out = step_mlp(layout, "votes", "out")
+    x = np.array([[3.0, 0.0, 0, 0], [2.0, 1.0, 0, 0], [1.5, 1.25, 0, 0], [-1.0, 1.75, 0, 0]])
+    out = np.maximum(x @ w_in + b_in, 0) @ w_out
+    np.testing.assert_allclose(out[:, 2:], [[1, 0], [1, 0], [0.5, 0], [0, 1]])
+    assert (out[:, :2] == 0).all()
+
+
+# -- the audit on them --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", DEVELOPED)
+def test_families_that_once_came_out_wrong(family: str) -> None:
+    for case in cases(family)[:2]:
+        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        assert (found.use, found.verdict) == ("unused", "misleading"), found.reason
+
+
+def test_a_head_that_takes_away_is_no_partner() -> None:
+    """Without it the claimed head would matter: but it is there."""
+    for case in cases("cancelled")[:2]:
+        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        words = " ".join(row["words"] for row in found.evidence if row["name"] == "with_partners")
+        (head,) = case.claim.heads
+        undo = [
+            slot
+            for slot, plan in case.model.plan.heads.items()
+            if slot[0] > head[0] and (plan.write[:, case.model.plan.layout.parts["alt"]] != 0).any()
+        ]
+        assert len(undo) == 1
+        assert f"L{undo[0][0]}H{undo[0][1]}" not in words
+
+
+def test_redundancy_by_another_pattern_is_found() -> None:
+    for case in cases("redundant, other pattern")[:2]:
+        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        assert (found.use, found.verdict) == ("redundant", "supported"), found.reason
+        row = next(row for row in found.evidence if row["name"] == "with_partners")
+        assert row["low"] >= t.USED
+        (head,) = case.claim.heads
+        mine = case.model.plan.heads[head].script.branches[0][1].name
+        named = [slot for slot in case.model.plan.heads if f"L{slot[0]}H{slot[1]}" in row["words"]]
+        assert named
+        assert all(case.model.plan.heads[slot].script.branches[0][1].name != mine for slot in named)
+
+
+def test_the_audit_leaves_a_bench_model_as_it_was() -> None:
+    case = make_case("self-repaired", 0, 1)
+    before = {name: value.clone() for name, value in case.model.state_dict().items()}
+    logits = case.model(torch.from_numpy(case.inputs))
+    audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+    assert all(torch.equal(before[name], value) for name, value in case.model.state_dict().items())
+    assert torch.equal(logits, case.model(torch.from_numpy(case.inputs)))
+    assert not case.model.training
+
+
+# -- counting -----------------------------------------------------------------------------------------------
+
+
+def test_bench_result_counts() -> None:
+    result = run_bench(2, families=["solo", "no output", "uniform", "never applies"], seed=1)
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    by_name = {row["name"]: row for row in data["families"]}
+    assert set(by_name) == {"solo", "no output", "uniform", "never applies"}
+    for row in by_name.values():
+        assert set(row) >= {"name", "kind", "n", "errors", "undecided", "low", "high"}
+        assert row["n"] == 2 == sum(row["verdicts"].values())
+        assert row["errors"] == 2 - row["verdicts"][row["expected"]]
+        assert row["low"] == 0.0
+        assert row["high"] == pytest.approx(0.8419, abs=1e-4)  # 1 - .025 ** (1 / 2)
+    assert by_name["no output"]["detector"]["errors"] == by_name["no output"]["detector"]["n"]
+    text = result.summary()
+    assert max(map(len, text.splitlines())) <= 80, max(text.splitlines(), key=len)
+    assert "solo" in text
+    assert len(result.figure().data) == 1
+
+
+def test_a_true_claim_must_be_found_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    import probes.audit as audit
+    from probes.bench import _one
+
+    real = audit.audit_claim
+
+    def unsure(*args: Any, **how: Any) -> Any:
+        from dataclasses import replace
+
+        return replace(real(*args, **how), use="undecided")
+
+    monkeypatch.setattr(audit, "audit_claim", unsure)
+    assert _one(("solo", 0, 1))[0] == "undecided"
+
+
+def test_workers_change_nothing() -> None:
+    one, two = (run_bench(1, families=["solo", "uniform", "alike"], seed=3, workers=w).to_dict() for w in (1, 2))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"per_family": 0}, "per_family=0"),
+        ({"per_family": 1.5}, "per_family=1.5"),
+        ({"workers": 0}, "workers=0"),
+        ({"families": ["sollo"]}, "'sollo' is not one of 'solo'"),
+        ({"families": []}, "families="),
+        ({"seed": -1}, "seed -1"),
+    ],
+)
+def test_wrong_requests(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(RequestError, match=said.replace("(", r"\(")):
+        run_bench(**how)
+
+
+def test_best_threshold_by_hand() -> None:
+    scores, there = np.array([0.1, 0.3, 0.35, 0.8]), np.array([False, False, True, True])
+    assert best_threshold(scores, there) == pytest.approx(0.325)
+    assert best_threshold(np.array([0.2, 0.4]), np.array([False, False])) == np.inf
+    assert best_threshold(np.array([0.2, 0.4]), np.array([True, True])) == -np.inf
+
+
+def test_detector_score_is_the_share_of_weight_on_the_pairs() -> None:
+    case = next(c for c in cases("solo") if c.world.direction == "causal")
+    tokens = case.inputs[:16]
+    keys = case.claim.relation.keys(tokens, case.world.grammar, seen_by(tokens, case.world.grammar, "causal"))
+    with torch.no_grad():
+        _, cache = case.model.run_with_cache(torch.from_numpy(tokens))
+    ((layer, head),) = case.claim.heads
+    pattern = cache["pattern", layer][:, head].numpy()
+    assert detector_score(case) == pytest.approx((pattern * keys).sum((1, 2)).mean() / tokens.shape[1], abs=1e-5)
+    padded = next(make_case("solo", n, 1) for n in range(40) if make_case("solo", n, 1).world.direction != "causal")
+    assert detector_score(padded) is None
+
+
+def test_a_norm_does_not_hide_the_mean_direction() -> None:
+    """The constructions rest on it: no part of the stream has a mean, so a LayerNorm only scales."""
+    model: BenchModel = make_case("solo", 0, 1).model
+    assert model.embed.W_E.mean(1).abs().max() < 1e-6
+    assert model.pos_embed.W_pos.mean(1).abs().max() < 1e-6
+
+
+def test_bench_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import probes.bench as bench
+    from interp.cli import main
+
+    monkeypatch.setattr(bench, "FAMILIES", {name: FAMILIES[name] for name in ("solo", "uniform")})
+    out = tmp_path / "bench.json"
+    assert main(["audit", "--bench", "--per-family", "1", "--seed", "4", "--json", str(out)]) == 0
+    assert [row["name"] for row in json.loads(out.read_text())["families"]] == ["solo", "uniform"]
+    assert "Claim bench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bench", "dyck-standard"], "leave out 'dyck-standard'"),
+        (["--bench", "--claim", "L1H0 attends to START"], "leave out '--claim L1H0 attends to START'"),
+        (["dyck-standard", "--per-family", "3"], "--per-family 3"),
+        (["--claim", "L1H0 attends to START"], "nothing to audit"),
+    ],
+)
+def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from interp.cli import main
+
+    assert main(["audit", *arguments]) == 2
+    assert said in capsys.readouterr().err
