@@ -20,9 +20,11 @@ from interp.stats import Estimate
 from probes.audit import AuditResult
 from probes.claims import Claim, Relation
 
-SHORTEST, LONGEST = 24, 64  # tokens of a paragraph, special tokens included
+# Tokens that a paragraph is cut to, special tokens included; articles take turns. Of several lengths, so that [SEP] is
+# no fixed position; of few, so that many inputs reach every position: an audit compares with each.
+LENGTHS = (24, 36, 48)
 DOCUMENTS = 5000  # at most; the bundled dump holds fewer
-FEWEST = 100  # articles: half of them decide, and an audit asks for 50
+FEWEST = 60  # articles: an audit asks for 50 inputs in the half that decides
 HEADS_QUICK = 2  # of each layer, the first ones
 
 
@@ -86,7 +88,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Read:
-    """Both encoders on the same text. `tokens` [article, pos]: one paragraph an article, padded."""
+    """Both encoders on the same text. `tokens` [input, pos]: two paragraphs an article, padded."""
 
     trained: Scan
     random: Scan
@@ -137,17 +139,22 @@ def weights(encoder: Encoder) -> str:
 
 
 def paragraphs(documents: Sequence[Document], tokenizer: Any, pad: int) -> NDArray[np.int64]:
-    """One paragraph of each article, so that the inputs are independent: the first that fits whole, else cut."""
-    rows = []
+    """Two paragraphs of each article, cut to one length: the first two that are as long [input, pos].
+
+    An audit's halves are every other input, so each half has one paragraph of each article: its inputs are independent.
+    """
+    rows: list[list[int]] = []
     for document in documents:
-        ids = tokenizer(list(document.paragraphs), truncation=True, max_length=LONGEST)["input_ids"]
-        enough = [row for row in ids if len(row) >= SHORTEST]
-        whole = [row for row in enough if len(row) < LONGEST]
-        if enough:
-            rows.append((whole or enough)[0])
-    if len(rows) < FEWEST:
-        raise AnalysisError(f"{len(rows)} articles have a paragraph of {SHORTEST} tokens: {FEWEST} are needed")
-    out = np.full((len(rows), LONGEST), pad, dtype=np.int64)
+        length = LENGTHS[len(rows) // 2 % len(LENGTHS)]
+        ids = tokenizer(list(document.paragraphs), truncation=True, max_length=length)["input_ids"]
+        enough = [row for row in ids if len(row) == length]
+        if len(enough) > 1:
+            rows += enough[:2]
+    if len(rows) < 2 * FEWEST:
+        raise AnalysisError(
+            f"{len(rows) // 2} articles have two paragraphs of {max(LENGTHS)} tokens: {FEWEST} are needed"
+        )
+    out = np.full((len(rows), max(LENGTHS)), pad, dtype=np.int64)
     for i, row in enumerate(rows):
         out[i, : len(row)] = row
-    return out[:, : max(map(len, rows))]
+    return out

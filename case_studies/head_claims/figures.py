@@ -21,7 +21,7 @@ from probes.variation import PAPER_SENTENCE
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-LABEL = 46  # characters of a statement beside its bars
+LABEL = 60  # characters of a statement beside its bars
 PANELS = 4  # heads shown of each verdict
 ENCODER_PANELS = 6
 MARKS = {"supported": "&#10003;", "misleading": "!", "undecided": "?", "refuted": ""}
@@ -79,12 +79,12 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
     fig.update_annotations(font={"size": 11}, yanchor="bottom")
     fig.update_layout(
         template=template(),
-        title={"text": title, "y": 0.98, "yanchor": "top"},
+        title={"text": title, "x": 0.01, "xref": "container"},
         barmode="stack",
-        width=max(760, 340 + 125 * len(found)),
-        height=210 + 27 * len(place),
-        margin={"t": 135, "l": 330, "b": 60},
-        legend={"orientation": "h", "x": 0, "y": -0.02, "yanchor": "top", "traceorder": "normal"},
+        width=max(760, 420 + 110 * len(found)),
+        height=190 + 26 * len(place),
+        margin={"t": 130, "l": 400, "b": 55},
+        legend={"orientation": "h", "x": 0.01, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
     )
     return fig
 
@@ -235,4 +235,4 @@ def encoder_heads(read: Read) -> Figure | None:
     )
     told = "; ".join(f"({i}) {relation.words}: score {value:.2f}" for i, (relation, _, value) in enumerate(chosen, 1))
     more = "" if len(chosen) < ENCODER_PANELS else f" At most {ENCODER_PANELS} are shown."
-    return Figure(figure, f"{told}. On the shortest paragraph that was read, {len(ids)} tokens.{more}")
+    return Figure(figure, f"{told}. On the first of the shortest inputs, {len(ids)} tokens.{more}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from case_studies.head_claims.audits import Audited, Tally
-from case_studies.head_claims.encoder import Read, Scan
+from case_studies.head_claims.encoder import LENGTHS, Read, Scan
 from case_studies.head_claims.figures import encoder_heads, heads_of_verdict, scan_grid, verdict_bars
 from case_studies.head_claims.said import (
     FIRST_EVEN,
@@ -98,14 +98,7 @@ def answers(f: Findings) -> list[str]:
         )
         + f"; that the last layer does, and uses it, in {_each(dyck, LAST_EVEN_USED)}.",
     ]
-    last = []
-    for a in copying:
-        best = max(a.tallies.values(), key=lambda t: (t.count("supported"), t.count("misleading")))
-        most = max(a.tallies.values(), key=lambda t: t.count("misleading"))
-        last.append(
-            f"{a.group.name}: the statement supported most often, “{_said(best, a)}”, is so in {_supported(best)}, and "
-            f"the one misleading most often, “{_said(most, a)}”, in {_share(most, 'misleading')}"
-        )
+    last = [_copying(a) for a in copying]
     sentence = "; ".join(last)
     if f.read is not None:
         trained, random = f.read.trained, f.read.random
@@ -115,6 +108,16 @@ def answers(f: Findings) -> list[str]:
             f"randomly initialised twin {_heads_with(random)} ({_supported_claims(random)})"
         )
     return [*out, sentence[:1].upper() + sentence[1:] + "."] if sentence else out
+
+
+def _copying(a: Audited) -> str:
+    """What a group of copying models supports, and what misleads."""
+    told = []
+    for verdict in ("supported", "misleading"):
+        most = max(a.tallies.values(), key=lambda t: t.count(verdict))
+        what = f"“{most.statement.words}” in {_share(most, verdict)}" if most.count(verdict) else "no statement"
+        told.append(f"{'most often ' if most.count(verdict) else ''}{verdict} is {what}")
+    return f"in {a.group.name} {' and '.join(told)}"
 
 
 def _each(found: Sequence[Audited], name: str) -> str:
@@ -129,13 +132,6 @@ def _supported(t: Tally) -> str:
 def _share(t: Tally, verdict: str) -> str:
     share = t.share(verdict)
     return f"{t.count(verdict)} of {t.n}" + ("" if share is None else f" {interval(share)}")
-
-
-def _said(t: Tally, a: Audited) -> str:
-    """A statement's words, with those of the row above where they go on from it."""
-    words = [u.statement.words for u in a.tallies.values()]
-    at = words.index(t.statement.words)
-    return words[at] if not words[at].startswith("…") else f"{words[at - 1]} {words[at]}"
 
 
 def _heads_with(scan: Scan) -> int:
@@ -211,15 +207,14 @@ def evidence_parts(f: Findings) -> list[str | Table | Figure]:
 def encoder_parts(read: Read) -> list[str | Table | Figure]:
     """Counts, grids and patterns."""
     trained = read.trained
-    lengths = (read.tokens != read.vocabulary.pad).sum(1)
     parts: list[str | Table | Figure] = [
-        f"{trained.name} and the same architecture randomly initialised, on one paragraph of each of "
-        f"{len(read.tokens)} articles ({read.corpus}), {lengths.min()} to {lengths.max()} tokens with the special "
-        f"ones; padding is masked. {len(trained.heads)} heads times {len(trained.relations)} relations are "
-        f"{len(trained.results)} claims, corrected together (intervals {100 * trained.results[0].level:.4f} %). Use is "
-        "not asked: these hidden states come with no readout whose margin an exchange could move, so “supported” says "
-        "where a head attends and nothing of what for. Each paragraph is one segment that ends in [SEP]: [SEP] is its "
-        "last token, and [CLS] its first, which no input tells apart.",
+        f"{trained.name} and the same architecture randomly initialised, on two paragraphs of each of "
+        f"{len(read.tokens) // 2} articles ({read.corpus}), one in each half of the inputs, cut to "
+        f"{', '.join(map(str, LENGTHS))} tokens in turn, [CLS] and [SEP] included; padding is masked. "
+        f"{len(trained.heads)} heads times {len(trained.relations)} relations are {len(trained.results)} claims, "
+        f"corrected together (intervals {100 * trained.results[0].level:.4f} %). Use is not asked: these hidden states "
+        "come with no readout whose margin an exchange could move, so “supported” says where a head attends and "
+        "nothing of what for. Each input is one segment that ends in [SEP]: [SEP] is also its last token.",
         encoder_table(read.trained, read.random),
         Figure(scan_grid(read.trained), "Trained: score of each head on each relation, and the verdict."),
         Figure(scan_grid(read.random), "Randomly initialised: the same."),
@@ -253,4 +248,4 @@ def _source_row(f: Findings, source: Source) -> list[str] | None:
         return None
     t = a.tallies[source.statement]
     told = ", ".join(f"{t.count(v)} {v}" for v in VERDICTS if t.count(v))
-    return [source.who, source.what, _said(t, a), a.group.name, f"{t.population} ({told})"]
+    return [source.who, source.what, t.statement.words, a.group.name, f"{t.population} ({told})"]

@@ -80,7 +80,8 @@ def of_encoders(read: Read) -> dict[str, Any]:
     """Both encoders' numbers."""
     return {
         "corpus": read.corpus,
-        "articles": len(read.tokens),
+        "articles": len(read.tokens) // 2,
+        "inputs": len(read.tokens),
         "claims": len(read.trained.results),
         "level": read.trained.results[0].level,
         "use": "not asked",

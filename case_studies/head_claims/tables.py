@@ -70,20 +70,14 @@ def control_table(found: Sequence[Audited]) -> Table:
         for name, known in a.group.known:
             t = a.tallies[name]
             effect = number(t.effect)
-            rows.append([a.group.name, _whole(a, name), known, t.population, number(t.score), effect])
-    right = sum(row[2] == row[3] for row in rows)
+            rows.append([f"{a.group.name}: {t.statement.words}", known, t.population, number(t.score), effect])
+    right = sum(row[1] == row[2] for row in rows)
     return Table(
-        ["model", "statement", "known", "found", "score", "effect"],
+        ["model: statement", "known", "found", "score", "effect"],
         rows,
         f"{right} of {len(rows)} as known. Statements whose truth follows from the weights; use of the first layer is "
         "not among them: the pairs of inputs change a bracket's type, and these first layers read its depth.",
     )
-
-
-def _whole(a: Audited, name: str) -> str:
-    words = [t.statement.words for t in a.tallies.values()]
-    at = list(a.tallies).index(name)
-    return words[at] if not words[at].startswith("…") else f"{words[at - 1]} {words[at]}"
 
 
 def encoder_table(trained: Scan, random: Scan) -> Table:
@@ -103,6 +97,8 @@ def encoder_table(trained: Scan, random: Scan) -> Table:
                 f"{max(at_random):.2f}" if at_random else "–",
             ]
         )
+    open_ones = [r for r in trained.relations if set(trained.counts(r)) == {"undecided"}]
+    why = "".join(f" For {r.words}: {trained.of(r)[0].reason.split('. ')[0]}." for r in open_ones)
     return Table(
         [
             "relation",
@@ -113,7 +109,7 @@ def encoder_table(trained: Scan, random: Scan) -> Table:
         ],
         rows,
         f"Heads, of {len(trained.heads)}. The heads of one model are no independent draws: counts have no interval. "
-        "Twin: randomly initialised.",
+        f"Twin: randomly initialised.{why}",
     )
 
 

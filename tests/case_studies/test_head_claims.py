@@ -10,7 +10,7 @@ import torch
 
 from case_studies.head_claims import audits
 from case_studies.head_claims.audits import audit_group, of_seeds, restored, tally
-from case_studies.head_claims.encoder import Reader, Scan, Vocabulary, paragraphs
+from case_studies.head_claims.encoder import FEWEST, LENGTHS, Reader, Scan, Vocabulary, paragraphs
 from case_studies.head_claims.figures import scan_grid, verdict_bars
 from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models
 from case_studies.head_claims.report import report
@@ -56,7 +56,7 @@ def test_the_page_names_every_group_and_its_command(folder):
     assert f"interp report head-claims --quick --out {folder}" in page
     assert "Rebuild this page" in page
     for statement in copying(DyckGrammar()):
-        assert statement.words.replace("…", "").strip() in page
+        assert statement.words in page
 
 
 def test_running_again_audits_nothing_and_gives_the_same_bytes(folder, monkeypatch):
@@ -167,15 +167,18 @@ class Words:
         return {"input_ids": [[*row[: max_length - 1], 2] if len(row) > max_length else row for row in rows]}
 
 
-def test_one_paragraph_an_article_whole_where_one_fits():
-    long, short, fits = "word " * 100, "too short", "some " * 30
-    documents = [Document(str(i), (short, long, fits.strip())) for i in range(100)]
+def test_two_paragraphs_an_article_cut_to_its_length():
+    long, short, other = "word " * 100, "too short", "some " * 60
+    documents = [Document(str(i), (short, long, other, long)) for i in range(FEWEST)]
     tokens = paragraphs(documents, Words(), 0)
-    assert tokens.shape == (100, 32)
+    assert tokens.shape == (2 * FEWEST, max(LENGTHS))
+    assert (tokens != 0).sum(1).tolist() == [length for _ in range(FEWEST // 3) for length in LENGTHS for _ in range(2)]
     assert (tokens[:, 0] == 1).all()
-    assert (tokens[:, -1] == 2).all()
-    with pytest.raises(AnalysisError, match="99 articles"):
-        paragraphs(documents[:99], Words(), 0)
+    assert ((tokens == 2).sum(1) == 1).all()
+    with pytest.raises(AnalysisError, match=f"{FEWEST - 1} articles"):
+        paragraphs(documents[1:], Words(), 0)
+    with pytest.raises(AnalysisError, match="0 articles"):
+        paragraphs([replace(d, paragraphs=(long, short)) for d in documents], Words(), 0)
 
 
 def test_a_reader_masks_padding():
