@@ -19,11 +19,12 @@ from interp.header import canonical_json
 from interp.stats import Estimate, mean_over_seeds
 from probes import audit_claims
 from probes._audit_population import binomial
-from probes._audit_thresholds import MOST_SEEDS
+from probes._audit_thresholds import MOST_SEEDS, USED
 from probes.audit import AuditResult
 from probes.claims import Claim
 
 NUM_INPUTS, LENGTH, SEED = 400, 26, 0  # of the prefixes that an audit draws
+DIRECT = "used by its direct effect alone"
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,13 @@ def tally(statement: Statement, options: Sequence[AuditResult]) -> Tally:
         of_seeds(verdicts, level),
         _mean(scores),
         _mean([r["effect"] for r in used if r["use"] != "undecided"]),
-        dict(sorted(Counter(r["use"] for r in used).items())),
+        dict(sorted(Counter(use_word(r["use"], r["effect"]) for r in used).items())),
     )
+
+
+def use_word(use: str, effect: float | None) -> str:
+    """The word on use; `used` told apart where the total effect alone would not have made it so."""
+    return DIRECT if use == "used" and effect is not None and effect < USED else use
 
 
 def _of_one(statement: Statement, options: Sequence[AuditResult]) -> Tally:
@@ -179,7 +185,8 @@ def _of_one(statement: Statement, options: Sequence[AuditResult]) -> Tally:
     effects = [estimate_of(option, "effect") for option in used if option.use != "undecided"]
     verdict = of_options([option.verdict for option in options])
     best = max(scores, key=lambda e: e.value or 0.0, default=None)
-    words = dict(sorted(Counter(option.use for option in used).items()))
+    found = [(option.use, estimate_of(option, "effect")) for option in used]
+    words = dict(sorted(Counter(use_word(use, e.value if e else None) for use, e in found).items()))
     return Tally(statement, (verdict,), options[0].level, verdict, best, effects[0] if effects else None, words)
 
 

@@ -84,7 +84,7 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
         width=max(760, 420 + 110 * len(found)),
         height=190 + 26 * len(place),
         margin={"t": 130, "l": 400, "b": 55},
-        legend={"orientation": "h", "x": 0.01, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
+        legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
     )
     return fig
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from case_studies.head_claims.audits import Audited, Tally
+from case_studies.head_claims.audits import DIRECT, Audited, Tally
 from case_studies.head_claims.encoder import LENGTHS, Read, Scan
 from case_studies.head_claims.figures import encoder_heads, heads_of_verdict, scan_grid, verdict_bars
 from case_studies.head_claims.said import (
@@ -115,9 +115,11 @@ def _copying(a: Audited) -> str:
     told = []
     for verdict in ("supported", "misleading"):
         most = max(a.tallies.values(), key=lambda t: t.count(verdict))
-        what = f"“{most.statement.words}” in {_share(most, verdict)}" if most.count(verdict) else "no statement"
-        told.append(f"{'most often ' if most.count(verdict) else ''}{verdict} is {what}")
-    return f"in {a.group.name} {' and '.join(told)}"
+        if most.count(verdict):
+            told.append(f"“{most.statement.words}” is {verdict} most often, in {_share(most, verdict)}")
+        else:
+            told.append(f"no statement is {verdict} in any seed")
+    return f"{a.group.name}: {' and '.join(told)}"
 
 
 def _each(found: Sequence[Audited], name: str) -> str:
@@ -154,8 +156,9 @@ def rules(f: Findings) -> list[str | Table | Figure]:
         "keys alike in class and distance get less, and if no other relation, offset or position fits better; all for "
         "sure, by intervals over inputs corrected for the claims of a group. Use is what an exchange of the values "
         f"read there does to the model's answer: used from {USED:.0%} of the margin on, unused below {UNUSED:.0%}, "
-        "alone and with partners ablated. Refuted: the pattern fails. Supported: it holds (and is used, where use is "
-        "claimed). Misleading: it holds, and the model is shown not to use it.",
+        f"alone and with partners ablated; “{DIRECT}” where it takes frozen patterns and norm scales of later parts to "
+        "reach that. Refuted: the pattern fails. Supported: it holds (and is used, where use is claimed). "
+        "Misleading: it holds, and the model is shown not to use it.",
         f"Of a population a word is said if more than {MOST_SEEDS:.0%} of such models deserve it, for sure. Where a "
         "model has one head a layer, that head is meant; “some head” is the one that fits best on half of the inputs.",
     ]
@@ -226,7 +229,7 @@ def encoder_parts(read: Read) -> list[str | Table | Figure]:
 def source_table(f: Findings) -> Table:
     """Each statement of the literature beside what came out."""
     return Table(
-        ["source", "what it says", "asked here", "models", "came out"],
+        ["what is said", "came out", "asked here", "of"],
         [row for source in SOURCES if (row := _source_row(f, source)) is not None],
         "Statements are paraphrased. The papers show patterns of a few models or prove that some exist, and give no "
         "count of seeds: a share here neither repeats nor contradicts a number of theirs. Clark et al. looked at BERT "
@@ -242,10 +245,10 @@ def _source_row(f: Findings, source: Source) -> list[str] | None:
         relation = next(r for r in scan.relations if r.name == source.statement)
         counts = scan.counts(relation)
         told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
-        return [source.who, source.what, relation.words, scan.name, f"of {len(scan.heads)} heads: {told}"]
+        return [f"{source.what} ({source.who})", f"of {len(scan.heads)} heads: {told}", relation.words, scan.name]
     a = f.named(source.group)
     if a is None or source.statement not in a.tallies:
         return None
     t = a.tallies[source.statement]
     told = ", ".join(f"{t.count(v)} {v}" for v in VERDICTS if t.count(v))
-    return [source.who, source.what, t.statement.words, a.group.name, f"{t.population} ({told})"]
+    return [f"{source.what} ({source.who})", f"{t.population} ({told})", t.statement.words, a.group.name]

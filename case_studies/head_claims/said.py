@@ -159,7 +159,7 @@ class Source:
 
 
 SOURCES = (
-    Source(f"{EBRAHIMI}, as {WEN} (section 1) read it", "heads attend to the last unmatched open bracket, like a stack",
+    Source(f"{EBRAHIMI}, as cited by {WEN}", "heads attend to the last unmatched open bracket, like a stack",
            "standard, no positions", "some-stack-top"),
     Source(f"{YAO}, construction", "the second layer finds the last unmatched open bracket, and the output rests on it",
            "standard, linear positions", STACK_USED),
@@ -181,8 +181,8 @@ SOURCES = (
            "copying, 4 layers", "crossed"),
     Source(f"{WEN}, Fig. 4", "copying: a head never attends to one bracket, uninformative",
            "copying, 4 layers", "never-one"),
-    Source(f"{CLARK}, abstract (BERT)", "heads attend to positional offsets: the previous token", None, "previous"),
-    Source(f"{CLARK}, abstract (BERT)", "heads attend to positional offsets: the next token", None, "next"),
-    Source(f"{CLARK}, abstract (BERT)", "heads attend to delimiter tokens", None, "token-[SEP]"),
-    Source(f"{CLARK}, abstract (BERT)", "heads attend broadly over the whole sentence", None, "all"),
+    Source(f"{CLARK}, BERT", "heads attend to positional offsets: the previous token", None, "previous"),
+    Source(f"{CLARK}, BERT", "heads attend to positional offsets: the next token", None, "next"),
+    Source(f"{CLARK}, BERT", "heads attend to delimiter tokens", None, "token-[SEP]"),
+    Source(f"{CLARK}, BERT", "heads attend broadly over the whole sentence", None, "all"),
 )  # fmt: skip

@@ -50,16 +50,19 @@ def verdict_table(a: Audited) -> Table:
     rows = []
     for t in a.tallies.values():
         uses = ", ".join(f"{word} {n}" for word, n in t.uses.items())
-        counts = [count(t, verdict) for verdict in VERDICTS]
+        counts = [
+            f"{t.count(v)}" if (share := t.share(v)) is None else f"{t.count(v)} {interval(share)}" for v in VERDICTS
+        ]
         rows.append([t.statement.words, t.population, *counts, number(t.score), uses or "not asked", number(t.effect)])
-    floor = next(iter(a.tallies.values())).floor
+    floor, n = next((t.floor, t.n) for t in a.tallies.values())
     certain = "" if floor is None else f" So many seeds can be certain of a share of {floor:.2f} at most."
     return Table(
         [a.group.name, "verdict", *VERDICTS, "score", "use", "effect where decided"],
         rows,
-        f"{a.claims} claims, {a.inputs} inputs. Intervals of counts at level {100 * a.level:.2f} %.{certain} Score: "
-        "mean over seeds [95 %]; of one model over inputs. Use: seeds by the word on use, where it was examined. "
-        "Effect: share of the margin moved when what is read there is exchanged, less the sham.",
+        f"Of {n} {'seeds' if n > 1 else 'model'}. {a.claims} claims, {a.inputs} inputs. Intervals of counts at level "
+        f"{100 * a.level:.2f} %.{certain} Score: mean over seeds [95 %]; of one model over inputs. Use: seeds by the "
+        "word on use, where it was examined. Effect: share of the margin moved when what is read there is exchanged, "
+        "less the sham.",
     )
 
 
