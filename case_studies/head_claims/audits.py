@@ -33,8 +33,8 @@ class Tally:
 
     `verdicts`: one a seed; `population`: what they say of the population, by the audit's own rule; `floor`: the
     largest share of which so many seeds could be certain; `score`: mean over seeds, of the best option. `uses` counts
-    the words on use where it was examined; `effect`: mean over those of them that are decided (both means with 95 %
-    intervals; of one model: over inputs, at the audit's level).
+    the words on use where it was examined; `effect`: mean over the seeds where it was measured, decided or not (both
+    means with 95 % intervals; of one model: over inputs, at the audit's level).
     """
 
     statement: Statement
@@ -168,7 +168,7 @@ def tally(statement: Statement, options: Sequence[AuditResult]) -> Tally:
         level,
         of_seeds(verdicts, level),
         _mean(scores),
-        _mean([r["effect"] for r in used if r["use"] != "undecided"]),
+        _mean([r["effect"] for r in used]),
         dict(sorted(Counter(use_word(r["use"], r["effect"]) for r in used).items())),
     )
 
@@ -182,7 +182,7 @@ def _of_one(statement: Statement, options: Sequence[AuditResult]) -> Tally:
     """Of one model."""
     scores = [e for e in (estimate_of(option, "score") for option in options) if e is not None]
     used = [option for option in options if option.use != "not asked"]
-    effects = [estimate_of(option, "effect") for option in used if option.use != "undecided"]
+    effects = [estimate_of(option, "effect") for option in used]
     verdict = of_options([option.verdict for option in options])
     best = max(scores, key=lambda e: e.value or 0.0, default=None)
     found = [(option.use, estimate_of(option, "effect")) for option in used]

@@ -21,7 +21,8 @@ from probes.variation import PAPER_SENTENCE
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-LABEL = 60  # characters of a statement beside its bars
+LABEL = 66  # characters of a statement beside its bars
+NARROW = 0.1  # a part of a bar too narrow for its number
 PANELS = 4  # heads shown of each verdict
 ENCODER_PANELS = 6
 MARKS = {"supported": "&#10003;", "misleading": "!", "undecided": "?", "refuted": ""}
@@ -58,12 +59,13 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
                 showlegend=column == 1,
                 marker={"color": colour},
                 width=0.8,
-                text=[str(c) if c else "" for c in counts],
+                text=[str(c) if c / t.n > NARROW else "" for c, (_, t) in zip(counts, tallies, strict=True)],
+                customdata=counts,
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
                 textfont={"size": 11, "color": "#1F2933" if verdict == "undecided" else "white"},
-                hovertemplate=f"{verdict}: %{{text}}<extra>{escape(a.group.name)}</extra>",
+                hovertemplate=f"{verdict}: %{{customdata}}<extra>{escape(a.group.name)}</extra>",
             )
             fig.add_trace(bar, row=1, col=column)
         fig.update_xaxes(range=[0, 1], showticklabels=False, ticks="", showgrid=False, row=1, col=column)
@@ -192,7 +194,7 @@ def scan_grid(scan: Scan) -> "go.Figure":
             "text": escape(scan.name),
             "subtitle": {"text": "&#10003; supported, ? undecided, unmarked: refuted", "font": {"size": 12}},
         },
-        width=max(700, 330 + 12 * len(names)),
+        width=max(700, 320 + 11 * len(names)),
         height=150 + 25 * len(scan.relations),
         margin={"t": 80, "l": 210, "b": 50},
         xaxis={

@@ -16,6 +16,7 @@ from case_studies.head_claims.said import (
     Source,
 )
 from case_studies.head_claims.tables import (
+    VERDICT_COLUMNS,
     control_table,
     encoder_table,
     interval,
@@ -61,7 +62,7 @@ def report(f: Findings, command: str) -> Page:
         sections.append(Section("A real encoder", encoder_parts(f.read)))
     sections += [
         Section("What the papers say", [source_table(f)]),
-        Section("Every verdict", [verdict_table(a) for a in f.groups]),
+        Section("Every verdict", [VERDICT_COLUMNS, *(verdict_table(a) for a in f.groups)]),
         Section("Settings", [settings_table(f.groups)]),
     ]
     return Page(
@@ -112,19 +113,26 @@ def answers(f: Findings) -> list[str]:
 
 def _copying(a: Audited) -> str:
     """What a group of copying models supports, and what misleads."""
-    told = []
-    for verdict in ("supported", "misleading"):
-        most = max(a.tallies.values(), key=lambda t: t.count(verdict))
-        if most.count(verdict):
-            told.append(f"“{most.statement.words}” is {verdict} most often, in {_share(most, verdict)}")
-        else:
-            told.append(f"no statement is {verdict} in any seed")
+    most = {v: max(a.tallies.values(), key=lambda t: t.count(v)) for v in ("supported", "misleading")}
+    told = [
+        f"“{t.statement.words}” is most often {v}, in {_share(t, v)}" if t.count(v) else f"nothing is {v} in any seed"
+        for v, t in most.items()
+    ]
+    one = most["supported"]
+    if one is most["misleading"] and one.count("supported") and one.count("misleading"):
+        told = [f"“{one.statement.words}” is most often both", *(f"{v} in {_share(one, v)}" for v in most)]
+        return f"{a.group.name}: {told[0]}, {told[1]} and {told[2]}"
     return f"{a.group.name}: {' and '.join(told)}"
 
 
 def _each(found: Sequence[Audited], name: str) -> str:
-    told = [f"{_supported(a.tallies[name])} ({a.group.name})" for a in found if name in a.tallies]
-    return ", ".join(told) or "no group that was asked"
+    """Shares of supporting seeds, groups of one share together."""
+    shares: dict[str, list[str]] = {}
+    for a in found:
+        if name in a.tallies:
+            shares.setdefault(_supported(a.tallies[name]), []).append(a.group.name)
+    told = [f"{share} {'each ' if len(names) > 1 else ''}({'; '.join(names)})" for share, names in shares.items()]
+    return " and ".join(told) or "no group that was asked"
 
 
 def _supported(t: Tally) -> str:

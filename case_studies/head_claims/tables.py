@@ -24,9 +24,9 @@ def number(e: Estimate | None) -> str:
 
 
 def count(t: Tally, verdict: str) -> str:
-    """ "3 of 40 [0.01, 0.25]"."""
+    """ "3 [0.01, 0.25]": seeds, and the interval of their share."""
     share = t.share(verdict)
-    return f"{t.count(verdict)} of {t.n}" if share is None else f"{t.count(verdict)} of {t.n} {interval(share)}"
+    return f"{t.count(verdict)}" if share is None else f"{t.count(verdict)} {interval(share)}"
 
 
 def supported_table(found: Sequence[Audited]) -> Table:
@@ -38,11 +38,19 @@ def supported_table(found: Sequence[Audited]) -> Table:
     ]
     levels = ", ".join(f"{100 * level:.2f} %" for level in sorted({a.level for a in found}))
     return Table(
-        ["supported", *(a.group.name for a in found)],
+        ["supported", *(f"{a.group.name}, of {next(iter(a.tallies.values())).n}" for a in found)],
         rows,
         f"Seeds that support a statement, with the exact (Clopper-Pearson) interval of the share of such models at "
         f"level {levels}: the claims of a group are corrected together. –: the models have no such layer.",
     )
+
+
+VERDICT_COLUMNS = (
+    "Counts are of seeds, with exact intervals. Score: mean over seeds [95 %]; of one model over inputs. Use: seeds by "
+    "the word on use, where it was examined. Effect: share of the margin moved when what is read there is exchanged, "
+    "less the sham, mean over the seeds where it was measured [95 %]; 2 turns the margin over. A model that does not "
+    "do the task has a margin near 0, and no effect that means something."
+)
 
 
 def verdict_table(a: Audited) -> Table:
@@ -50,19 +58,15 @@ def verdict_table(a: Audited) -> Table:
     rows = []
     for t in a.tallies.values():
         uses = ", ".join(f"{word} {n}" for word, n in t.uses.items())
-        counts = [
-            f"{t.count(v)}" if (share := t.share(v)) is None else f"{t.count(v)} {interval(share)}" for v in VERDICTS
-        ]
+        counts = [count(t, verdict) for verdict in VERDICTS]
         rows.append([t.statement.words, t.population, *counts, number(t.score), uses or "not asked", number(t.effect)])
     floor, n = next((t.floor, t.n) for t in a.tallies.values())
-    certain = "" if floor is None else f" So many seeds can be certain of a share of {floor:.2f} at most."
+    certain = "" if floor is None else f", and so many seeds can be certain of a share of {floor:.2f} at most"
     return Table(
-        [a.group.name, "verdict", *VERDICTS, "score", "use", "effect where decided"],
+        [a.group.name, "verdict", *VERDICTS, "score", "use", "effect"],
         rows,
-        f"Of {n} {'seeds' if n > 1 else 'model'}. {a.claims} claims, {a.inputs} inputs. Intervals of counts at level "
-        f"{100 * a.level:.2f} %.{certain} Score: mean over seeds [95 %]; of one model over inputs. Use: seeds by the "
-        "word on use, where it was examined. Effect: share of the margin moved when what is read there is exchanged, "
-        "less the sham.",
+        f"{n} {'seeds' if n > 1 else 'model'}, {a.claims} claims, {a.inputs} inputs; intervals of counts are at level "
+        f"{100 * a.level:.2f} %{certain}.",
     )
 
 
