@@ -16,6 +16,8 @@ from case_studies.head_claims.encoder import Read, scan_encoders
 from case_studies.head_claims.groups import GROUPS, Group, quick_groups
 from case_studies.head_claims.report import Findings, report
 from case_studies.page import command_of, write_study
+from case_studies.topics_wikipedia.corpus import check_corpus
+from case_studies.topics_wikipedia.encoder import default_model
 from interp.files import make_folder
 
 QUICK, FULL = 4, 40  # seeds of each group that is trained; bundled ones are taken whole
@@ -36,6 +38,9 @@ def run(
     `seeds`, `steps` and `groups` replace what `full` and the presets say; `encoder=False` leaves the encoder out.
     """
     count = seeds if seeds is not None else FULL if full else QUICK
+    if encoder:  # what is not installed is said before anything is audited
+        default_model()
+        check_corpus(None)
     folder = make_folder(out)
     chosen = groups if groups is not None else GROUPS if full else quick_groups()
     found = [_audited(group, count, full, folder, workers, steps) for group in chosen]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.head_claims import audits
+from case_studies.head_claims import audits, study
 from case_studies.head_claims.audits import audit_group, of_seeds, restored, tally
 from case_studies.head_claims.encoder import FEWEST, LENGTHS, Reader, Scan, Vocabulary, paragraphs
 from case_studies.head_claims.figures import scan_grid, verdict_bars
@@ -18,7 +18,7 @@ from case_studies.head_claims.said import DYCK, ENCODER, SOURCES, VERDICTS, copy
 from case_studies.head_claims.study import run
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
-from interp.errors import AnalysisError
+from interp.errors import AnalysisError, RequestError
 from probes import audit_claims
 from probes.claims import BUILT_IN, Claim
 
@@ -88,6 +88,16 @@ def test_another_auditor_or_other_inputs_are_not_served_from_the_file(tmp_path, 
     monkeypatch.setattr(audits, "auditor", lambda: "another")
     audits.kept("x", Models(model, "same"), claims, tmp_path, tokens, grammar=None)
     assert len(calls) == 3
+
+
+def test_a_missing_encoder_is_said_before_anything_is_audited(tmp_path, monkeypatch):
+    def missing():
+        raise RequestError("the default encoder is not installed")
+
+    monkeypatch.setattr(study, "default_model", missing)
+    with pytest.raises(RequestError, match="not installed"):
+        run(tmp_path / "out", groups=[NAMED["constructed/stack"]])
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_audit_survives_its_file():
