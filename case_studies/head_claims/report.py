@@ -104,8 +104,8 @@ def answers(f: Findings) -> list[str]:
     if f.read is not None:
         trained, random = f.read.trained, f.read.random
         sentence += (
-            f"; in {trained.name}, {_heads_with(trained)} of {len(trained.heads)} audited heads have a supported claim other "
-            f"than even attention ({_supported_claims(trained)} of {len(trained.results)} claims in all), in its "
+            f"; in {trained.name}, {_heads_with(trained)} of {len(trained.heads)} audited heads have a supported claim "
+            f"other than even attention ({_supported_claims(trained)} of {len(trained.results)} claims in all), in its "
             f"randomly initialised twin {_heads_with(random)} ({_supported_claims(random)})"
         )
     return [*out, sentence[:1].upper() + sentence[1:] + "."] if sentence else out
