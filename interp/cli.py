@@ -15,6 +15,7 @@ STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
     "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "head-claims": "what the literature says of attention heads, audited over seeds and on a real encoder",
     "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
     "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
     "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",

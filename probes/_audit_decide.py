@@ -235,8 +235,8 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "used", f"To {task.words} the model uses it: {moved}, net of a sham of the same size"
     if low(e.direct) >= t.USED and e.direct_fill is not None and (e.direct_fill.value or 0.0) > 0:
         return "used", (
-            f"To {task.words} the model uses it, and later layers make up for its loss: {moved}, and {_span(e.direct)} "
-            "with later patterns and norms frozen"
+            f"To {task.words} the model uses it, and what comes later makes up for a part: {moved}, and "
+            f"{_span(e.direct)} with later patterns and the scales of norms frozen"
         )
     if e.with_partners is not None and low(e.with_partners) >= t.USED:
         return "redundant", (

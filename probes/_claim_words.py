@@ -108,7 +108,7 @@ def plain(phrase: str) -> str:
 
 def relation_said(phrase: str, own: Sequence[Relation] = ()) -> Relation:
     """The relation a phrase names, the user's `own` first."""
-    named = [*own, *(r for r in built.BUILT_IN.values() if not r.name.startswith("type-"))]
+    named = [*own, *built.BUILT_IN.values()]
     table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *_ALSO.get(r.name, ()))))}
     return _look_up("relation", phrase, table, _RELATIONS, relation_phrases(own))
 
@@ -141,8 +141,9 @@ def _look_up(
     what: str, phrase: str, table: dict[str, Thing], made: Iterable[Made[Thing]], known: Sequence[str]
 ) -> Thing:
     key = plain(phrase)
-    if key in table:
-        return table[key]
+    for said in (phrase.strip(), key):  # a name in a list of relations is taken as it stands
+        if said in table:
+            return table[said]
     # A token's own letters are kept: "the token [SEP]" is not "[sep]".
     kept = re.sub(r"^(the|a|an) ", "", " ".join(phrase.split()).strip(" ").removesuffix("."), flags=re.IGNORECASE)
     for _, pattern, make in made:
