@@ -156,7 +156,7 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
 
     case = make_case(*job)
     with _one_thread():
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, seed=job[1])
+        found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1])
         word: str = found.verdict
         if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
             word = "undecided"

@@ -795,7 +795,7 @@ def test_a_rival_that_few_inputs_have_does_not_keep_a_perfect_head_undecided():
     look = Head(laid, weights).look(laid.asked(Claim([(0, 0)], "previous")), 0.99994)
     assert look.score.value == pytest.approx(1, abs=0.01)
     compared = [rival for rival in look.rivals if rival.lead is not None]
-    assert len(compared) >= 8
+    assert len(compared) >= 5
     for rival in compared:
         assert rival.lead.low is not None
         assert rival.lead.low > 0, rival.name

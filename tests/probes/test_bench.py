@@ -34,7 +34,7 @@ def items_of(case: Case) -> Items:
     if case.claim.when is not None:
         keys = case.claim.relation.keys(tokens, grammar, seen_by(tokens, grammar, case.world.direction))
         rows = case.claim.when.rows(tokens, grammar, keys)
-    return (case.task or Closers()).items(tokens, grammar, rows, 0)
+    return (case.world.task or Closers()).items(tokens, grammar, rows, 0)
 
 
 def margins(case: Case, items: Items, tokens: np.ndarray, edit: dict[str, Callable[..., Any]] | None = None) -> Any:
@@ -200,6 +200,8 @@ def test_nuisances_are_crossed_in() -> None:
     assert len({c.model.cfg.n_layers for c in drawn}) >= 2
     assert len({c.model.cfg.n_heads for c in drawn}) >= 3
     assert any((c.inputs == c.world.grammar.pad).any() for c in drawn)
+    assert {c.world.labelled is None for c in drawn} == {True, False}
+    assert {c.claim.uses for c in drawn} >= {None, "closers", "labels", "task"}
 
 
 def test_step_mlp_by_hand() -> None:
@@ -218,14 +220,14 @@ def test_step_mlp_by_hand() -> None:
 @pytest.mark.parametrize("family", DEVELOPED)
 def test_families_that_once_came_out_wrong(family: str) -> None:
     for case in cases(family)[:2]:
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        found = audit_claim(case.model, case.claim, case.given, case.task, untrained=False)
         assert (found.use, found.verdict) == ("unused", "misleading"), found.reason
 
 
 def test_a_head_that_takes_away_is_no_partner() -> None:
     """Without it the claimed head would matter: but it is there."""
     for case in cases("cancelled")[:2]:
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        found = audit_claim(case.model, case.claim, case.given, case.task, untrained=False)
         words = " ".join(row["words"] for row in found.evidence if row["name"] == "with_partners")
         (head,) = case.claim.heads
         undo = [
@@ -239,7 +241,7 @@ def test_a_head_that_takes_away_is_no_partner() -> None:
 
 def test_redundancy_by_another_pattern_is_found() -> None:
     for case in cases("redundant, other pattern")[:2]:
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+        found = audit_claim(case.model, case.claim, case.given, case.task, untrained=False)
         assert (found.use, found.verdict) == ("redundant", "supported"), found.reason
         row = next(row for row in found.evidence if row["name"] == "with_partners")
         assert row["low"] >= t.USED
@@ -254,7 +256,7 @@ def test_the_audit_leaves_a_bench_model_as_it_was() -> None:
     case = make_case("self-repaired", 0, 1)
     before = {name: value.clone() for name, value in case.model.state_dict().items()}
     logits = case.model(torch.from_numpy(case.inputs))
-    audit_claim(case.model, case.claim, case.inputs, case.task, untrained=False)
+    audit_claim(case.model, case.claim, case.given, case.task, untrained=False)
     assert all(torch.equal(before[name], value) for name, value in case.model.state_dict().items())
     assert torch.equal(logits, case.model(torch.from_numpy(case.inputs)))
     assert not case.model.training
