@@ -108,8 +108,9 @@ def bench_table(data: dict[str, Any]) -> str:
         counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
         other = family["detector"]
         missed = f"{other['errors']} of {other['n']}" if other["n"] else "–"
+        star = " *" if family["developed"] else ""
         lines.append(
-            f"| {family['kind']}: {family['name']}{' *' if family['developed'] else ''} | {family['expected']} | {counts} "
+            f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
             f"| {family['errors']} [{family['low']:.2f}, {family['high']:.2f}] | {missed} |"
         )
     return "\n".join(lines)

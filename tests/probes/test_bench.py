@@ -1,7 +1,12 @@
 """The claim bench: its truths hold, by means that are not the audit's; and its counting is right."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,6 +306,39 @@ def test_a_true_claim_must_be_found_of_use(monkeypatch: pytest.MonkeyPatch) -> N
 def test_workers_change_nothing() -> None:
     one, two = (run_bench(1, families=["solo", "uniform", "alike"], seed=3, workers=w).to_dict() for w in (1, 2))
     assert one == two
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Any) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "from probes.bench import run_bench\n"
+        "if __name__ == '__main__':\n    run_bench(200, families=['uniform'], workers=2)\n"
+    )
+    root = Path(__file__).parents[2]
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
+    try:
+        children: list[int] = []
+        for _ in range(600):
+            children = _children(parent.pid)
+            if len(children) >= 3:  # the pool's helper process is one of them
+                break
+            time.sleep(0.1)
+        assert len(children) >= 3
+        time.sleep(3)  # until they have started work
+    finally:
+        parent.kill()
+        parent.wait()
+    for _ in range(900):  # they see it once torch is loaded
+        if not any(Path(f"/proc/{child}").exists() for child in children):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"still there: {children}")
+
+
+def _children(pid: int) -> list[int]:
+    if not Path("/proc").exists():
+        pytest.skip("no /proc to look processes up in")
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize(
