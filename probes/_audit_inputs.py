@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar, TopicGrammar
+from interp.rng import generator
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -17,7 +18,10 @@ ROLES = 4
 
 @dataclass(frozen=True)
 class Inputs:
-    """Distinct sequences `tokens` [input, pos], PAD on the right; half A are those of even number, B the others.
+    """Distinct sequences `tokens` [input, pos], PAD on the right.
+
+    Half A are those of even place in `order` [input] (default: as they stand), B the others. Order is drawn: users'
+    files have pairs and alternating labels.
 
     `visible` [input, query, key]: what a query sees; PAD neither sees nor is seen. `roles` [input, pos]: class of a
     key in matched comparisons (open bracket, closing bracket, START, other).
@@ -27,18 +31,28 @@ class Inputs:
     visible: Bools
     roles: Ints
     grammar: Any
+    order: Ints | None = None
 
     @property
     def half_a(self) -> Ints:
-        return np.arange(0, len(self.tokens), 2)
+        return self._half(0)
 
     @property
     def half_b(self) -> Ints:
-        return np.arange(1, len(self.tokens), 2)
+        return self._half(1)
+
+    def _half(self, which: int) -> Ints:
+        order = np.arange(len(self.tokens)) if self.order is None else self.order
+        return np.sort(order[which::2])
 
 
-def make_inputs(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -> Inputs:
-    """Inputs as given (texts, or token ids [input, pos]), each distinct one once; or drawn from the grammar."""
+def make_inputs(
+    model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int, strata: Ints | None = None
+) -> Inputs:
+    """Inputs as given (texts, or token ids [input, pos]), each distinct one once; or drawn from the grammar.
+
+    `strata` [input, any]: what both halves get alike (of distinct inputs).
+    """
     tokens = _tokens(grammar, given, num_inputs, length, seed)
     _, first = np.unique(tokens, axis=0, return_index=True)
     tokens = tokens[np.sort(first)]
@@ -54,7 +68,29 @@ def make_inputs(model: Any, grammar: Any, given: Any, num_inputs: int, length: i
     known = getattr(cfg, "d_vocab", None)
     if known is not None and int(tokens.max()) >= known:
         raise RequestError(f"inputs hold token id {int(tokens.max())}, and the model knows ids 0 to {known - 1}")
-    return Inputs(tokens, visible_keys(model, tokens, grammar), _roles(tokens, grammar), grammar)
+    if strata is not None and len(strata) != len(tokens):
+        raise RequestError(f"strata of {len(strata)} inputs do not fit {len(tokens)} distinct ones: one row an input")
+    drawn = generator(seed, "audit/halves").random(len(tokens))
+    order = np.lexsort((drawn, *(() if strata is None else strata.T)))
+    return Inputs(tokens, visible_keys(model, tokens, grammar), _roles(tokens, grammar), grammar, order)
+
+
+def together(one: Any, other: Ints | None) -> Ints | None:
+    """Strata of both kinds [input, any]; the first ones told apart as they are, numbers or texts."""
+    if one is None:
+        return other
+    given = np.asarray(one)
+    if given.ndim not in (1, 2) or given.dtype.kind not in "iubUS":
+        raise RequestError(
+            f"strata of shape {list(given.shape)} and type {given.dtype}: numbers or texts, one row an input"
+        )
+    columns = given[:, None] if given.ndim == 1 else given
+    numbers = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
+    if other is None:
+        return numbers
+    if len(numbers) != len(other):
+        raise RequestError(f"strata of {len(numbers)} inputs do not fit {len(other)} distinct ones: one row an input")
+    return np.concatenate([numbers, other], axis=1)
 
 
 def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:

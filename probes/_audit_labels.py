@@ -17,6 +17,7 @@ from interp.grammars import DyckGrammar
 from interp.grammars.vocabulary import find_token, padded
 from interp.rng import generator
 from probes._audit_tasks import Bools, Ints, Items
+from probes._audit_thresholds import SHARED_DONOR
 
 FIELDS = ("text", "label", "position")
 
@@ -45,6 +46,11 @@ class LaidOut:
     label: Ints
     classes: tuple[str, ...]
 
+    @property
+    def strata(self) -> Ints:
+        """What the two halves of the inputs have alike [input, 3]: label, length and place that is read."""
+        return np.stack([self.label, self.length, self.read], axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -60,22 +66,31 @@ class Labels:
         return self.items_on(tokens, grammar, rows, seed, np.zeros((*tokens.shape, 1), dtype=bool))
 
     def items_on(self, tokens: Ints, grammar: Any, rows: Bools, seed: int, keys: Bools) -> Items:
-        """Donors whose claimed `keys` [input, query, key] lie at the same places of the row read come first."""
+        """Donors whose claimed `keys` [input, query, key] lie at the same places of the row read come first.
+
+        No input is the donor of more than `SHARED_DONOR` others: effects would hang on a few.
+        """
         g, rng = self.given, generator(seed, "audit/labels")
         there = np.flatnonzero(rows[np.arange(len(tokens)), g.read] & (g.label >= 0))
         at_read = keys[there, g.read[there]]
         chosen: list[tuple[int, int]] = []
-        for input_, key in zip(there, at_read, strict=True):
+        used = np.zeros(len(tokens), dtype=np.int64)
+        for i in rng.permutation(len(there)):
+            input_, key = there[i], at_read[i]
             alike = (g.length[there] == g.length[input_]) & (g.read[there] == g.read[input_])
-            alike &= g.label[there] != g.label[input_]
+            alike &= (g.label[there] != g.label[input_]) & (used[there] < SHARED_DONOR)
             same = alike & (at_read == key).all(-1)
             pool = there[same if same.any() else alike]
             if len(pool):
-                chosen.append((int(input_), int(pool[rng.integers(len(pool))])))
-        base, donor = np.array(chosen, dtype=np.int64).reshape(-1, 2).T
+                pool = pool[used[pool] == used[pool].min()]
+                donor = int(pool[rng.integers(len(pool))])
+                used[donor] += 1
+                chosen.append((int(input_), donor))
+        base, donor_of = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
         return Items(
-            base, tokens[base], tokens[donor], g.read[base], None, g.label[base], g.label[donor], self.seen[base]
-        )
+            base, tokens[base], tokens[donor_of], g.read[base], None, g.label[base], g.label[donor_of],
+            self.seen[base], donor_of,
+        )  # fmt: skip
 
 
 # -- reading ------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from probes._claim_conditions import suggestions
 from probes.claims import Claim, heads_text
 
 NULL_MODELS = 4  # untrained models of the same config
-Tick = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,18 @@ class Subject:
             for head in range(pattern.shape[1])
         }
 
-    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> tuple[HeadAt, ...]:
-        """The `count` heads of these layers (None: all) that fit best in half A."""
+    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> list[tuple[HeadAt, ...]]:
+        """Who "some head" (or `count` of them) of these layers (None: all) may be, by fit in half A.
+
+        The best, and of single heads every other that fits at all, up to `SOME_HEADS`: the best looking need not be
+        the one that is used.
+        """
         options = [head for head in self.heads if layers is None or head[0] in layers]
-        ranked = sorted(options, key=lambda head: -self.heads[head].score_on_a(asked))
-        return tuple(sorted(ranked[:count]))
+        fit = {head: self.heads[head].score_on_a(asked) for head in options}
+        ranked = sorted(options, key=lambda head: -fit[head])
+        if count > 1:
+            return [tuple(sorted(ranked[:count]))]
+        return [(head,) for i, head in enumerate(ranked[: t.SOME_HEADS]) if i == 0 or fit[head] >= t.SCORE]
 
     def score(self, asked: Asked, head: HeadAt) -> float:
         """Mean score in half B."""
@@ -106,7 +112,7 @@ class Setting:
 
 
 def audit_model(
-    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject, tick: Tick
+    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject
 ) -> list[Outcome]:
     """Every claim of one model, with the heads it is about."""
     inputs = setting.laid.inputs
@@ -129,7 +135,6 @@ def audit_model(
         else:
             use = Finding("not asked", "Use is not examined, since the pattern is not shown to hold.", ())
         out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim)))
-        tick()
     return out
 
 

@@ -1,6 +1,6 @@
 """What a model may use a head for: read positions, right answers, and a minimal pair for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ class Items:
     `tokens` and `donors` [item, pos] are a minimal pair: the token at `flipped` differs (and its partner, if any),
     and with it the right answer, which is `answer` for the one and `foil` for the other. `sequence`: which input.
     Without minimal pairs (`flipped` None) a donor is another input, and any of its tokens may differ.
-    `seen` [item, pos]: what `read` depends on; None: all up to it.
+    `seen` [item, pos]: what `read` depends on; None: all up to it. `unit` [item]: items of one unit share a donor.
     """
 
     sequence: Ints
@@ -33,6 +33,12 @@ class Items:
     answer: Ints
     foil: Ints
     seen: Bools | None = None
+    unit: Ints | None = None
+
+    def first(self, count: int) -> "Items":
+        """The first `count` items."""
+        given: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: x[:count] for name, x in given.items() if x is not None})
 
     def __len__(self) -> int:
         return len(self.read)

@@ -228,10 +228,17 @@ def words(rng: np.random.Generator, seed: int, types: int | None = None) -> Worl
 
 
 def with_labels(task: Tell, inputs: Ints, classifier: bool, seed: int) -> tuple[LabelledInput, ...]:
-    """The inputs that have an answer, with it: a class, or the token that stands for it."""
+    """The inputs that have an answer, with it: a class, or the token that stands for it.
+
+    In a random order, or with the answers taking turns, as files of pairs have them.
+    """
     items = task.items(inputs, VOCABULARY, np.ones(inputs.shape, dtype=bool), seed)
+    order = np.arange(len(items))
+    if generator(seed, "bench/order").random() < 0.5:
+        turn = np.array([int((items.answer[:i] == answer).sum()) for i, answer in enumerate(items.answer)])
+        order = np.lexsort((items.answer, turn))
     out = []
-    for row, read, answer in zip(items.tokens, items.read, items.answer, strict=True):
+    for row, read, answer in zip(items.tokens[order], items.read[order], items.answer[order], strict=True):
         text = [VOCABULARY.names[token] for token in row if token != VOCABULARY.pad]
         out.append(LabelledInput(text, int(answer) if classifier else VOCABULARY.names[answer], int(read)))
     return tuple(out)

@@ -28,7 +28,7 @@ failure to find an effect: nothing is left through which one could pass. Such a 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from interp.errors import AnalysisError, RequestError
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
 from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
-from probes._audit_inputs import make_inputs
+from probes._audit_inputs import make_inputs, together
 from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
 from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes._audit_pattern import Laid
@@ -131,6 +131,7 @@ def audit_claims(
     grammar: Any = None,
     relations: Sequence[Relation] = (),
     readout: str | None = None,
+    strata: Any = None,
     seed: int = 0,
     num_inputs: int = 400,
     length: int = 26,
@@ -148,6 +149,8 @@ def audit_claims(
     `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
     encoder may have drawn its head at random, so say "logits" if you know that its file holds the head, or "probe" for
     a linear readout of the last hidden state where an input is read, fitted on half A.
+    `strata` [input] or [input, any]: what both halves of the inputs are to have alike, such as the article that a text
+    is from; two texts of one article then never lie in one half. Labelled inputs: label, length and place besides.
     `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
 
     One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
@@ -174,7 +177,8 @@ def audit_claims(
     tasks: dict[Claim, Task | NoTask] = {}
     if fixed is None and not labels:
         tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
-    laid = Laid(make_inputs(models[0], grammar, inputs if given is None else given.tokens, num_inputs, length, seed))
+    tokens, alike = (inputs, None) if given is None else (given.tokens, given.strata)
+    laid = Laid(make_inputs(models[0], grammar, tokens, num_inputs, length, seed, together(strata, alike)))
     if fixed is None and labels:
         assert given is not None
         each = np.arange(len(given.tokens))
@@ -301,25 +305,34 @@ def _untrained(model: Any) -> list[Any]:
 def _one_model(
     model: Any, claims: list[Claim], setting: Setting, choose: bool, tick: Callable[[], None]
 ) -> list[tuple[Outcome, Outcome]]:
-    """(chosen heads, named heads) of each claim; the same outcome twice where they are the same heads."""
+    """(outcome of the best candidate, outcome of the named heads) of each claim; the same twice if none is chosen."""
     subject = Subject(model, setting.laid)
-    pairs = []
+    options: dict[Claim, list[tuple[tuple[int, int], ...]]] = {}
     for claim in claims:
-        chosen = named = claim.heads
+        named = claim.heads
+        options[claim] = [named]
         if choose or not named:
             layers = sorted({layer for layer, _ in named}) if named else None
-            chosen = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
-            if named and sorted(layer for layer, _ in chosen) != sorted(layer for layer, _ in named):
-                chosen = named  # heads of several layers: the best of one layer cannot stand for both
-        pairs.append((claim, chosen))
-        if named and named != chosen:
-            pairs.append((claim, named))
-    outcomes = iter(audit_model(model, pairs, setting, subject, tick))
-    each = {(claim, heads): outcome for (claim, heads), outcome in zip(pairs, outcomes, strict=True)}
-    first = {}
-    for claim, heads in reversed(pairs):
-        first[claim] = heads
-    return [(each[claim, first[claim]], each[claim, claim.heads or first[claim]]) for claim in claims]
+            found = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
+            # Heads of several layers: the best of one layer cannot stand for both.
+            if not named or sorted(layer for layer, _ in found[0]) == sorted(layer for layer, _ in named):
+                options[claim] = found
+    pairs = [(claim, heads) for claim in claims for heads in dict.fromkeys((*options[claim], claim.heads)) if heads]
+    most = max(len(tried) for tried in options.values())
+    # One of several candidates is enough, so each is held to a stricter level.
+    strict = replace(setting, level=1 - (1 - setting.level) / most, number=setting.number * most)
+    outcomes = dict(zip(pairs, audit_model(model, pairs, strict, subject), strict=True))
+    out = []
+    for claim in claims:
+        best = min((outcomes[claim, heads] for heads in options[claim]), key=_rank)
+        out.append((best, outcomes.get((claim, claim.heads), best)))
+        tick()
+    return out
+
+
+def _rank(outcome: Outcome) -> int:
+    """Which of the candidates for "some head" decides: one is enough, and an open one leaves it open."""
+    return ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
 
 
 def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResult:

@@ -118,6 +118,7 @@ def kept(
     inputs: NDArray[np.int64] | None,
     *,
     grammar: Any,
+    strata: NDArray[np.int64] | None = None,
 ) -> list[AuditResult]:
     """The audits of these claims, read from `folder` if they lie there, made and written otherwise.
 
@@ -131,7 +132,7 @@ def kept(
     path = make_folder(folder) / f"{slug}-{digest}.json"
     if not path.is_file():
         how = {"num_inputs": NUM_INPUTS, "length": LENGTH, "seed": SEED, "grammar": grammar, "progress": True}
-        results = audit_claims(models.models, claims, inputs, **how)
+        results = audit_claims(models.models, claims, inputs, strata=strata, **how)
         write_text(path, json.dumps([r.to_dict() for r in results], allow_nan=False))
     return [restored(row) for row in json.loads(path.read_text())]
 

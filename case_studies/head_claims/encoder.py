@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from case_studies.head_claims.audits import estimate_of, kept
@@ -34,26 +33,6 @@ class Vocabulary:
 
     vocab: tuple[str, ...]
     pad: int
-
-
-class Reader:
-    """An encoder that never attends to padding: its bridge with the attention mask that the tokens imply."""
-
-    def __init__(self, bridge: Any, pad: int):
-        self._bridge, self._pad = bridge, pad
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bridge, name)
-
-    def __call__(self, tokens: torch.Tensor, **how: Any) -> Any:
-        return self._bridge(tokens, attention_mask=self._mask(tokens), **how)
-
-    def run_with_cache(self, tokens: torch.Tensor, **how: Any) -> Any:
-        """As of the bridge."""
-        return self._bridge.run_with_cache(tokens, attention_mask=self._mask(tokens), **how)
-
-    def _mask(self, tokens: torch.Tensor) -> torch.Tensor:
-        return (tokens != self._pad).long()
 
 
 @dataclass(frozen=True)
@@ -95,7 +74,7 @@ class Read:
     corpus: str
     tokens: NDArray[np.int64]
     vocabulary: Vocabulary
-    reader: Any
+    bridge: Any
 
 
 def scan_encoders(folder: Path, full: bool) -> Read:
@@ -110,7 +89,7 @@ def scan_encoders(folder: Path, full: bool) -> Read:
     chosen = [(layer, head) for layer in range(layers) for head in range(heads if full else min(heads, HEADS_QUICK))]
     twin = randomly_initialised(encoder, 0, 1)
     trained, random = (scan(e, chosen, tokens, vocabulary, folder) for e in (encoder, twin))
-    return Read(trained, random, BUNDLED_NAME, tokens, vocabulary, Reader(encoder.bridge, pad))
+    return Read(trained, random, BUNDLED_NAME, tokens, vocabulary, encoder.bridge)
 
 
 def scan(
@@ -123,8 +102,9 @@ def scan(
 ) -> Scan:
     """Every head against every relation."""
     claims = [Claim([head], relation) for head in heads for relation in relations]
-    models = Models(Reader(encoder.bridge, vocabulary.pad), f"{encoder.name}, {weights(encoder)}")
-    results = kept(encoder.name, models, claims, folder, tokens, grammar=vocabulary)
+    models = Models(encoder.bridge, f"{encoder.name}, {weights(encoder)}")
+    articles = np.arange(len(tokens)) // 2
+    results = kept(encoder.name, models, claims, folder, tokens, grammar=vocabulary, strata=articles)
     return Scan(encoder.name, tuple(relations), tuple(heads), tuple(results))
 
 
@@ -141,7 +121,7 @@ def weights(encoder: Encoder) -> str:
 def paragraphs(documents: Sequence[Document], tokenizer: Any, pad: int) -> NDArray[np.int64]:
     """Two paragraphs of each article, cut to one length: the first two that are as long [input, pos].
 
-    An audit's halves are every other input, so each half has one paragraph of each article: its inputs are independent.
+    Articles are strata of the audit: each half has one paragraph of each, so that its inputs are independent.
     """
     rows: list[list[int]] = []
     for document in documents:

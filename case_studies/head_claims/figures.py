@@ -226,7 +226,7 @@ def encoder_heads(read: Read) -> Figure | None:
     chosen = sorted(chosen, key=lambda one: -one[2])[:ENCODER_PANELS]
     lengths = (read.tokens != read.vocabulary.pad).sum(1)
     ids = read.tokens[int(np.argmin(lengths)), : int(lengths.min())]
-    patterns = attention_patterns(read.reader, torch.from_numpy(ids[None]))
+    patterns = attention_patterns(read.bridge, torch.from_numpy(ids[None]))
     labels = [f"({i}) {heads_text(result.heads)}" for i, (_, result, _) in enumerate(chosen, start=1)]
     figure = attention_heatmap(
         np.stack([patterns[result.heads[0][0]][0, result.heads[0][1]] for _, result, _ in chosen]),

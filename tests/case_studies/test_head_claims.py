@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from case_studies.head_claims import audits, study
 from case_studies.head_claims.audits import audit_group, of_seeds, restored, tally
-from case_studies.head_claims.encoder import FEWEST, LENGTHS, Reader, Scan, Vocabulary, paragraphs
+from case_studies.head_claims.encoder import FEWEST, LENGTHS, Scan, Vocabulary, paragraphs
+from case_studies.head_claims.encoder import scan as scan_encoder
 from case_studies.head_claims.figures import scan_grid, verdict_bars
 from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models
 from case_studies.head_claims.report import report
@@ -18,7 +18,7 @@ from case_studies.head_claims.said import DYCK, ENCODER, SOURCES, VERDICTS, copy
 from case_studies.head_claims.study import run
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, InterpError, RequestError
 from probes import audit_claims
 from probes.claims import BUILT_IN, Claim
 
@@ -191,20 +191,22 @@ def test_two_paragraphs_an_article_cut_to_its_length():
         paragraphs([replace(d, paragraphs=(long, short)) for d in documents], Words(), 0)
 
 
-def test_a_reader_masks_padding():
-    seen = {}
+def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
+    from case_studies.topics_wikipedia.encoder import load_encoder
 
-    class Bridge:
-        cfg = "its config"
-
-        def __call__(self, tokens, attention_mask):
-            seen["mask"] = attention_mask
-            return tokens
-
-    reader = Reader(Bridge(), pad=0)
-    reader(torch.tensor([[1, 5, 2, 0]]))
-    assert seen["mask"].tolist() == [[1, 1, 1, 0]]
-    assert reader.cfg == "its config"
+    try:
+        encoder = load_encoder()
+    except InterpError as error:
+        pytest.skip(f"no encoder here: {error}")
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(2000, 20000, (2 * FEWEST, 12))
+    tokens[:, 0], tokens[::2, 9:], tokens[::2, 8], tokens[1::2, 11] = 101, 0, 102, 102
+    names = encoder.tokenizer.convert_ids_to_tokens(range(len(encoder.tokenizer)))
+    found = scan_encoder(encoder, [(0, 2)], tokens, Vocabulary(tuple(names), 0), tmp_path, ENCODER[:1])
+    (result,) = found.results
+    assert result.claim == "L0H2 attends to the previous token"
+    assert result.pattern == "holds", result.reason
+    assert next(row for row in result.evidence if row["name"] == "score")["value"] > 0.9
 
 
 def test_a_scan_counts_heads_by_relation():

@@ -27,9 +27,10 @@ from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, 
 from probes._audit_inputs import Inputs, make_inputs
 from probes._audit_pattern import Head, Laid, matched_lift, overlap
 from probes._audit_population import binomial
+from probes._audit_side import Side
 from probes._audit_stats import ratio, sign_flips
 from probes._audit_tasks import Closers, Copies
-from probes._audit_use import Side, interchange
+from probes._audit_use import interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
 
 torch.set_num_threads(1)

@@ -126,7 +126,8 @@ def test_the_exchange_turns_the_answer_over():
     result = audit_claim(classifier(), "L1H0 uses the token !", INPUTS)
     assert evidence(result, "margin")["value"] == pytest.approx(4, abs=0.5)
     assert evidence(result, "raw")["value"] > 1.2  # 2 where the donor's marker stands at the same place
-    assert evidence(result, "token")["value"] == 0  # one marker for another: what it says was put there by layer 0
+    # One marker for another: what it says was put there by layer 0.
+    assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)
 
 
 def test_a_population_of_foreign_models():
@@ -289,7 +290,7 @@ def sentences(count=140):
 
 def test_an_encoder_from_outside(encoder, monkeypatch):
     """Its logits are noise: use is asked only of a declared readout, whose edits reach the output."""
-    monkeypatch.setattr("probes._audit_use.Used._partners", lambda *_: ())  # 71 other heads: a minute
+    monkeypatch.setattr("probes._audit_use.candidates", lambda *_: [])  # 71 other heads: a minute
     given = sentences()
     before = {name: len(hook._forward_hooks) for name, hook in encoder.hook_dict.items()}
     silent = audit_claim(encoder, "L0H0 attends to the token [SEP]", given)
