@@ -26,14 +26,14 @@ move *in its last bit* when the very token that the right answer turns on is exc
 failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
 from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
@@ -43,7 +43,8 @@ from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, a
 from probes._audit_pattern import Laid
 from probes._audit_population import Seeds, over_seeds
 from probes._audit_tasks import NoTask, Task, task_for
-from probes._claim_relations import BUILT_IN, check_usable, usable
+from probes._claim_relations import BUILT_IN, check_usable, known_type, usable
+from probes._claim_words import FORM
 from probes._result import Result
 from probes.claims import Claim, heads_text
 from probes.relations import Relation
@@ -161,9 +162,7 @@ def audit_claims(
     models = _members(model)
     if grammar is None:
         grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
-    if isinstance(claims, (str, Claim)) or not claims:
-        raise RequestError(f"claims={claims!r} is not a list of at least one claim: audit_claim takes a single one")
-    asked = [Claim.parse(c, relations=relations) if isinstance(c, str) else c for c in claims]
+    asked = _asked(claims, relations)
     for claim in asked:
         _check(claim, models[0], grammar)
     entries = labelled(inputs)
@@ -216,8 +215,12 @@ def scan_heads(
     if relations is None:
         causal = getattr(cfg, "attention_dir", "causal") == "causal"
         ahead = ("next", "following") if causal else ()
-        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if usable(r, grammar) and r.name not in ahead]
+        chosen: list[Relation | str] = [
+            r for r in BUILT_IN.values() if r.name not in ahead and usable(r, grammar) and known_type(r, grammar)
+        ]
     else:
+        if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
+            raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
     return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
 
@@ -237,17 +240,34 @@ def _members(model: Any) -> Sequence[Any]:
     return model
 
 
+def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
+    single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
+    listed = [] if single else list(claims)
+    if not listed:
+        raise RequestError(
+            f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
+        )
+    asked = []
+    for claim in listed:
+        if isinstance(claim, str):
+            claim = Claim.parse(claim, relations=relations)
+        if not isinstance(claim, Claim):
+            raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
+        asked.append(claim)
+    return asked
+
+
 def _check(claim: Claim, model: Any, grammar: Any) -> None:
     layers, heads = model.cfg.n_layers, model.cfg.n_heads
     for layer, head in claim.heads:
         if layer >= layers or head >= heads:
             raise RequestError(
-                f"{heads_text([(layer, head)])} in {claim.text!r} is not there: the model has layers 0..{layers - 1}, "
-                f"heads 0..{heads - 1}"
+                f"{heads_text([(layer, head)])} in {quoted(claim.text)} is not there: the model has layers "
+                f"0..{layers - 1}, heads 0..{heads - 1}"
             )
     check_usable(claim.relation, grammar)
     if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
-        raise RequestError(f"'when {claim.when.words}' needs a grammar of brackets, which the model lacks")
+        raise RequestError(f"{quoted('when ' + claim.when.words)} needs a grammar of brackets, which the model lacks")
 
 
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:

@@ -449,6 +449,13 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
             "needs topics of tokens, and the model has the grammar",
         ),
         ({"claim": "L0H0 attends to the token [SEP]"}, "needs that token in the vocabulary"),
+        ({"claim": "L0H0 attends to brackets of type 77"}, "'brackets of type 77' are not there: .* of types 0 to 1$"),
+        ({"claim": f"L0H0 attends to the token {'x' * 10_000}"}, r"'the token xxx[^ ]{0,60}' needs that token"),
+        ({"claim": None}, "claim None is neither a sentence nor a Claim: write 'L1H0"),
+        ({"claim": 3}, "claim 3 is neither"),
+        ({"claim": 3.5}, "claim 3.5 is neither"),
+        ({"claim": b"x"}, "claim b'x' is neither"),
+        ({"relations": 5}, "relations=5 is no list of Relations"),
         ({"inputs": ["(]"]}, "does not close"),
         ({"inputs": ["()"]}, "1 distinct input cannot be split"),
         ({"inputs": [[0.5, 1.0]]}, r"shape \[1, 2\] and type float64"),
@@ -477,10 +484,23 @@ def test_what_a_model_lacks_is_said():
     assert (result.pattern, result.use) == ("fails", "not asked")
     single = SandboxTransformer.init(TransformerConfig(5, pad_token=4, num_types=1, max_depth=4), 0, DyckGrammar(1, 4))
     assert audit_claim(single, STACK).use == "not asked"
+    scanned = {row.claim for row in scan_heads(single, num_inputs=40).results}
+    assert {"L0H0 attends to brackets of type 0"} == {
+        claim for claim in scanned if "L0H0" in claim and "type 0" in claim
+    }
+    assert not any("type 1" in claim for claim in scanned)
+    with pytest.raises(RequestError, match=r"not there: the grammar has brackets of type 0 only"):
+        audit_claim(single, "L0H0 attends to brackets of type 1")
     with pytest.raises(RequestError, match="one bracket type"):
         audit_claim(single, "L0H0 uses START to predict closing brackets")
-    with pytest.raises(RequestError, match="not a list of at least one claim"):
-        audit_claims(bare, STACK)
+    for claims in (STACK, b"x", None, 3, [], Claim.parse(STACK)):
+        with pytest.raises(RequestError, match="not a list of at least one claim"):
+            audit_claims(bare, claims)
+    with pytest.raises(RequestError, match="claim None is neither a sentence nor a Claim"):
+        audit_claims(bare, ["L0H0 attends to the previous token", None])
+    for relations in (5, "previous"):
+        with pytest.raises(RequestError, match="is no list of relations"):
+            scan_heads(bare, relations)
     with pytest.raises(AnalysisError, match="empty population"):
         audit_claims([], [STACK])
     with pytest.raises(AnalysisError, match="int shows no attention"):
