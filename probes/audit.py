@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
@@ -123,6 +124,7 @@ def audit_claim(
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 
+@torch.inference_mode(False)  # nothing made in inference mode can be differentiated, as `reaches_output` does
 def audit_claims(
     model: Any,
     claims: Sequence[Claim | str],
@@ -160,8 +162,14 @@ def audit_claims(
     """
     seed = check_seed(seed)
     models = _members(model)
+    _check_models(models, grammar)
+    _check_task(task)
+    for option, value in (("untrained", untrained), ("progress", progress)):
+        if not isinstance(value, bool):
+            raise RequestError(f"{option}={quoted(value)} is neither True nor False")
     if grammar is None:
         grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
+    _check_grammar(grammar, models[0])
     asked = _asked(claims, relations)
     for claim in asked:
         _check(claim, models[0], grammar)
@@ -180,7 +188,7 @@ def audit_claims(
         fixed = Labels(given, laid.inputs.visible[each, given.read])
     if fixed is not None:
         tasks = dict.fromkeys(asked, fixed)
-    nulls = Nulls(laid, _untrained(models[0]) if untrained else [])
+    nulls = Nulls(laid, _untrained(models[0]) if untrained else (), asked)
     level = 1 - (1 - CONFIDENCE) / len(asked)
     setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
     found: list[list[tuple[Outcome, Outcome]]] = []
@@ -237,7 +245,53 @@ def _members(model: Any) -> Sequence[Any]:
         )
     if len(model) == 0:
         raise AnalysisError("audit: an empty population has nothing to audit: pass at least one model")
+    for i, one in enumerate(model):
+        if not hasattr(one, "hook_dict"):
+            raise AnalysisError(f"audit: model {i} of the list, {quoted(one)}, shows no attention: pass hooked models")
     return model
+
+
+_SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
+
+
+def _check_models(models: Sequence[Any], grammar: Any) -> None:
+    """Raise unless all are of one shape and vocabulary, and finer than half precision. `grammar` replaces theirs."""
+    first = models[0]
+    names = getattr(getattr(first, "grammar", None), "vocab", None)
+    for i, one in enumerate(models):
+        for field_ in _SHAPE:
+            here, there = getattr(one.cfg, field_, None), getattr(first.cfg, field_, None)
+            if here != there:
+                raise RequestError(
+                    f"model {i} has {field_}={quoted(here)} and model 0 {quoted(there)}: models audited together are "
+                    "of one shape"
+                )
+        if grammar is None and getattr(getattr(one, "grammar", None), "vocab", None) != names:
+            raise RequestError(f"model {i} has another vocabulary than model 0: models audited together have one")
+        for name, weight in one.named_parameters() if hasattr(one, "named_parameters") else ():
+            if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
+                raise AnalysisError(
+                    f"audit: {name} is {weight.dtype}, whose rounding is too coarse for weights that sum to 1: pass "
+                    "model.float()"
+                )
+
+
+def _check_grammar(grammar: Any, model: Any) -> None:
+    if grammar is None:
+        return
+    size, known = getattr(grammar, "vocab_size", None), getattr(model.cfg, "d_vocab", None)
+    if size is None:
+        raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+    if known is not None and size > known:
+        raise RequestError(f"grammar={quoted(grammar)} has {size} tokens, and the model {known}")
+
+
+def _check_task(task: Any) -> None:
+    if task is not None and not all(hasattr(task, part) for part in ("name", "words", "items")):
+        raise RequestError(
+            f"task={quoted(task)} is no task: pass an object with name, words and items (see probes._audit_tasks), or "
+            "say in the claim what a head is used for"
+        )
 
 
 def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
@@ -309,13 +363,13 @@ def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     return None
 
 
-def _untrained(model: Any) -> list[Any]:
-    """A few models of the same config before training; none where the config is not ours."""
+def _untrained(model: Any) -> Iterator[Any]:
+    """A few models of the same config before training, one at a time; none where the config is not ours."""
     from interp.model import SandboxTransformer
 
-    if not isinstance(model, SandboxTransformer):
-        return []
-    return [SandboxTransformer.init(model.config, seed, model.grammar) for seed in range(NULL_MODELS)]
+    if isinstance(model, SandboxTransformer):
+        for seed in range(NULL_MODELS):
+            yield SandboxTransformer.init(model.config, seed, model.grammar)
 
 
 def _one_model(
