@@ -1,11 +1,13 @@
 """TransformerLens's settings as a `TransformerConfig`. Imports no torch."""
 
 import difflib
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 from interp.config import TransformerConfig
-from interp.errors import ConfigError
+from interp.errors import ConfigError, quoted
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -53,6 +55,8 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
             raise ConfigError(f"n_heads is missing, and d_model={width!r} is no multiple of d_head={size!r}")
         heads = width // size
     only, norm = get("attn_only", False), settings.get("normalization_type", "LN")
+    if not isinstance(only, bool):
+        raise _unsupported(settings, "attn_only", "True or False")
     if get("n_key_value_heads", heads) != heads:
         raise _unsupported(settings, "n_key_value_heads", f"one key and value a head, n_heads={heads}")
     activation = settings.get("act_fn")
@@ -68,6 +72,10 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
         if not isinstance(value, str | None) or value not in known:
             raise _unsupported(settings, name, ", ".join(map(repr, known)))
     scaled, scale = get("use_attn_scale", True), get("attn_scale", None, -1)
+    if scale is not None and not _finite(scale):
+        raise _unsupported(settings, "attn_scale", "a finite number, or None")
+    if not _finite(size):  # before its root is taken
+        raise _unsupported(settings, "d_head", "a whole number of at least 1")
     outputs = get("d_vocab_out", settings["d_vocab"], -1)
     return TransformerConfig(
         d_vocab=settings["d_vocab"],
@@ -84,7 +92,7 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
         norm_eps=get("eps", 1e-5),
         activation=ACTIVATIONS[tables[1][1]],  # type: ignore[arg-type]
         scale_scores=scaled,
-        attn_scale=float(scale) if scaled and scale is not None and abs(scale - size**0.5) > 1e-6 else None,
+        attn_scale=float(scale) if scaled and scale is not None and abs(scale - abs(size) ** 0.5) > 1e-6 else None,
         d_vocab_out=None if outputs == settings["d_vocab"] else outputs,
         class_names=class_names,
     )
@@ -99,13 +107,31 @@ def _check_names(settings: Mapping[str, Any]) -> None:
                 f"config setting {name!r} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
             )
     for name, value in settings.items():  # a slip of the pen must not pass for a default
-        near = difflib.get_close_matches(str(name), [n for n in _READ if n not in settings], n=1, cutoff=0.85)
-        if near and name not in _READ and name not in _NEUTRAL and value is not None:
-            raise ConfigError(f"config setting {name!r} is unknown; did you mean {near[0]!r}?")
+        near = difflib.get_close_matches(str(name)[:80], _READ, n=1, cutoff=0.85)
+        if not near or name in _READ or name in _NEUTRAL or value is None:
+            continue
+        right = settings.get(near[0])
+        if right is None:
+            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {near[0]!r}?")
+        if right != value:
+            raise ConfigError(
+                f"config setting {quoted(name)}={quoted(value)} is unknown, and {near[0]!r}={quoted(right)} is there: "
+                "leave it out"
+            )
     for name, neutral in _NEUTRAL.items():
         if name in settings and settings[name] not in neutral:
             raise _unsupported(settings, name, repr(neutral[0]))
 
 
+def _finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond floats
+        return False
+
+
 def _unsupported(settings: Mapping[str, Any], name: str, right: str) -> ConfigError:
-    return ConfigError(f"config setting {name}={settings.get(name)!r} is not supported: this loader takes {right}")
+    given = quoted(settings.get(name))
+    return ConfigError(f"config setting {name}={given} is not supported: this loader takes {right}")

@@ -8,7 +8,9 @@ the grammar's, and every analyzer serves it.
 """
 
 import json
+import math
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from torch import Tensor
 
 from interp._foreign_config import to_config
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, ConfigError, RequestError
+from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.grammars import BracketStrings, DyckGrammar, Grammar, Vocabulary
 from interp.grammars.brackets import PAIRS, bracket_ids
 from interp.grammars.vocabulary import checked_names, find_token
@@ -121,7 +123,9 @@ def _read(path: Path) -> Any:
         except (safetensors.SafetensorError, OSError) as error:
             raise CheckpointError(f"{name} is a damaged safetensors file: {error}") from error
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # of pickle protocols, before what is wrong is said in one line
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if "GLOBAL" in str(error):
             raise CheckpointError(
@@ -143,6 +147,7 @@ def check_tensors(state: dict[str, Tensor], config: TransformerConfig, source: s
             hint = " (weights with folded norms have normalization_type 'LNPre')" if folded else ""
             raise CheckpointError(f"{source}: tensor {name!r} of shape {list(shape)} is missing{hint}")
     for name, tensor in state.items():
+        _check_dense(name, tensor, source)
         if name not in expected:
             raise CheckpointError(f"{source}: tensor {name!r} {list(tensor.shape)} does not belong to this config")
         if tuple(tensor.shape) != expected[name]:
@@ -154,6 +159,18 @@ def check_tensors(state: dict[str, Tensor], config: TransformerConfig, source: s
         state[name] = tensor.detach().to("cpu", torch.float32)
         if not bool(state[name].isfinite().all()):
             raise CheckpointError(f"{source}: tensor {name!r} holds numbers that are not finite")
+
+
+def _check_dense(name: str, tensor: Tensor, source: str) -> None:
+    what = None
+    if tensor.is_nested:
+        what = "is a nested tensor"
+    elif tensor.is_meta:
+        what = "is on the meta device and holds no numbers"
+    elif tensor.layout != torch.strided:
+        what = f"is {str(tensor.layout).removeprefix('torch.')}"
+    if what is not None:
+        raise CheckpointError(f"{source}: tensor {quoted(name)} {what}: save dense tensors, with their numbers")
 
 
 # -- config and vocabulary ----------------------------------------------------------------------------------
@@ -182,13 +199,37 @@ def _names(vocab: Any) -> tuple[str, ...] | None:
 
 
 def read_json(path: str | Path, what: str) -> Any:
-    """What a JSON file holds; `RequestError` in one line for one that cannot be read."""
+    """What a JSON file holds; `RequestError` in one line for one that cannot be read.
+
+    Stricter than `json`: NaN and infinities are no numbers, and no name stands twice in an object.
+    """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8-sig")
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
     except OSError as error:
         raise RequestError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise RequestError(f"the {what} {str(path)!r} is not JSON: {error}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"{quoted(twice)} stands twice in one object")
+    return found
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no finite number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{quoted(digits)} is no finite number")
+    return number
 
 
 def _language(

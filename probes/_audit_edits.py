@@ -168,9 +168,9 @@ def reaches_output(model: Any, tokens: Tensor, layer: int) -> bool:
         leaves[:] = [z.detach().clone().requires_grad_()]
         return leaves[0]
 
-    with undisturbed(model), torch.inference_mode(False), torch.enable_grad():
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), _differentiable(model):
         with hooked(model, {_at(layer, "attn.hook_z"): cut}):
-            logits = model(tokens[:1])
+            logits = model(tokens[:1].clone())
         if not leaves or not logits.requires_grad:
             return False
         (gradient,) = torch.autograd.grad(logits.sum(), leaves[0], allow_unused=True)
@@ -207,6 +207,23 @@ def undisturbed(model: Any) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@contextmanager
+def _differentiable(model: Any) -> Iterator[None]:
+    """Copies in the place of tensors made in inference mode, which no gradient passes; the model's own come back."""
+    own: list[tuple[dict[str, Any], str, Tensor]] = []
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            own += [(held, name, x) for name, x in held.items() if x is not None and x.is_inference()]
+    try:
+        for held, name, x in own:
+            copy = x.detach().clone()
+            held[name] = torch.nn.Parameter(copy, x.requires_grad) if isinstance(x, torch.nn.Parameter) else copy
+        yield
+    finally:
+        for held, name, x in own:
+            held[name] = x
 
 
 def _converted(point: Any, writer: Writer) -> Callable[..., Tensor | None]:

@@ -1,6 +1,6 @@
 """One model under audit: its patterns once, then every claim about it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,30 +68,53 @@ class Subject:
 
 
 class Nulls:
-    """Untrained models of the same config, on the same inputs."""
+    """Untrained models of the same config, on the same inputs: what any head of theirs scores on each claim.
 
-    def __init__(self, laid: Laid, models: Sequence[Any]):
-        self.subjects: list[Subject] = []
+    `models` may be a generator: each model is scored and dropped before the next is made, so that the patterns of one
+    are held at a time. `claims`: all that `highest` will be asked about.
+    """
+
+    def __init__(self, laid: Laid, models: Iterable[Any], claims: Sequence[Claim]):
+        self.count = 0
+        self._best: dict[Any, dict[HeadAt, float | None]] = {}  # over the models; None: in one there is no score
         for model in models:
             try:
-                self.subjects.append(Subject(model, laid, values=False))
+                subject = Subject(model, laid, values=False)
             except AnalysisError:  # some configs give no finite pattern before training
                 continue
-        self._scores: dict[Any, Estimate | None] = {}
+            self.count += 1
+            done: set[Any] = set()
+            for claim in claims:
+                self._add(subject, claim, done)
+            del subject, model
+
+    def _add(self, subject: Subject, claim: Claim, done: set[Any]) -> None:
+        """Count in one model's heads, those of the claim's layers, unless `done` holds them."""
+        asked = subject.laid.asked(claim)  # of all claims with this relation and condition, whatever the heads
+        layers, key = {layer for layer, _ in claim.heads}, (claim.relation, claim.when)
+        best = self._best.setdefault(key, {})
+        for head in subject.heads:
+            if (layers and head[0] not in layers) or (key, head) in done:
+                continue
+            done.add((key, head))
+            try:
+                score = subject.score(asked, head)
+            except AnalysisError:
+                best[head] = None
+                continue
+            other = best.get(head, score)
+            best[head] = None if other is None else max(other, score)
 
     def highest(self, asked: Asked, heads: Sequence[HeadAt]) -> Estimate | None:
         """The best score that any head of these layers has on a claim: any of them might have been chosen."""
         layers = {layer for layer, _ in heads}
-        key = (asked.claim.relation, asked.claim.when, tuple(sorted(layers)))
-        if key not in self._scores:
-            try:
-                scores = [one.score(asked, head) for one in self.subjects for head in one.heads if head[0] in layers]
-            except AnalysisError:
-                scores = []
-            count = len(self.subjects)
-            reason = f"the largest of {count} untrained models"
-            self._scores[key] = Estimate(max(scores), None, None, count, "seeds", reason=reason) if scores else None
-        return self._scores[key]
+        best = self._best.get((asked.claim.relation, asked.claim.when), {})
+        scores = [score for head, score in best.items() if head[0] in layers]
+        known = [score for score in scores if score is not None]
+        if not known or len(known) < len(scores):
+            return None
+        reason = f"the largest of {self.count} untrained models"
+        return Estimate(max(known), None, None, self.count, "seeds", reason=reason)
 
 
 @dataclass(frozen=True)

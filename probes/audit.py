@@ -26,14 +26,15 @@ move *in its last bit* when the very token that the right answer turns on is exc
 failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
 from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
@@ -43,7 +44,8 @@ from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, a
 from probes._audit_pattern import Laid
 from probes._audit_population import Seeds, over_seeds
 from probes._audit_tasks import NoTask, Task, task_for
-from probes._claim_relations import BUILT_IN, check_usable, usable
+from probes._claim_relations import BUILT_IN, check_usable, known_type, usable
+from probes._claim_words import FORM
 from probes._result import Result
 from probes.claims import Claim, heads_text
 from probes.relations import Relation
@@ -122,6 +124,7 @@ def audit_claim(
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 
+@torch.inference_mode(False)  # nothing made in inference mode can be differentiated, as `reaches_output` does
 def audit_claims(
     model: Any,
     claims: Sequence[Claim | str],
@@ -162,11 +165,15 @@ def audit_claims(
     """
     seed = check_seed(seed)
     models = _members(model)
+    _check_models(models, grammar)
+    _check_task(task)
+    for option, value in (("untrained", untrained), ("progress", progress)):
+        if not isinstance(value, bool):
+            raise RequestError(f"{option}={quoted(value)} is neither True nor False")
     if grammar is None:
         grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
-    if isinstance(claims, (str, Claim)) or not claims:
-        raise RequestError(f"claims={claims!r} is not a list of at least one claim: audit_claim takes a single one")
-    asked = [Claim.parse(c, relations=relations) if isinstance(c, str) else c for c in claims]
+    _check_grammar(grammar, models[0])
+    asked = _asked(claims, relations)
     for claim in asked:
         _check(claim, models[0], grammar)
     entries = labelled(inputs)
@@ -185,7 +192,7 @@ def audit_claims(
         fixed = Labels(given, laid.inputs.visible[each, given.read])
     if fixed is not None:
         tasks = dict.fromkeys(asked, fixed)
-    nulls = Nulls(laid, _untrained(models[0]) if untrained else [])
+    nulls = Nulls(laid, _untrained(models[0]) if untrained else (), asked)
     level = 1 - (1 - CONFIDENCE) / len(asked)
     setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
     found: list[list[tuple[Outcome, Outcome]]] = []
@@ -220,8 +227,12 @@ def scan_heads(
     if relations is None:
         causal = getattr(cfg, "attention_dir", "causal") == "causal"
         ahead = ("next", "following") if causal else ()
-        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if usable(r, grammar) and r.name not in ahead]
+        chosen: list[Relation | str] = [
+            r for r in BUILT_IN.values() if r.name not in ahead and usable(r, grammar) and known_type(r, grammar)
+        ]
     else:
+        if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
+            raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
     return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
 
@@ -238,7 +249,70 @@ def _members(model: Any) -> Sequence[Any]:
         )
     if len(model) == 0:
         raise AnalysisError("audit: an empty population has nothing to audit: pass at least one model")
+    for i, one in enumerate(model):
+        if not hasattr(one, "hook_dict"):
+            raise AnalysisError(f"audit: model {i} of the list, {quoted(one)}, shows no attention: pass hooked models")
     return model
+
+
+_SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
+
+
+def _check_models(models: Sequence[Any], grammar: Any) -> None:
+    """Raise unless all are of one shape and vocabulary, and finer than half precision. `grammar` replaces theirs."""
+    first = models[0]
+    names = getattr(getattr(first, "grammar", None), "vocab", None)
+    for i, one in enumerate(models):
+        for field_ in _SHAPE:
+            here, there = getattr(one.cfg, field_, None), getattr(first.cfg, field_, None)
+            if here != there:
+                raise RequestError(
+                    f"model {i} has {field_}={quoted(here)} and model 0 {quoted(there)}: models audited together are "
+                    "of one shape"
+                )
+        if grammar is None and getattr(getattr(one, "grammar", None), "vocab", None) != names:
+            raise RequestError(f"model {i} has another vocabulary than model 0: models audited together have one")
+        for name, weight in one.named_parameters() if hasattr(one, "named_parameters") else ():
+            if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
+                raise AnalysisError(
+                    f"audit: {name} is {weight.dtype}, whose rounding is too coarse for weights that sum to 1: pass "
+                    "model.float()"
+                )
+
+
+def _check_grammar(grammar: Any, model: Any) -> None:
+    if grammar is None:
+        return
+    size, known = getattr(grammar, "vocab_size", None), getattr(model.cfg, "d_vocab", None)
+    if size is None:
+        raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+    if known is not None and size > known:
+        raise RequestError(f"grammar={quoted(grammar)} has {size} tokens, and the model {known}")
+
+
+def _check_task(task: Any) -> None:
+    if task is not None and not all(hasattr(task, part) for part in ("name", "words", "items")):
+        raise RequestError(
+            f"task={quoted(task)} is no task: pass an object with name, words and items (see probes._audit_tasks), or "
+            "say in the claim what a head is used for"
+        )
+
+
+def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
+    single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
+    listed = [] if single else list(claims)
+    if not listed:
+        raise RequestError(
+            f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
+        )
+    asked = []
+    for claim in listed:
+        if isinstance(claim, str):
+            claim = Claim.parse(claim, relations=relations)
+        if not isinstance(claim, Claim):
+            raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
+        asked.append(claim)
+    return asked
 
 
 def _check(claim: Claim, model: Any, grammar: Any) -> None:
@@ -246,12 +320,12 @@ def _check(claim: Claim, model: Any, grammar: Any) -> None:
     for layer, head in claim.heads:
         if layer >= layers or head >= heads:
             raise RequestError(
-                f"{heads_text([(layer, head)])} in {claim.text!r} is not there: the model has layers 0..{layers - 1}, "
-                f"heads 0..{heads - 1}"
+                f"{heads_text([(layer, head)])} in {quoted(claim.text)} is not there: the model has layers "
+                f"0..{layers - 1}, heads 0..{heads - 1}"
             )
     check_usable(claim.relation, grammar)
     if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
-        raise RequestError(f"'when {claim.when.words}' needs a grammar of brackets, which the model lacks")
+        raise RequestError(f"{quoted('when ' + claim.when.words)} needs a grammar of brackets, which the model lacks")
 
 
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
@@ -293,13 +367,13 @@ def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     return None
 
 
-def _untrained(model: Any) -> list[Any]:
-    """A few models of the same config before training; none where the config is not ours."""
+def _untrained(model: Any) -> Iterator[Any]:
+    """A few models of the same config before training, one at a time; none where the config is not ours."""
     from interp.model import SandboxTransformer
 
-    if not isinstance(model, SandboxTransformer):
-        return []
-    return [SandboxTransformer.init(model.config, seed, model.grammar) for seed in range(NULL_MODELS)]
+    if isinstance(model, SandboxTransformer):
+        for seed in range(NULL_MODELS):
+            yield SandboxTransformer.init(model.config, seed, model.grammar)
 
 
 def _one_model(

@@ -1,6 +1,12 @@
 """Foreign state dicts: the same logits as a literal implementation, vocabularies mapped, and every refusal."""
 
 import json
+import math
+import pickle
+import zipfile
+from dataclasses import fields
+from functools import partial
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,13 +14,16 @@ import pytest
 import safetensors.torch
 import torch
 from torch.nn import functional as F
-from transformer_lens.config import TransformerBridgeConfig
+from transformer_lens.config import TransformerBridgeConfig, TransformerLensConfig
 from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
 from interp import Population, load_checkpoint, load_foreign, save_checkpoint
+from interp._foreign_config import _NEUTRAL, _READ, _check_names
+from interp.cli import main
 from interp.config import TransformerConfig
-from interp.errors import InterpError
+from interp.errors import InterpError, RequestError
+from interp.foreign import read_json
 from interp.grammars import BracketStrings, DyckGrammar, Vocabulary, grammar_from_dict
 from interp.grammars.vocabulary import special_meaning
 
@@ -317,6 +326,7 @@ def shaped(name, tensor):
     return lambda state: {**state, name: tensor}
 
 
+nested = partial(torch.nested.nested_tensor, layout=torch.jagged)
 WRONG = [
     ({"positional_embedding_type": "rotary"}, None, "positional_embedding_type='rotary' is not supported"),
     ({"positional_embedding_type": "shortformer"}, None, "positional_embedding_type='shortformer'"),
@@ -333,6 +343,27 @@ WRONG = [
     ({"n_ctx": None, "ctx": 3}, None, "'n_ctx' is missing"),
     ({"atention_dir": "bidirectional"}, None, "'atention_dir' is unknown; did you mean 'attention_dir'"),
     ({"d_head": "six"}, None, "d_head='six'"),
+    ({"d_head": "six", "attn_scale": 2.0}, None, "d_head='six'"),
+    ({"d_head": 10**400, "attn_scale": 2.0}, None, "d_head=1000"),
+    *(
+        (
+            {"attn_scale": scale},
+            None,
+            f"attn_scale={shown} is not supported: this loader takes a finite number, or None",
+        )
+        for scale, shown in [
+            ("x", "'x'"),
+            (math.nan, "nan"),
+            (math.inf, "inf"),
+            ([1], r"\[1\]"),
+            (True, "True"),
+            (10**400, "1000.*"),
+        ]
+    ),
+    ({"attn_only": "yes"}, None, "attn_only='yes' is not supported: this loader takes True or False"),
+    ({"n_layer": 3}, None, "'n_layer'=3 is unknown, and 'n_layers'=2 is there: leave it out"),
+    ({"act_fn ": "x" * 10_000}, None, r"'act_fn '='x+\.\.\.x+' is unknown, and 'act_fn'="),
+    ({"N_heads": 4}, None, "'N_heads'=4 is unknown, and 'n_heads'=2 is there"),
     ({"n_heads": -1, "d_head": 5}, None, "no multiple of d_head"),
     ({"pad_token": 9}, None, "pad_token=9 is no token id"),
     ({"pad_token": "[NIL]"}, None, "NIL]' is not in the vocabulary"),
@@ -345,6 +376,10 @@ WRONG = [
     ({}, lambda state: {n: t for n, t in state.items() if not n.startswith("ln_final")}, "'LNPre'"),
     ({}, lambda state: {n: t for n, t in state.items() if n != "unembed.b_U"}, "'unembed.b_U' of shape .* is missing"),
     ({}, shaped("embed.W_E", torch.zeros(7, 12, dtype=torch.int64)), "'embed.W_E' holds torch.int64"),
+    ({}, shaped("embed.W_E", torch.zeros(7, 12).to_sparse()), "'embed.W_E' is sparse_coo: save dense tensors"),
+    ({}, shaped("embed.W_E", torch.zeros(7, 12, device="meta")), "'embed.W_E' is on the meta device"),
+    ({}, shaped("embed.W_E", nested([torch.zeros(7, 12)])), "'embed.W_E' is a nested tensor: save dense"),
+    ({}, shaped("an.extra", nested([torch.zeros(7, 12)])), "'an.extra' is a nested tensor: save dense"),
     ({}, shaped("embed.W_E", torch.full((7, 12), torch.nan)), "'embed.W_E' holds numbers that are not finite"),
     ({}, shaped("blocks.0.attn.W_extra", torch.zeros(2)), "'blocks.0.attn.W_extra' .* does not belong"),
     ({}, lambda state: {"epoch": 3}, "holds keys 'epoch' and no tensors"),
@@ -358,6 +393,60 @@ def test_what_is_not_covered_is_refused_in_one_line(changes, edit, message):
     with pytest.raises(InterpError, match=message) as error:
         load_foreign(state if edit is None else edit(state), config, ["p", "q", "r", "s", "t", "u", "v"])
     assert "\n" not in str(error.value)
+
+
+def test_settings_that_only_transformer_lens_reads_pass():
+    known = {field.name for field in fields(TransformerLensConfig)} | set(signature(TransformerBridgeConfig).parameters)
+    unread = sorted(known - {*_READ, *_NEUTRAL, "n_key_value_heads"})
+    assert len(unread) > 40
+    _check_names(SMALL | dict.fromkeys(unread, 7))
+    _check_names(SMALL | {"n_layer": SMALL["n_layers"], "n_head": None})  # the same, or nothing, said twice
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_files_of_any_pickle_protocol_are_refused_without_warnings(protocol, tmp_path, capsys, recwarn):
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    raw, zipped = tmp_path / "raw.pt", tmp_path / "zipped.pt"
+    raw.write_bytes(pickle.dumps({"a": 1}, protocol=protocol))
+    with zipfile.ZipFile(zipped, "w") as file:
+        file.writestr("x/data.pkl", pickle.dumps({"a": 1}, protocol=protocol))
+        file.writestr("x/version", "3")
+    for path in (raw, zipped):
+        with pytest.raises(InterpError) as error:
+            load_foreign(path, SMALL)
+        assert "\n" not in str(error.value)
+        claim = ["--claim", "L0H0 attends to START"]
+        assert main(["audit", str(path), "--model-config", str(tmp_path / "c.json"), *claim]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"eps": NaN}', "NaN is no finite number"),
+        ('{"eps": [Infinity]}', "Infinity is no finite number"),
+        ('{"eps": -Infinity}', "-Infinity is no finite number"),
+        ('{"eps": 1e999}', "'1e999' is no finite number"),
+        ('{"n_layers": 1, "n_ctx": 3, "n_layers": 2}', "'n_layers' stands twice in one object"),
+        ('[{"text": "a", "text": "b"}]', "'text' stands twice in one object"),
+    ],
+)
+def test_json_is_read_strictly(text, message, tmp_path):
+    path = tmp_path / "odd.json"
+    path.write_text(text)
+    for what in ("config", "vocab", "inputs"):
+        with pytest.raises(RequestError, match=f"^the {what} .* is not JSON: {message}$"):
+            read_json(path, what)
+    with pytest.raises(RequestError, match=message):
+        load_foreign(state_for(SMALL), path)
+
+
+def test_json_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "bom.json"
+    path.write_text(json.dumps(SMALL), encoding="utf-8-sig")
+    assert read_json(path, "config") == SMALL
+    assert load_foreign(state_for(SMALL), path).cfg.n_layers == SMALL["n_layers"]
 
 
 def test_bad_files_are_refused_in_one_line(tmp_path):
