@@ -144,7 +144,17 @@ def _parser() -> argparse.ArgumentParser:
         "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
     )
     heatmap.add_argument(
-        "--overlay", choices=("stack_top", "partner", "none"), help="default: stack_top, none for topic models"
+        "--overlay",
+        choices=("stack_top", "partner", "depth", "topic_blocks", "none"),
+        action="append",
+        help="the truth over the pattern (repeatable; default stack_top, topic_blocks for topic models)",
+    )
+    heatmap.add_argument(
+        "--null",
+        choices=("uniform", "untrained", "sharpness"),
+        action="append",
+        default=[],
+        help="show this null beside each pattern (repeatable)",
     )
     heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
 
@@ -349,7 +359,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         arguments.per_family or PER_FAMILY,
         seed=arguments.seed,
         workers=min(8, os.cpu_count() or 1),
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     print(result.summary())
     _write_json(arguments.json, result.to_dict())
@@ -385,9 +395,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     from interp.checkpoints import load_checkpoint
     from probes import audit_claims
 
-    results = audit_claims(
-        load_checkpoint(arguments.checkpoint), claims, seed=arguments.seed, progress=sys.stderr.isatty()
-    )
+    results = audit_claims(load_checkpoint(arguments.checkpoint), claims, seed=arguments.seed, progress=True)
     print("\n\n".join(result.summary() for result in results))
     whole = [result.to_dict() for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -442,13 +450,16 @@ def _heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    overlay: Any = arguments.overlay or ("none" if (meta.get("grammar") or {}).get("kind") == "topics" else "stack_top")
+    overlay: Any = arguments.overlay or [
+        "topic_blocks" if (meta.get("grammar") or {}).get("kind") == "topics" else "stack_top"
+    ]
     figure = attention_heatmap(
         model,
         arguments.text,
         layer=arguments.layer,
         head=arguments.head,
-        overlay=None if overlay == "none" else overlay,
+        overlay=None if "none" in overlay else overlay,
+        null=arguments.null,
         population=arguments.population if several else "one",
     )
     save_figure(figure, arguments.out)

@@ -22,8 +22,7 @@ def colour_axis(matrices: Sequence[np.ndarray], kind: Kind, n: int, causal: bool
     """plotly's `coloraxis` for matrices [query, key] of `n` tokens, with a bar of at most `height` pixels."""
     linear = n <= LINEAR_UP_TO
     power = 1.0 if linear else 0.5
-    values = np.stack(matrices)
-    end, cut = _end(np.abs(values), kind, linear, causal)
+    end, cut = _end(np.abs(np.stack(matrices)), kind, linear, causal)
     bar: dict[str, Any] = {
         "thickness": 14, "len": min(height, 360), "lenmode": "pixels", "y": 1, "yanchor": "top", "ypad": 0,
         "outlinewidth": 0, "tickfont": {"size": 12},
@@ -52,7 +51,7 @@ def _ticks(end: float, length: float, linear: bool) -> list[float]:
     if linear and end in (0.5, 1.0):
         return [end * i / 5 for i in range(1, 6)]
     kept: list[float] = []
-    for value in [end] + [t for t in TICKS if t < end][::-1]:
+    for value in (end, *(t for t in TICKS[::-1] if t < end)):
         place = value / end * length
         if place >= 15 and (not kept or kept[-1] / end * length - place >= 15):
             kept.append(value)
