@@ -4,9 +4,12 @@
     graph.insertAdjacentText("beforebegin", "This picture needs a browser of 2023 or later (DecompressionStream).");
     return;
   }
-  const deflated = Uint8Array.from(atob(packed.bytes), (c) => c.charCodeAt(0));
-  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const codes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const inflate = (text) => {
+    const deflated = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    return new Response(new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate")));
+  };
+  const codes = new Uint8Array(await inflate(packed.bytes).arrayBuffer());
+  const { x, y, shapes } = await inflate(packed.texts).json();
   // A code is the signed root of the weight in whole steps, `zero` added.
   const weights = Float32Array.from({ length: 256 }, (_, code) => {
     const root = (code - packed.zero) / packed.steps;
@@ -22,8 +25,9 @@
       z.push(row);
     }
     // One image pixel a cell, scaled by the browser: fast, and no cell is skipped where cells are under a pixel.
-    Object.assign(graph.data[index], { z: z, x: packed.x, y: packed.y, zsmooth: "fast" });
+    Object.assign(graph.data[index], { z: z, x: x, y: y, zsmooth: "fast" });
   }
+  graph.layout.shapes = shapes;
   const crisp = () => {
     const wide = (axis) => axis._length / Math.abs(axis.range[1] - axis.range[0]) >= 1;
     for (const image of graph.querySelectorAll(".hm image")) {

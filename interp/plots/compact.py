@@ -107,17 +107,18 @@ def pack(fig: go.Figure) -> tuple[go.Figure, str] | None:
     if cells.size < PACK_FROM or not np.isfinite(cells).all():
         return None
     coded = _encode(cells)
-    content = {"traces": traces, "size": size, "causal": causal, "x": list(first.x), "y": list(first.y), **coded}
-    light = go.Figure(layout=fig.layout)
+    layout = fig.layout.to_plotly_json()
+    # Boxes and strips repeat from panel to panel.
+    texts = {"x": list(first.x), "y": list(first.y), "shapes": layout.pop("shapes", [])}
+    content = {"traces": traces, "size": size, "causal": causal, **coded, "texts": _deflated(_json(texts).encode())}
+    light = go.Figure(layout=layout)
     for i, trace in enumerate(fig.data):
         plain = trace.to_plotly_json()
         if i in traces:
             plain = {key: value for key, value in plain.items() if key not in ("x", "y", "z")}
             plain["hovertemplate"] = _rounded(plain.get("hovertemplate") or "", coded["steps"])
         light.add_trace(plain)
-    # A label may hold anything: "<" would let it end the page's script.
-    text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
-    return light, _script().replace("$PACKED", text)
+    return light, _script().replace("$PACKED", _json(content))
 
 
 def _is_square(trace: Any) -> bool:
@@ -133,7 +134,7 @@ def _encode(cells: np.ndarray) -> dict[str, Any]:
     for steps in STEPS[signed:]:
         zero = steps if signed else 0
         codes = (np.rint(root * steps) + zero).astype(np.uint8)
-        text = base64.b64encode(zlib.compress(codes.tobytes(), 6)).decode()
+        text = _deflated(codes.tobytes())
         if len(text) <= BUDGET:
             break
     return {"steps": steps, "zero": zero, "largest": largest, "bytes": text}
@@ -142,6 +143,14 @@ def _encode(cells: np.ndarray) -> dict[str, Any]:
 def _rounded(hover: str, steps: int) -> str:
     said = f"weights rounded:<br>root to 1/{steps}"
     return hover.replace("</extra>", f"<br>{said}</extra>") if "</extra>" in hover else hover
+
+
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 @cache
