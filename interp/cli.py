@@ -15,11 +15,13 @@ STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
     "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "head-claims": "what the literature says of attention heads, audited over seeds and on a real encoder",
     "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
     "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
     "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
 }
 ANALYZERS = ("balance", "stack", "topics", "variation")
+DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
 MATRICES = ("value", "embedding", "attention")
 
 
@@ -105,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     analyze = _command(commands, "analyze", _analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    _foreign_options(analyze)
     analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
     analyze.add_argument(
         "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
@@ -127,6 +130,11 @@ def _parser() -> argparse.ArgumentParser:
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
     )
     audit.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audit.add_argument(
+        "--inputs", type=Path, metavar="FILE.json",
+        help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
+    )  # fmt: skip
+    _foreign_options(audit)
     audit.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
     audit.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
@@ -136,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
 
     heatmap = _command(commands, "heatmap", _heatmap, "draw attention patterns")
     heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    _foreign_options(heatmap)
     heatmap.add_argument("--text", required=True, metavar="STRING")
     heatmap.add_argument("--layer", type=_whole(0), metavar="L")
     heatmap.add_argument("--head", type=_whole(0), metavar="H")
@@ -185,6 +194,16 @@ def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int],
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text.capitalize() + ".")
     parser.set_defaults(run=run)
     return parser
+
+
+def _foreign_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model-config",
+        type=Path,
+        metavar="FILE.json",
+        help="CHECKPOINT is a TransformerLens state dict of this config",
+    )
+    parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
 
 
 # -- arguments ------------------------------------------------------------------------------------------
@@ -257,6 +276,34 @@ def _check_figure(path: Path | None) -> None:
         raise RequestError(f"{str(path)!r} has no known ending: use one of {', '.join(ENDINGS)}")
 
 
+def _find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, dict[str, Any]]:
+    """The checkpoint's file and header (of a foreign one: what is known of it), once the outputs have been checked."""
+    from interp.header import find_checkpoint, read_header
+
+    if arguments.model_config is None:
+        if arguments.vocab is not None:
+            raise RequestError("--vocab names the tokens of a foreign state dict: give its --model-config too")
+        checkpoint = find_checkpoint(arguments.checkpoint)
+        _check_outputs(*outputs, keep=checkpoint)
+        return checkpoint, read_header(checkpoint)
+    checkpoint = Path(arguments.checkpoint)
+    if not checkpoint.is_file():
+        raise RequestError(f"no file {arguments.checkpoint!r}: with --model-config it is a state dict's file")
+    _check_outputs(*outputs, keep=checkpoint)
+    return checkpoint, {"kind": "model", "seeds": [0]}
+
+
+def _load(arguments: argparse.Namespace) -> Any:
+    """The model or population of the command's checkpoint."""
+    if arguments.model_config is not None:
+        from interp.foreign import load_foreign
+
+        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab)
+    from interp.checkpoints import load_checkpoint
+
+    return load_checkpoint(arguments.checkpoint)
+
+
 # -- commands -------------------------------------------------------------------------------------------
 
 
@@ -307,20 +354,17 @@ def _analyze(arguments: argparse.Namespace) -> int:
         raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
     if arguments.matrix is not None and arguments.analyzer != "topics":
         raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    kind = (read_header(checkpoint).get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
+    _, meta = _find(arguments, arguments.json, arguments.figure)
+    kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
         raise RequestError(
             f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
         )
     if arguments.analyzer == "topics" and kind != "topics":
+        if arguments.model_config is not None:
+            raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
-    from interp.checkpoints import load_checkpoint
-
-    model = load_checkpoint(arguments.checkpoint)
+    model = _load(arguments)
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
@@ -387,15 +431,11 @@ def _audit(arguments: argparse.Namespace) -> int:
     claims = [Claim.parse(text) for text in texts]  # a wrong claim is refused before torch is loaded
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    read_header(checkpoint)
-    from interp.checkpoints import load_checkpoint
+    _find(arguments, arguments.json, arguments.figure)
+    model = _load(arguments)
     from probes import audit_claims
 
-    results = audit_claims(load_checkpoint(arguments.checkpoint), claims, seed=arguments.seed, progress=True)
+    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
     print("\n\n".join(result.summary() for result in results))
     whole = [result.to_dict() for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -428,31 +468,25 @@ def _wordings() -> str:
 
     parts = (f"{part}:\n" + "".join(f"  {phrase}\n" for phrase in phrases) for part, phrases in wordings().items())
     return (
-        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION to ...'.\n"
+        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION [to ...]'.\n"
         + "".join(parts)
     )
 
 
 def _heatmap(arguments: argparse.Namespace) -> int:
     _check_figure(arguments.out)
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.out, keep=checkpoint)
-    meta = read_header(checkpoint)
+    _, meta = _find(arguments, arguments.out)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
         raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
-    from interp.checkpoints import load_checkpoint
+    model: Any = _load(arguments)
     from interp.plots import attention_heatmap, save_figure
 
-    model: Any = load_checkpoint(arguments.checkpoint)
     several = meta["kind"] == "population"
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    overlay: Any = arguments.overlay or [
-        "topic_blocks" if (meta.get("grammar") or {}).get("kind") == "topics" else "stack_top"
-    ]
+    truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
+    overlay: Any = arguments.overlay or [truth]
     figure = attention_heatmap(
         model,
         arguments.text,

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probes.audit import audit_claim, audit_claims, scan_heads
+    from probes.audit import LabelledInput, audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
     from probes.claims import Claim
     from probes.lottery import demonstrate_lottery_ticket
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Claim": "probes.claims",
+    "LabelledInput": "probes.audit",
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
     "analyze_topic_blocks": "probes.topic_blocks",
@@ -28,6 +29,7 @@ _HOME = {
 
 __all__ = [
     "Claim",
+    "LabelledInput",
     "analyze_balance",
     "analyze_stack_likeness",
     "analyze_topic_blocks",

@@ -193,7 +193,8 @@ def decide_use(effects: Effects | None, task: Task, heads: str) -> Finding:
     """Used, redundant, unused, or undecided; see the issue's section 2 and the thresholds."""
     if effects is None or effects.items < t.MIN_SEQUENCES:
         count = 0 if effects is None else effects.items
-        because = f"Use cannot be decided: {count} inputs have a place to read, and {t.MIN_SEQUENCES} are needed."
+        needs = getattr(task, "needs", "have a place to read")
+        because = f"Use cannot be decided: {count} inputs {needs}, and {t.MIN_SEQUENCES} are needed."
         return Finding("undecided", because, ())
     evidence = tuple(_use_rows(effects))
     word, because = _use(effects, task, heads)
@@ -208,6 +209,11 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
     if e.still:
         return "unused", "The model's output is the same whatever it reads, so nothing that it attends to is used"
     if e.silent and e.aims:
+        if not e.paired:
+            return "unused", (
+                "The answer does not move in its last bit when all that these edges read is exchanged for what another "
+                "input has there: it is not used"
+            )
         return "unused", (
             f"The right answer to '{task.words}' turns on the token that is exchanged, and the model's does not move "
             "in its last bit: what is read there is not used"
@@ -216,7 +222,8 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "undecided", f"Use cannot be decided: the model does not {task.words} (margin {_span(e.margin)})"
     if not e.powerful:
         token = f"exchanging the token itself moves {_span(e.token)}"
-        why = token if e.aims else "the minimal pairs do not change the tokens that are read there"
+        pairs = "minimal pairs" if e.paired else "donors"
+        why = token if e.aims else f"the {pairs} do not change the tokens that are read there"
         return "undecided", (
             f"Use cannot be decided: exchanging the values of these edges in all heads moves {_span(e.every)} of the "
             f"margin, less than {t.POWER:g}, and {why}"
@@ -228,8 +235,8 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "used", f"To {task.words} the model uses it: {moved}, net of a sham of the same size"
     if low(e.direct) >= t.USED and e.direct_fill is not None and (e.direct_fill.value or 0.0) > 0:
         return "used", (
-            f"To {task.words} the model uses it, and later layers make up for its loss: {moved}, and {_span(e.direct)} "
-            "with later patterns and norms frozen"
+            f"To {task.words} the model uses it, and what comes later makes up for a part: {moved}, and "
+            f"{_span(e.direct)} with later patterns and the scales of norms frozen"
         )
     if e.with_partners is not None and low(e.with_partners) >= t.USED:
         return "redundant", (

@@ -63,6 +63,8 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
     causal = getattr(model.cfg, "attention_dir", "causal") == "causal"
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
     pad = getattr(grammar, "pad", None)
+    if pad is None:
+        pad = getattr(getattr(model, "config", None), "pad_token", None)
     real = tokens != pad if pad is not None else np.ones(tokens.shape, dtype=bool)
     return np.asarray(seen & real[:, :, None] & real[:, None, :])
 

@@ -16,7 +16,7 @@ from probes._audit_edits import Head as HeadAt
 from probes._audit_edits import hooked, undisturbed
 from probes._audit_pattern import Asked, Head, Laid, Look, fits_when
 from probes._audit_stats import Floats, high, low, sign_flips
-from probes._audit_tasks import Task
+from probes._audit_tasks import NoTask, Task
 from probes._audit_use import Used
 from probes._claim_conditions import suggestions
 from probes.claims import Claim, heads_text
@@ -94,7 +94,7 @@ class Setting:
 
     laid: Laid
     nulls: Nulls
-    task: Callable[[Claim], Task | None]
+    task: Callable[[Claim], Task | NoTask]
     level: float
     number: int
     seed: int
@@ -120,8 +120,8 @@ def audit_model(
     for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
         pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
         task = setting.task(claim)
-        if task is None:
-            use = Finding("not asked", "No task is known that the model could use it for.", ())
+        if isinstance(task, NoTask):
+            use = Finding("not asked", task.reason, ())
         elif pattern.word == "holds" or claim.uses is not None:
             if task.name not in users:
                 users[task.name] = Used(model, inputs, task, setting.level, setting.seed)

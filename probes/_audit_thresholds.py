@@ -9,6 +9,7 @@ ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-correct
 MIN_ROWS = 200  # rows where the relation applies ...
 MIN_SEQUENCES = 50  # ... in as many different inputs
 MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival
+RIVAL_SEQUENCES = 10  # inputs that those rows must come from for the two to be compared: position 60 may exist in one
 
 # 1. Pattern.
 SCORE = 0.25  # of (m - c) / (1 - c), sinks included: low enough for a head that rests on START most of the time

@@ -33,7 +33,8 @@ class Effects:
     - `direct`: the net effect with later patterns and norm scales frozen.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, where use rests on `direct`.
     - `every`: the interchange in all heads at once; `token`: the donor's token itself.
-    - `aimed`: share of items whose claimed edges ever read the token that the donor changes.
+    - `aimed`: share of items whose claimed edges ever read a token that the donor changes.
+    - `paired`: donors are minimal pairs. Else they are other inputs, and `token` exchanges what the claimed edges read.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
       `raw_with_partners`: that without the sham taken off.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
@@ -53,6 +54,7 @@ class Effects:
     every: Estimate | None = None
     token: Estimate | None = None
     aimed: float = 0.0
+    paired: bool = True
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None
     raw_with_partners: Estimate | None = None
@@ -111,6 +113,11 @@ class Side:
         logits, each = done.logits.cpu().numpy(), np.arange(len(self.items))
         return np.asarray(logits[each, self.items.answer] - logits[each, self.items.foil])
 
+    def mixed(self, places: NDArray[np.bool_]) -> Run:
+        """The inputs with the donors' tokens at `places` [item, pos]."""
+        tokens = np.where(places, self.items.donors, self.items.tokens)
+        return run(self.model, torch.from_numpy(tokens).to(self.tokens.device), self.read)
+
     def edited(self, edges: list[Edges], **how: Any) -> Run:
         return run(self.model, self.tokens, self.read, edges, **how)
 
@@ -121,7 +128,7 @@ class Side:
     def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
         """Each head's z, averaged over the positions up to those read: what an ablated head gives."""
         if not self._means:
-            upto = torch.arange(self.tokens.shape[1], device=self.read.device) <= self.read[:, None]
+            upto = torch.from_numpy(self.items.upto).to(self.read.device)
             weight = upto.to(self.cache.z[0].dtype)[..., None, None]
             self._means.extend((z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z)
         return {(layer, head): self._means[layer][head] for layer, head in heads}
@@ -147,13 +154,16 @@ class Used:
         """Items of half "a" or "b" in the rows a claim is about; None where there are fewer than two."""
         when = asked.claim.when
         # Rows differ between relations only through a condition that asks for the relation's keys.
-        key = (half, when and (when, asked.claim.relation))
+        # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
+        on_keys = getattr(self.task, "items_on", None)
+        key = (half, when, asked.claim.relation if when or on_keys else None)
         if key not in self._sides:
             rows = np.zeros(self.inputs.tokens.shape, dtype=bool)
             rows[self.inputs.half_a if half == "a" else self.inputs.half_b] = True
             if when is not None:
                 rows &= when.rows(self.inputs.tokens, self.inputs.grammar, asked.keys)
-            items = self.task.items(self.inputs.tokens, self.inputs.grammar, rows, self.seed)
+            about = self.inputs.tokens, self.inputs.grammar, rows, self.seed
+            items = self.task.items(*about) if on_keys is None else on_keys(*about, asked.keys)
             self._sides[key] = Side(self.model, items, self.level) if len(items) > 1 else None
         return self._sides[key]
 
@@ -175,15 +185,17 @@ class Used:
             return None
         n = len(side.items)
         found = Effects(n, ratio(side.margin, np.ones(n), self.level), dead=self._dead_heads(side, heads))
-        token = side.margin - side.margin_of(side.donor)
         keys = self._keys(asked, side)
-        hit = keys.cpu().numpy()[np.arange(n), :, side.items.flipped]
-        upto = np.arange(hit.shape[1]) <= side.items.read[:, None]
+        upto = side.items.upto
+        attended = np.asarray((keys.cpu().numpy() & upto[..., None]).any(1))  # [item, key]: a claimed edge reads it
+        moved = side.donor if side.items.flipped is not None else side.mixed(attended)
+        token: Floats = side.margin - side.margin_of(moved)
         logits = side.base.logits
         loudest = float(logits.abs().max())
         found = replace(
             found,
-            aimed=float((hit & upto).any(1).mean()),
+            aimed=float((attended & side.items.decisive).any(1).mean()),
+            paired=side.items.flipped is not None,
             silent=bool(np.abs(token).max() <= t.EXACT * loudest),
             still=bool((logits - logits[:1]).abs().max() <= t.EXACT * loudest),
         )
@@ -329,7 +341,7 @@ def sham_pairs(
     """
     count, width = roles.shape
     each = np.arange(count)
-    upto = np.arange(width) <= items.read[:, None]
+    upto = items.upto
     off = upto & ~keys[each, items.read]
     rng = generator(seed, "audit/sham")
     out = []

@@ -20,7 +20,7 @@ from interp.grammars import DyckGrammar
 from interp.rng import generator
 from probes._audit_tasks import Task
 from probes._bench_model import BenchModel, HeadPlan, Layout, Norm, Plan, Script, Slot
-from probes._bench_worlds import NUM_INPUTS, Words, World, brackets, words
+from probes._bench_worlds import NUM_INPUTS, World, brackets, sample_words, words
 from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
 from probes._claim_relations import BUILT_IN, position, token
 from probes.claims import Claim
@@ -34,13 +34,14 @@ CONTEXT, EXTRA, UNREAD = 40, 3, 6  # positions; what values carry beside types; 
 
 @dataclass(frozen=True)
 class Case:
-    """One claim about one model, and the truth."""
+    """One claim about one model, and the truth. `inputs` [input, pos]; `given`, `task`: as the audit gets them."""
 
     family: str
     kind: Kind
     model: BenchModel
     claim: Claim
     inputs: NDArray[np.int64]
+    given: Any
     task: Task | None
     world: World
 
@@ -407,7 +408,7 @@ def _inputs_for(family: str, world: World, seed: int) -> NDArray[np.int64]:
     if family != "alike":
         return world.inputs
     if world.name == "words":  # [SEP] always at one place
-        return Words().sample(NUM_INPUTS, world.direction == "bidirectional", seed, sep_at=9)
+        return sample_words(NUM_INPUTS, world.direction == "bidirectional", seed, sep_at=9)
     # Nothing but open brackets: the last unmatched one is the current token.
     grammar: DyckGrammar = world.grammar
     rng = generator(seed, "bench/openers")
@@ -460,7 +461,10 @@ def make_case(family: str, number: int, seed: int) -> Case:
         n_heads = max(n_heads, 2)
     draft = Draft(rng, world, n_layers, n_heads, wanted.norms[int(rng.integers(len(wanted.norms)))])
     heads, relation, when = wanted.write(draft)
-    uses = "closers" if world.task is None and rng.random() < 0.5 else None
     model = draft.build(own)
     inputs = _inputs_for(family, world, own)
-    return Case(family, wanted.kind, model, Claim(heads, relation, when, uses), inputs, world.task, world)
+    labelled = world.labelled is not None and inputs is world.inputs
+    purpose = "closers" if world.task is None else "labels" if labelled else "task"
+    claim = Claim(heads, relation, when, purpose if rng.random() < 0.5 else None)
+    given, task = (world.labelled, None) if labelled else (inputs, world.task)
+    return Case(family, wanted.kind, model, claim, inputs, given, task, world)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar
+from interp.grammars.vocabulary import find_token
 from probes.relations import Pairs, Tokens
 
 Rows = NDArray[np.bool_]  # [batch, query]
@@ -75,6 +76,21 @@ def position_at_least(least: int) -> Condition:
         return np.broadcast_to(np.arange(tokens.shape[1]) >= least, tokens.shape)
 
     return Condition(f"position-{least}", f"the position is at least {least}", "tokens", rows)
+
+
+@cache
+def token_is(text: str) -> Condition:
+    """The current token is `text` of the vocabulary, such as [CLS]."""
+
+    def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
+        found = find_token(grammar, text)
+        if found is None:
+            raise RequestError(
+                f"no token {text!r} in the model's vocabulary: 'when the current token is' needs one of it"
+            )
+        return np.asarray(tokens == found)
+
+    return Condition(f"token-{text}", f"the current token is {text}", "tokens", rows)
 
 
 BUILT_IN_CONDITIONS: dict[str, Condition] = {c.name: c for c in (CLOSING, OPENING, ELSEWHERE)}

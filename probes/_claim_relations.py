@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar
+from interp.grammars.vocabulary import find_token
 from probes.relations import RELATIONS, Pairs, Relation, Tokens, bracket_type
 
 TOPICS: Any = "topics"  # what a relation may need beside `tokens` and `dyck`: topics of tokens, a vocabulary
@@ -95,10 +96,10 @@ def token(text: str) -> Relation:
 
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         vocabulary = tuple(getattr(grammar, "vocab", ()))
-        if text not in vocabulary:
+        if (found := find_token(grammar, text)) is None:
             known = f"its first are {' '.join(vocabulary[:8])}" if vocabulary else "it has no vocabulary"
             raise RequestError(f"no token {text!r} in the model's vocabulary; {known}")
-        return visible & (tokens == vocabulary.index(text))[:, None, :]
+        return visible & (tokens == found)[:, None, :]
 
     return Relation(f"token-{text}", f"the token {text}", "mass", VOCAB, keys)
 
@@ -129,7 +130,7 @@ def usable(relation: Relation, grammar: Any) -> bool:
     if relation.needs == TOPICS:
         return hasattr(grammar, "topic_of")
     if relation.needs == VOCAB:
-        return relation.name.removeprefix("token-") in getattr(grammar, "vocab", ())
+        return find_token(grammar, relation.name.removeprefix("token-")) is not None
     return True
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from interp.errors import RequestError
 from probes import _claim_relations as built
-from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
+from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
 from probes.relations import Relation
 
 Thing = TypeVar("Thing", Relation, Condition, str)
@@ -67,13 +67,21 @@ _RELATIONS: tuple[Made[Relation], ...] = (
 )
 _CONDITIONS: tuple[Made[Condition], ...] = (
     ("the depth is at least n", r"(?:depth is )?(?:at )?(?:depth )?at least (\d+)", lambda n: depth_at_least(int(n))),
+    ("the current token is [CLS]", r"(?:the )?(?:query|current token) is (?:the token )?(\S+)", token_is),
     ("the position is at least p", r"position (?:is )?at least (\d+)", lambda p: position_at_least(int(p))),
 )
 # What a model may be said to use a relation for: task -> words, after "to".
-TASKS = {"closers": "predict closing brackets", "copies": "repeat the current token"}
+TASKS = {
+    "closers": "predict closing brackets",
+    "copies": "repeat the current token",
+    "labels": "predict the label",
+    "task": "do its task",  # whatever that is: the inputs' labels, or what models of its grammar are trained for
+}
 _ALSO_TASK = {
     "closers": ("predict the closing bracket", "close brackets", "predict the right closing bracket"),
     "copies": ("copy the current token", "copy brackets"),
+    "labels": ("predict labels", "predict the right label", "classify", "predict the class"),
+    "task": ("do the task", "do its job"),
 }
 
 _SAME = (
@@ -100,7 +108,7 @@ def plain(phrase: str) -> str:
 
 def relation_said(phrase: str, own: Sequence[Relation] = ()) -> Relation:
     """The relation a phrase names, the user's `own` first."""
-    named = [*own, *(r for r in built.BUILT_IN.values() if not r.name.startswith("type-"))]
+    named = [*own, *built.BUILT_IN.values()]
     table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *_ALSO.get(r.name, ()))))}
     return _look_up("relation", phrase, table, _RELATIONS, relation_phrases(own))
 
@@ -133,12 +141,13 @@ def _look_up(
     what: str, phrase: str, table: dict[str, Thing], made: Iterable[Made[Thing]], known: Sequence[str]
 ) -> Thing:
     key = plain(phrase)
-    if key in table:
-        return table[key]
+    for said in (phrase.strip(), key):  # a name in a list of relations is taken as it stands
+        if said in table:
+            return table[said]
     # A token's own letters are kept: "the token [SEP]" is not "[sep]".
     kept = re.sub(r"^(the|a|an) ", "", " ".join(phrase.split()).strip(" ").removesuffix("."), flags=re.IGNORECASE)
     for _, pattern, make in made:
-        for text in (key, kept) if make is not built.token else (kept,):
+        for text in (key, kept) if make not in (built.token, token_is) else (kept,):
             if found := re.fullmatch(pattern, text):
                 return make(found[1])
     words = {plain(p): p for p in known}
@@ -155,12 +164,14 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _AND_USES = re.compile(r"(?P<relation>.+?),? and uses? (?:it|them) to (?P<task>.+)", re.IGNORECASE)
-_TO_DO = re.compile(r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy)\b.+)", re.IGNORECASE)
+_TO_DO = re.compile(
+    r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy|do (?:its|the)|classify)\b.*)", re.IGNORECASE
+)
 _WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
 
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
-    "'L1H0 uses RELATION to predict closing brackets'"
+    "'L1H0 uses RELATION [to predict closing brackets]'"
 )
 
 
@@ -200,7 +211,7 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
     if found["use"] and task is None and " to " in rest:  # a purpose that is none of ours: `task_said` says which are
         rest, task = rest.rsplit(" to ", 1)
     if found["use"] and task is None:
-        raise RequestError(f"claim {text[:200]!r} does not say what for: end it with 'to predict closing brackets'")
+        task = "task"
     if late == "evenly":
         rest = f"{rest} evenly"
     return heads, rest, when, task, bool(found["mainly"]) or late in ("mainly", "mostly")

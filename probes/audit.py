@@ -15,7 +15,8 @@ The numbers that define the words are those of `_audit_thresholds`, the rules th
 
 The inputs' task is to predict closing brackets (of copying models: to repeat the current token). Its margin is
 logit(answer) - logit(foil), where a minimal pair has the one answer for the string and the other for its donor: the
-deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over.
+deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over. Inputs with
+labels make a task of their own: the answer is the label, and the foil is the label of the donor, another input.
 
 Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
 heads together, or else the token itself (if the claimed edges read it), must move a quarter of the margin. Where not,
@@ -30,14 +31,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from interp.errors import AnalysisError, RequestError
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
+from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
 from probes._audit_inputs import make_inputs
+from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
 from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes._audit_pattern import Laid
 from probes._audit_population import Seeds, over_seeds
-from probes._audit_tasks import Task, task_for
+from probes._audit_tasks import NoTask, Task, task_for
 from probes._claim_relations import BUILT_IN, check_usable, usable
 from probes._result import Result
 from probes.claims import Claim, heads_text
@@ -46,7 +51,7 @@ from probes.relations import Relation
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["AuditResult", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
+__all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ def audit_claims(
     *,
     grammar: Any = None,
     relations: Sequence[Relation] = (),
+    readout: str | None = None,
     seed: int = 0,
     num_inputs: int = 400,
     length: int = 26,
@@ -135,8 +141,13 @@ def audit_claims(
 
     `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
-    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`.
-    `task`: what use is asked about; default: what the claim says, or what models of this grammar are trained for.
+    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`. Or `LabelledInput`s, dicts of the same
+    (text, label, position), or the path of a JSON file of them.
+    `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
+    models of this grammar are trained for.
+    `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
+    encoder may have drawn its head at random, so say "logits" if you know that its file holds the head, or "probe" for
+    a linear readout of the last hidden state where an input is read, fitted on half A.
     `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
 
     One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
@@ -149,21 +160,35 @@ def audit_claims(
     seed = check_seed(seed)
     models = _members(model)
     if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
     if isinstance(claims, (str, Claim)) or not claims:
         raise RequestError(f"claims={claims!r} is not a list of at least one claim: audit_claim takes a single one")
     asked = [Claim.parse(c, relations=relations) if isinstance(c, str) else c for c in claims]
     for claim in asked:
         _check(claim, models[0], grammar)
-    tasks = {claim: task or _task_of(claim, models[0], grammar) for claim in asked}
-    laid = Laid(make_inputs(models[0], grammar, inputs, num_inputs, length, seed))
+    entries = labelled(inputs)
+    given = None if entries is None else lay_out(entries, models[0], grammar, free=readout == "probe")
+    check_readout(readout, given)
+    labels = given is not None and bool((given.label >= 0).any())
+    fixed = task if task is not None or not labels else _untrusted(models[0], readout)
+    tasks: dict[Claim, Task | NoTask] = {}
+    if fixed is None and not labels:
+        tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
+    laid = Laid(make_inputs(models[0], grammar, inputs if given is None else given.tokens, num_inputs, length, seed))
+    if fixed is None and labels:
+        assert given is not None
+        each = np.arange(len(given.tokens))
+        fixed = Labels(given, laid.inputs.visible[each, given.read])
+    if fixed is not None:
+        tasks = dict.fromkeys(asked, fixed)
     nulls = Nulls(laid, _untrained(models[0]) if untrained else [])
     level = 1 - (1 - CONFIDENCE) / len(asked)
     setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
     found: list[list[tuple[Outcome, Outcome]]] = []
     with _bar(len(models) * len(asked), progress) as tick:
         for one in models:
-            found.append(_one_model(one, asked, setting, len(models) > 1, tick))
+            seen = _view(one, grammar, given, laid, readout)
+            found.append(_one_model(seen, asked, setting, len(models) > 1, tick))
     out = []
     for at, claim in enumerate(asked):
         name = getattr(tasks[claim], "name", None)
@@ -185,6 +210,7 @@ def scan_heads(
     """
     models = _members(model)
     grammar = how.get("grammar") or getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    grammar = grammar or language_of(models[0])
     cfg = models[0].cfg
     heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
     if relations is None:
@@ -224,16 +250,42 @@ def _check(claim: Claim, model: Any, grammar: Any) -> None:
         raise RequestError(f"'when {claim.when.words}' needs a grammar of brackets, which the model lacks")
 
 
-def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | None:
+def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
+    """The model as it is run: padding masked, and with the probe that was asked for."""
+    pad = getattr(grammar, "pad", None)
+    if readout == "probe":
+        assert given is not None
+        return probed(model, given, laid.inputs.half_a, pad)
+    return View(model, pad, logits=readout == "logits" or trusted_logits(model)) if is_bridge(model) else model
+
+
+def _untrusted(model: Any, readout: str | None) -> NoTask | None:
+    """Why labels cannot be read off this model's logits, or None."""
+    if readout is not None or trusted_logits(model):
+        return None
+    return NoTask(
+        "Use is not examined: the logits of a bridged encoder are noise unless its file holds the head. Declare "
+        "readout='probe' (a linear probe of the last hidden state), or readout='logits' if the head is there."
+    )
+
+
+def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
     """The task of `task_for`, which supposes a causal model with next-token logits."""
+    name = None if claim.uses in ("labels", "task") else claim.uses
+    if claim.uses == "labels":
+        return NoTask("Use is not examined: the inputs carry no labels to predict.")
+    return _task_named(name, model, grammar) or NoTask("No task is known that the model could use it for.")
+
+
+def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
     outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
     causal = getattr(cfg, "attention_dir", "causal") == "causal"
     if causal and (outputs is None or outputs == size):
-        return task_for(grammar, claim.uses)
-    if claim.uses is not None:
+        return task_for(grammar, name)
+    if name is not None:
         what = f"gives {outputs} outputs for {size} tokens" if causal else "sees the tokens that it is to predict"
-        raise RequestError(f"use {claim.uses!r} is read off next-token logits, and this model {what}: pass task=")
+        raise RequestError(f"use {name!r} is read off next-token logits, and this model {what}: pass task=")
     return None
 
 

@@ -11,12 +11,13 @@ claims. It has two answers only, pattern or no pattern, so every decoy is an err
 """
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
 
     case = make_case(*job)
     with _one_thread():
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, seed=job[1])
+        found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1])
         word: str = found.verdict
         if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
             word = "undecided"
@@ -199,6 +200,19 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def _end_with_parent() -> None:
+    """A killed parent takes its workers along: a pool's workers would wait for work for ever."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
 def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """`map`, here or over processes."""
@@ -206,7 +220,7 @@ def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
         yield map
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
 
         def chunked(function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
             return pool.map(function, jobs, chunksize=4)

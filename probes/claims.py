@@ -3,6 +3,7 @@
     Claim.parse("L1H0 attends to the last unmatched open bracket")
     Claim.parse("L1H0 mainly attends to the previous token when the current token is a closing bracket")
     Claim.parse("L0H1 and L1H0 use the last unmatched open bracket to predict closing brackets")
+    Claim.parse("L0H1 uses the previous token")
     Claim(heads=[(1, 0)], relation="stack-top", uses="closers")
 
 A relation of your own is a `Relation` (see `probes.relations`), given to `Claim` as it is, or to `parse` among
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interp.errors import RequestError
-from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
+from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
 from probes._claim_relations import BUILT_IN, brackets_of_type, offset, position, token
 from probes._claim_words import (
     TASKS,
@@ -42,6 +43,7 @@ __all__ = [
     "position",
     "position_at_least",
     "token",
+    "token_is",
     "wordings",
 ]
 
@@ -54,7 +56,8 @@ class Claim:
       that fits best on half of the inputs.
     - `relation`: where it attends; a `Relation`, or the name or words of a built-in one.
     - `when`: the queries it is about, a `Condition` or its words; None: all that have a key in the relation.
-    - `uses`: what the model is said to use it for, one of `TASKS`; None: the claim is about attention only.
+    - `uses`: what the model is said to use it for, one of `TASKS` (`task`: whatever its task is); None: the claim is
+      about attention only.
     - `mainly`: more than half of the weight, sinks included.
     """
 
@@ -103,7 +106,7 @@ class Claim:
         mainly = "mainly " if self.mainly else ""
         verb = ("uses" if one else "use") if self.uses else ("attends to" if one else "attend to")
         when = f" when {self.when.words}" if self.when else ""
-        purpose = f" to {TASKS[self.uses]}" if self.uses else ""
+        purpose = f" to {TASKS[self.uses]}" if self.uses and self.uses != "task" else ""
         return f"{heads_text(self.heads)} {mainly}{verb} {self.relation.words}{purpose}{when}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +131,7 @@ def wordings() -> dict[str, list[str]]:
     """Everything that `Claim.parse` understands, by part of the sentence; plurals, articles and case do not matter."""
     return {
         "heads": ["L1H0", "1.0", "layer 1 head 0", "L0H1 and L1H0", "some head"],
-        "verbs": ["attends to", "mainly attends to", "uses ... to"],
+        "verbs": ["attends to", "mainly attends to", "uses", "uses ... to"],
         "relations": relation_phrases(),
         "conditions": [f"when {phrase}" for phrase in condition_phrases()],
         "uses": [f"to {words}" for words in TASKS.values()],

@@ -24,7 +24,7 @@ from probes import _audit_thresholds as limits
 from probes import audit_claim, audit_claims, scan_heads
 from probes._audit_decide import verdict_of
 from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
-from probes._audit_inputs import make_inputs
+from probes._audit_inputs import Inputs, make_inputs
 from probes._audit_pattern import Head, Laid, matched_lift, overlap
 from probes._audit_population import binomial
 from probes._audit_stats import ratio, sign_flips
@@ -250,7 +250,7 @@ def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
 def test_self_repair_shows_in_total_against_direct():
     layers, answer, claim, _ = FAMILIES["self-repaired"]
     result = audit_claim(Toy(layers, answer), claim)
-    assert "later layers make up for its loss" in result.reason
+    assert "what comes later makes up for a part" in result.reason
     assert evidence(result, "effect")["high"] < limits.USED < evidence(result, "direct")["low"]
 
 
@@ -780,3 +780,27 @@ def test_help_lists_the_wordings(capsys):
     printed = capsys.readouterr().out
     assert "the last unmatched open bracket" in printed
     assert "when the current token is a closing bracket" in printed
+
+
+def test_a_rival_that_few_inputs_have_does_not_keep_a_perfect_head_undecided():
+    """Position 60 exists in one input of each half: enough rows, but nothing to compare over inputs."""
+    lengths = np.r_[np.full(118, 30), 80, 80]
+    rng, places = np.random.default_rng(0), np.arange(80)
+    tokens = np.where(places < lengths[:, None], rng.integers(0, 1000, (120, 80)), 1000)
+    real = tokens != 1000
+    visible = real[:, :, None] & real[:, None, :]
+    weights = np.eye(80, k=-1) * 0.999 + 0.001 * visible / np.maximum(visible.sum(-1, keepdims=True), 1)
+    weights = weights * visible / np.maximum((weights * visible).sum(-1, keepdims=True), 1e-9)
+    laid = Laid(Inputs(tokens, visible, np.zeros_like(tokens), None))
+    look = Head(laid, weights).look(laid.asked(Claim([(0, 0)], "previous")), 0.99994)
+    assert look.score.value == pytest.approx(1, abs=0.01)
+    compared = [rival for rival in look.rivals if rival.lead is not None]
+    assert len(compared) >= 5
+    for rival in compared:
+        assert rival.lead.low is not None
+        assert rival.lead.low > 0, rival.name
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_every_built_in_relation_is_found_by_its_name(name):
+    assert Claim([(0, 0)], name).relation is BUILT_IN[name]

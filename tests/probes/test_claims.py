@@ -22,6 +22,7 @@ from probes.claims import (
     position,
     position_at_least,
     token,
+    token_is,
     wordings,
 )
 
@@ -87,8 +88,7 @@ REFUSED = [
     ("L1H0 attends to the bracket of doom", "relation 'the bracket of doom' is not understood; the nearest are"),
     ("L1H0 attends to the last unmatched open brackte", "nearest are 'the last unmatched open bracket'"),
     ("L1H0 attends to START when the moon is full", "condition 'the moon is full' is not understood"),
-    ("L1H0 uses START to make tea", "use 'make tea' is not understood; the nearest are 'predict closing brackets'"),
-    ("L1H0 uses START", "does not say what for"),
+    ("L1H0 uses START to make tea", "use 'make tea' is not understood; the nearest are"),
     ("the brave head attends to START", "'the brave head' names no head"),
     ("L1 attends to START", "'L1' names no head"),
     ("L1H0 loves START", "write 'L1H0 attends to RELATION'"),
@@ -156,7 +156,17 @@ def test_every_listed_wording_is_understood():
         assert Claim.parse(f"L0H0 attends to START {phrase}").when is not None
     for use in listed["uses"]:
         assert Claim.parse(f"L0H0 uses START {use}").uses in TASKS
-    assert {name: task.words for name, task in _TASKS.items()} == TASKS
+    assert {name: task.words for name, task in _TASKS.items()}.items() <= TASKS.items()
+    assert set(TASKS) - set(_TASKS) == {"labels", "task"}
+
+
+def test_a_claim_may_leave_open_what_for():
+    claim = Claim.parse("L1H0 uses the previous token when the current token is [CLS]")
+    assert (claim.uses, claim.when) == ("task", token_is("[CLS]"))
+    assert claim.text == "L1H0 uses the previous token when the current token is [CLS]"
+    assert claim == Claim.parse(claim.text) == Claim.parse(claim.text.replace(" when", " to do its task when"))
+    assert Claim.parse("L1H0 uses the previous token to predict the label").uses == "labels"
+    assert Claim.parse("L1H0 attends to START and uses it to classify").uses == "labels"
 
 
 @pytest.mark.parametrize("relation", list(BUILT_IN.values()), ids=list(BUILT_IN))
