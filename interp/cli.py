@@ -21,6 +21,7 @@ STUDIES = {
     "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
 }
 ANALYZERS = ("balance", "stack", "topics", "variation")
+DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
 MATRICES = ("value", "embedding", "attention")
 
 
@@ -152,7 +153,17 @@ def _parser() -> argparse.ArgumentParser:
         "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
     )
     heatmap.add_argument(
-        "--overlay", choices=("stack_top", "partner", "none"), help="default: stack_top, none for topic models"
+        "--overlay",
+        choices=("stack_top", "partner", "depth", "topic_blocks", "none"),
+        action="append",
+        help="the truth over the pattern (repeatable; default stack_top, topic_blocks for topic models)",
+    )
+    heatmap.add_argument(
+        "--null",
+        choices=("uniform", "untrained", "sharpness"),
+        action="append",
+        default=[],
+        help="show this null beside each pattern (repeatable)",
     )
     heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
 
@@ -392,7 +403,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         arguments.per_family or PER_FAMILY,
         seed=arguments.seed,
         workers=min(8, os.cpu_count() or 1),
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     print(result.summary())
     _write_json(arguments.json, result.to_dict())
@@ -424,7 +435,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     model = _load(arguments)
     from probes import audit_claims
 
-    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=sys.stderr.isatty())
+    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
     print("\n\n".join(result.summary() for result in results))
     whole = [result.to_dict() for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -474,13 +485,15 @@ def _heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    overlay: Any = arguments.overlay or ("stack_top" if hasattr(model.grammar, "stack_top") else "none")
+    truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
+    overlay: Any = arguments.overlay or [truth]
     figure = attention_heatmap(
         model,
         arguments.text,
         layer=arguments.layer,
         head=arguments.head,
-        overlay=None if overlay == "none" else overlay,
+        overlay=None if "none" in overlay else overlay,
+        null=arguments.null,
         population=arguments.population if several else "one",
     )
     save_figure(figure, arguments.out)

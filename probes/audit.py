@@ -446,9 +446,9 @@ def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult
 @contextmanager
 def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, or nothing."""
-    from tqdm import tqdm
+    from interp.progress import progress_bar
 
-    with tqdm(total=total, desc="audit", disable=not shown, leave=False) as bar:
+    with progress_bar(total=total, desc="audit", disable=not shown, leave=False) as bar:
 
         def tick() -> None:
             bar.update(1)

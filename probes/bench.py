@@ -137,9 +137,12 @@ def run_bench(
             raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
     with _mapped(min(workers, len(jobs))) as mapped:
-        from tqdm import tqdm
+        from interp.progress import progress_bar
 
-        found = list(tqdm(mapped(_one, jobs), total=len(jobs), desc="bench", disable=not progress, leave=False))
+        bar = progress_bar(
+            mapped(_one, jobs), total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False
+        )
+        found = list(bar)
     scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
     asked = [
         (score, kind in ("true", "decoy")) for kind, score in scored if score is not None and kind != "undecidable"

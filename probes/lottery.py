@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from interp.errors import RequestError
 from interp.model import SandboxTransformer
+from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
 from interp.training.evaluate import EvalSet
@@ -191,7 +191,7 @@ def demonstrate_lottery_ticket(
     if isinstance(data, EvalSet):
         inputs["strings"] = token_inputs(model, torch.from_numpy(data.inputs))
     steps = [*others, n, *(CONTROLS if controls and isinstance(data, EvalSet) else ())]
-    with tqdm(total=len(steps), disable=not progress, desc="lottery ticket", unit="network") as bar:
+    with progress_bar(total=len(steps), disable=not progress, desc="lottery ticket", unit="network") as bar:
         levels = []
         for other in others:
             ticket = prune_network(found, other, seed, sizes_used(found, other, None, None), working=working)

@@ -12,6 +12,7 @@ from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 from transformer_lens.HookedRootModule import HookedRootModule
 
+from interp import html
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar, Grammar
@@ -201,6 +202,17 @@ class SandboxTransformer(HookedRootModule):
             if include_mlp_biases and i < layer and self.config.mlp_depth:
                 total = total + self.blocks[i].mlp.b_out
         return total
+
+    def _repr_html_(self) -> str:
+        c, told = self.config, self.provenance
+        rows: dict[str, Any] = {
+            "block, embedding, attention": f"{c.block}, {c.embedding}, {c.attention}",
+            "layers, heads, d_model, d_head": f"{c.n_layers}, {c.n_heads}, {c.d_model}, {c.d_head}",
+            "parameters": f"{sum(p.numel() for p in self.parameters()):,}",
+            "grammar": self.grammar if self.grammar is not None else "none",
+        }
+        rows |= {key: told[key] for key in ("seed", "step") if key in told}
+        return html.facts(str(told.get("name", type(self).__name__)), rows)
 
     def _stack(self, module: str, name: str) -> Tensor:
         parts = [getattr(block, module, None) for block in self.blocks]

@@ -42,7 +42,10 @@ def test_analyze_variation_prints_and_writes(checkpoint, tmp_path, capsys):
     assert set(variation[0]) >= {"value", "low", "high", "n", "over", "null"}
 
 
-@pytest.mark.parametrize("extra", [[], ["--seed", "1"], ["--population", "mean"], ["--overlay", "none"]])
+@pytest.mark.parametrize(
+    "extra",
+    [[], ["--seed", "1"], ["--population", "mean"], "--overlay depth --overlay partner --null untrained".split()],
+)
 def test_heatmap_writes_a_page_without_network(checkpoint, tmp_path, extra):
     out = tmp_path / "map.html"
     assert main(["heatmap", str(checkpoint), "--text", "([])", "--out", str(out), *extra]) == 0
