@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are plain text; the first column is a row's name. `note` stands under the table."""
+    """Cells are plain text; the first column is a row's name. `note` stands under the table.
+
+    `text`: columns of words, counted from 0: they stand on the left and break lines, where numbers do neither.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    text: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -127,10 +131,11 @@ def _section(section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.head)
+    kind = [' class="text"' if i in table.text else "" for i in range(len(table.head))]
+    head = "".join(f"<th{k}>{html.escape(cell)}</th>" for k, cell in zip(kind, table.head, strict=True))
     rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(row[0])}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        f'<tr><th scope="row"{kind[0]}>{html.escape(row[0])}</th>'
+        + "".join(f"<td{k}>{html.escape(cell)}</td>" for k, cell in zip(kind[1:], row[1:], strict=True))
         + "</tr>"
         for row in table.rows
     )
@@ -164,6 +169,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { text-align: right; padding: .35rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; }
+th.text, td.text { text-align: left; white-space: normal; min-width: 12ch; }
 tbody th { font-weight: 500; }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
