@@ -27,14 +27,14 @@ def construction_figure(layers: int) -> "go.Figure":
     def box(x: float, y: float, words: str, fill: str) -> None:
         line = {"color": MUTED, "width": 1}
         fig.add_shape(type="rect", x0=x, x1=x + 0.9, y0=y, y1=y + 0.9, fillcolor=fill, line=line)
-        fig.add_annotation(x=x + 0.45, y=y + 0.45, text=words, showarrow=False, font={"size": 12, "color": INK})
+        fig.add_annotation(x=x + 0.45, y=y + 0.45, text=words, showarrow=False, font={"size": 11, "color": INK})
 
     light = {"copied": "#FFFFFF", "link": "#F4E1D6", "works": "#CFE3F1", "idle": "#EEF0F2"}
     last = 4 * layers + 1
     for y, end in ((1.5, "target"), (0.0, "random<br>network")):
         fig.add_annotation(x=-0.15, y=y + 0.45, text=f"<b>{end}</b>", showarrow=False, xanchor="right")
-        box(0, y, "embedding", light["copied"])
-        box(last, y, "unembedding", light["copied"])
+        box(0, y, "embedding" if y else "embedding<br>(copied)", light["copied"])
+        box(last, y, "unembedding" if y else "unembedding<br>(copied)", light["copied"])
     for i in range(layers):
         box(2 * i + 2, 1.5, f"layer {i}", light["works"])
         for arrow in ((2 * i + 1.45, 0.95), (2 * i + 2.45, 0.95)):
@@ -48,8 +48,8 @@ def construction_figure(layers: int) -> "go.Figure":
         box(2 * layers + 1 + i, 0, f"{2 * layers + i}: idle<br>values masked,<br>MLP: x", light["idle"])
     for x in (0.45, last + 0.45):
         fig.add_annotation(
-            x=x, y=0.95, ax=x, ay=1.45, xref="x", yref="y", axref="x", ayref="y", text="copied", arrowhead=2,
-            arrowcolor=MUTED, font={"size": 11, "color": MUTED}, yshift=0,
+            x=x, y=0.95, ax=x, ay=1.45, xref="x", yref="y", axref="x", ayref="y", text="", arrowhead=2,
+            arrowcolor=MUTED,
         )  # fmt: skip
     fig.update_layout(
         template=template(),
@@ -186,8 +186,8 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
     floor = float(np.mean([p.result.accuracy["floor"]["argmax"] or 0 for p in pruned]))
     fig.add_hline(y=floor, line={"color": INK, "dash": "dot", "width": 1})
     fig.add_annotation(
-        x=1, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
-        xanchor="right", font={"size": 11},
+        x=0.01, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
+        xanchor="left", font={"size": 11},
     )  # fmt: skip
     fig.update_layout(
         template=template(),
@@ -195,7 +195,7 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
         width=1160,
         height=450,
         xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
-        yaxis={"title": {"text": "share of closers, argmax"}, "range": [-0.03, 1.06]},
+        yaxis={"title": {"text": "share of closers (refitted: among closers)"}, "range": [-0.03, 1.06]},
         legend={"x": 1.01, "y": 1},
     )
     return fig

@@ -56,7 +56,7 @@ def answers(found: Everything) -> list[str]:
     controls = [c for p in found.pruned for c in p.result.controls.values()]
     own = [p.result.reference.refitted.value or 0.0 for p in found.pruned if p.result.reference]
     best = max(c.accuracy["argmax"].value or 0.0 for c in controls)
-    refit = max(c.refitted.value or 0.0 for c in controls)
+    refit = [max(c.refitted.value or 0.0 for c in p.result.controls.values()) for p in found.pruned]
     floor = np.mean([c.floor or 0.0 for c in controls])
     same = sum(s.identical for s in found.shared)
     apart = [s for s in found.shared if "swapped" in s.names[1]]
@@ -65,9 +65,10 @@ def answers(found: Everything) -> list[str]:
         f"relative error of {worst:.1e} (asked: < 1e-2; in the theorem's norm ε = {epsilon['random']:.1e} on random "
         f"inputs of norm 1, {epsilon['small']:.1e} on smaller ones) and {close} (95 % bound {bound:.4f}; asked: 0.01); "
         f"end to end the error falls by a factor {factor(found.curve.slopes['end to end'])} a candidate.",
-        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best. With an "
-        f"unembedding fitted anew, which closer comes next is read off the best of them for {refit:.2f} of closers and "
-        f"off the tickets for {min(own):.2f} or more; closing the token before and else guessing scores {floor:.2f}.",
+        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best. Unembeddings "
+        f"fitted anew read which closer comes next off the tickets for {min(own):.3f} of closers or more, off the best "
+        f"other mask of each network for {min(refit):.3f} to {max(refit):.3f}; closing the token before and else "
+        f"guessing scores {floor:.2f}.",
         f"{same} of {len(found.shared)} pairs of functions share the chosen matrix bit for bit, among them a solver "
         f"that closes {apart[0].accuracy['pruned'][0]:.0%} and one that closes {apart[0].accuracy['pruned'][1]:.0%} "
         "of brackets right; an idle layer of a network that attends evenly looks like a stack "
@@ -274,8 +275,8 @@ def control_parts(pruned: Sequence[Pruned]) -> list[str | Table | Figure]:
         "The same random networks with as many entries kept: the largest of each matrix, the largest of the whole "
         "network, random ones, and the ticket's own units and counts with each subset drawn anew. The unembedding is "
         "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew: which of the "
-        "closers comes next, by least squares at the closers of other strings. What the fit makes of the ticket itself "
-        "says how far it can be trusted; a better one might read more off any of them.",
+        "closers comes next, by logistic regression at the closers of other strings. What the fit makes of the ticket "
+        "itself says how far it can be trusted; a better one might read more off any of them.",
         Table(
             ["target", "masks", "argmax", "among closers", "mass", "non-trivial", "refitted, among closers", "floor"],
             rows,
