@@ -169,7 +169,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { text-align: right; padding: .35rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; }
-th.text, td.text { text-align: left; white-space: normal; min-width: 12ch; }
+th.text, td.text { text-align: left; white-space: normal; min-width: 16ch; }
 tbody th { font-weight: 500; }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }

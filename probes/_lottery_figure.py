@@ -29,6 +29,11 @@ def summary_lines(r: "LotteryResult") -> list[str]:
     ]
     if (r.relative_error_max.value or 0.0) > POOR:
         lines.append("NOT the same function: take more candidates, or larger weights in the target")
+    if r.law:
+        length = (
+            f"{r.law['length']}" if r.law["data"] == "prefix" else f"{r.law['min_length']} to {r.law['max_length']}"
+        )
+        lines.append(f"Dyck strings: {r.law['data']}, {length} brackets")
     if r.accuracy:
         lines.append(f"{'closing accuracy':<26}{'argmax':>9}{'closers':>9}{'mass':>9}{'non-triv.':>11}{'refit':>8}")
         rows: dict[str, tuple[dict[str, Any], float | None]] = {"target": (r.accuracy["target"], None)}

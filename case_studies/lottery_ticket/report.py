@@ -326,7 +326,7 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
                 s.matrix.removeprefix("blocks."),
                 f"{short(s.names[0])}, {short(s.names[1])}",
                 "yes" if s.identical else "NO",
-                f"{s.kept / s.size:.1%}",
+                f"{s.kept / s.size:.2%}",
                 f"{sum(s.agreement.values())} of {len(s.agreement)}",
                 f"{max(max(r.values()) for r in s.relative):.1e}",
                 " / ".join("-" if a is None else f"{a:.3f}" for a in s.accuracy["pruned"]),

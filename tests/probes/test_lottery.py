@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import probes
 from case_studies.lottery_ticket.solvers import shared_width, stack_scores, stack_solver, uniform_solver
 from interp import DyckGrammar, Population, SandboxTransformer, TransformerConfig, load_checkpoint, save_checkpoint
 from interp.cli import main
@@ -409,7 +412,7 @@ def test_strings_are_no_longer_than_n_ctx_admits(positions, n_ctx, longest):
 def test_prefixes_are_cut_to_n_ctx_and_no_room_is_said():
     model = told(tiny(3, positions="learned", n_ctx=9), settings={"data": "prefix", "length": 28})
     assert data_law(model) == {"data": "prefix", "length": 8}
-    demonstrate_lottery_ticket(model, candidates=8, **QUICK)
+    assert "Dyck strings: prefix, 8 brackets" in demonstrate_lottery_ticket(model, candidates=8, **QUICK).summary()
     found = demonstrate_lottery_ticket(tiny(3, positions="learned", n_ctx=2), candidates=8, **QUICK)
     assert "n_ctx=2 of the target has no room for START and 2 brackets" in found.accuracy_gap.reason
     assert found.law is None
@@ -708,6 +711,12 @@ def test_uniform_and_stack_attention_from_one_network():
     working = found.working[1]
     assert abs(scores[0][working][0].value) < 1e-6
     assert scores[1][working][0].value > 0.9
+
+
+def test_both_demonstrations_are_imported_when_first_used():
+    code = "import sys, probes; assert 'torch' not in sys.modules; probes.demonstrate_shared_matrix.__name__"
+    assert {"demonstrate_lottery_ticket", "demonstrate_shared_matrix"} <= set(probes.__all__)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_shared_matrices_refuse_what_has_no_common_network():
