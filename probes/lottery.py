@@ -96,7 +96,7 @@ class Control:
     - `refitted`: the share of closers of the right type when which closer comes is read off the network's last stream
       by logistic regression, fitted at the closers of other strings. A lower bound of what is there to read.
       Undefined where that stream is 0. `floor`: what "close the token before, else guess" scores on the same strings.
-    - `relative`: as in `Level`, over these strings.
+    - `relative`: as in `Level`, over these strings, in float32.
     """
 
     accuracy: dict[str, Estimate]
@@ -268,11 +268,12 @@ def measure_control(ticket: Ticket, model: SandboxTransformer, name: str, data: 
     """The random network of `ticket` under the masks of a control, or its own; `model` is the target in float64."""
     few, others = _parts(data, ticket.seed)
     masks = ticket.masks if name == TICKET else CONTROLS[name](ticket, ticket.seed)
-    run, m = Runner(ticket.with_masks(masks)), ticket.target.width
+    # float32: masks that leave no structure cost a dense network, and their errors are of the order of 1
+    run, m = Runner(ticket.with_masks(masks), torch.float32), ticket.target.width
     given, fitted_on = (token_inputs(model, torch.from_numpy(part.inputs)) for part in (few, others))
     with torch.no_grad():
-        stream = run(given.x, given.visible, whole=True)[0]
-        train = run(fitted_on.x, fitted_on.visible, whole=True)[0]
+        stream = run(given.x, given.visible, whole=True)[0].double()
+        train = run(fitted_on.x, fitted_on.visible, whole=True)[0].double()
         found = closing_accuracy(stream[..., :m] @ model.unembed.W_U, few)
         of_target = closing_accuracy(model.unembed(given.wanted), few)
     read = refitted(train, others, stream, few)
@@ -332,15 +333,15 @@ def _with_one(x: np.ndarray) -> np.ndarray:
 def _logistic(x: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Weights [features, classes] of least cross entropy and, as the smallest of concerns, least size."""
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     shape = x.shape[1], wanted.shape[1]
+    given, right = torch.from_numpy(x), torch.from_numpy(wanted)  # products on torch's one thread, not on numpy's many
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        w = flat.reshape(shape)
-        log_probs = log_softmax(x @ w, axis=1)
-        slope = x.T @ (np.exp(log_probs) - wanted) / len(x) + SHRINK * w
-        return float(-(log_probs * wanted).sum() / len(x) + SHRINK / 2 * (w**2).sum()), slope.ravel()
+        w = torch.from_numpy(flat.reshape(shape))
+        log_probs = (given @ w).log_softmax(1)
+        slope = given.T @ (log_probs.exp() - right) / len(x) + SHRINK * w
+        return float(-(log_probs * right).sum() / len(x) + SHRINK / 2 * w.square().sum()), slope.numpy().ravel()
 
     options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
     found = minimize(loss, np.zeros(x.shape[1] * wanted.shape[1]), jac=True, method="L-BFGS-B", options=options)
