@@ -96,7 +96,7 @@ class Control:
     - `refitted`: the share of closers of the right type when which closer comes is read off the network's last stream
       by logistic regression, fitted at the closers of other strings. A lower bound of what is there to read.
       Undefined where that stream is 0. `floor`: what "close the token before, else guess" scores on the same strings.
-    - `relative`: as in `Level`, over these strings, in float32.
+    - `relative`: as in `Level`, over these strings.
     """
 
     accuracy: dict[str, Estimate]
@@ -268,12 +268,12 @@ def measure_control(ticket: Ticket, model: SandboxTransformer, name: str, data: 
     """The random network of `ticket` under the masks of a control, or its own; `model` is the target in float64."""
     few, others = _parts(data, ticket.seed)
     masks = ticket.masks if name == TICKET else CONTROLS[name](ticket, ticket.seed)
-    # float32: masks that leave no structure cost a dense network, and their errors are of the order of 1
-    run, m = Runner(ticket.with_masks(masks), torch.float32), ticket.target.width
+    # In float64: the stream of a wide random network passes what float32 can hold within 8 layers.
+    run, m = Runner(ticket.with_masks(masks)), ticket.target.width
     given, fitted_on = (token_inputs(model, torch.from_numpy(part.inputs)) for part in (few, others))
     with torch.no_grad():
-        stream = run(given.x, given.visible, whole=True)[0].double()
-        train = run(fitted_on.x, fitted_on.visible, whole=True)[0].double()
+        stream = run(given.x, given.visible, whole=True)[0]
+        train = run(fitted_on.x, fitted_on.visible, whole=True)[0]
         found = closing_accuracy(stream[..., :m] @ model.unembed.W_U, few)
         of_target = closing_accuracy(model.unembed(given.wanted), few)
     read = refitted(train, others, stream, few)

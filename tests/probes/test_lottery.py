@@ -263,6 +263,20 @@ def test_refitting_reads_what_was_written():
     assert closing_accuracy(refitted(stream(train, 1), train, noise, test), test).by_rule["argmax"] < 0.8
 
 
+def test_controls_whose_streams_pass_float32_are_measured_all_the_same(result):
+    """Eight dense layers multiply a stream some 1e40 times where targets and networks are wider than here."""
+    ticket = result.ticket
+    wide = replace(ticket, random={name: 60 * w for name, w in ticket.random.items()})
+    model = in_double(ticket.target)
+    data = evaluation_set(model, 320, 0)
+    name = "largest of the network"
+    found, as_drawn = (measure_control(t, model, name, data) for t in (wide, ticket))
+    assert found.relative.value > 1e40
+    assert as_drawn.relative.value < 1e38
+    assert found.refitted.value is not None
+    assert found.accuracy["argmax_closers"].value > 0
+
+
 def test_controls_are_measured_on_strings_as_drawn():
     data = held_out(GRAMMAR, 500, max_length=10)
     few, others = _parts(data, 0)
