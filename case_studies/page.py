@@ -22,11 +22,15 @@ VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are plain text; the first column is a row's name. `note` stands under the table."""
+    """Cells are plain text; the first column is a row's name. `note` stands under the table.
+
+    `text`: columns of words, counted from 0: they stand on the left and break lines, where numbers do neither.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    text: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def _section(section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    texts = [_is_text([row[i] for row in table.rows]) for i in range(len(table.head))]
+    texts = [i in table.text or _is_text([row[i] for row in table.rows]) for i in range(len(table.head))]
     kinds = [' class="text"' if text else "" for text in texts]
     head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
     rows = "\n".join(

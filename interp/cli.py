@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
+    arguments = argparse.Namespace()
     try:
         arguments = _parser().parse_args(argv)
         return int(arguments.run(arguments))
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print("interp: interrupted; an unfinished training run continues with --resume", file=sys.stderr)
+        print(f"interp: interrupted{_going_on(arguments)}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader (head, less) has gone
         with contextlib.suppress(OSError):
@@ -48,6 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
         return 1
+
+
+def _going_on(arguments: argparse.Namespace) -> str:
+    """What to do after an interruption: nothing is kept but training runs."""
+    run = getattr(arguments, "run", None)
+    if run is _train:
+        return "; the same command with --resume continues an unfinished training run"
+    return "; the same command again keeps what was trained" if run is _report else ""
 
 
 def _complain(message: str) -> None:
@@ -169,7 +178,13 @@ def _parser() -> argparse.ArgumentParser:
 
     prune = _command(commands, "prune", _prune, "prune a random Transformer into a given one (a lottery ticket)")
     prune.add_argument("target", metavar="TARGET", help="a checkpoint; of a population the first model")
-    prune.add_argument("--candidates", type=_whole(1), default=20, metavar="N", help="products an entry (default 20)")
+    prune.add_argument(
+        "--candidates",
+        type=_whole(1),
+        default=20,
+        metavar="N",
+        help="products an entry is chosen from (default 20): two more halve the error twice and double the time",
+    )
     prune.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="of the random network")
     prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
     prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
@@ -269,6 +284,12 @@ def _check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
             raise RequestError(f"{str(path)!r} is the checkpoint that is read: writing there would destroy it")
 
 
+def _check_checkpoint(path: Path) -> None:
+    """One ending for all: a checkpoint named x.pt or x.html would be taken for what it is not."""
+    if path.suffix != ".safetensors":
+        raise RequestError(f"{str(path)!r} is no name for a checkpoint: use one that ends in .safetensors")
+
+
 def _check_figure(path: Path | None) -> None:
     from interp.plots.export import ENDINGS
 
@@ -321,6 +342,7 @@ def _train(arguments: argparse.Namespace) -> int:
     if arguments.out is None and out.exists() and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     _check_outputs(out, arguments.json)
+    _check_checkpoint(out)
     from interp.training.run import train_population
 
     population = train_population(
@@ -507,6 +529,7 @@ def _prune(arguments: argparse.Namespace) -> int:
 
     checkpoint = find_checkpoint(arguments.target)
     _check_outputs(arguments.out, arguments.json, arguments.figure, keep=checkpoint)
+    _check_checkpoint(arguments.out)
     meta = read_header(checkpoint)
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from probes import demonstrate_lottery_ticket

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from probes.balance import analyze_balance
     from probes.claims import Claim
     from probes.lottery import demonstrate_lottery_ticket
+    from probes.shared_matrix import demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
     from probes.topic_blocks import analyze_topic_blocks
     from probes.two_stage import analyze_two_stages
@@ -22,6 +23,7 @@ _HOME = {
     "analyze_two_stages": "probes.two_stage",
     "analyze_variation": "probes.variation",
     "demonstrate_lottery_ticket": "probes.lottery",
+    "demonstrate_shared_matrix": "probes.shared_matrix",
     "audit_claim": "probes.audit",
     "audit_claims": "probes.audit",
     "scan_heads": "probes.audit",
@@ -38,6 +40,7 @@ __all__ = [
     "audit_claim",
     "audit_claims",
     "demonstrate_lottery_ticket",
+    "demonstrate_shared_matrix",
     "scan_heads",
 ]
 

@@ -181,7 +181,7 @@ def curve(pruned: Pruned, size: Size) -> Curve:
         for seed in range(size.networks):
             row = []
             for n in size.curve:
-                row.append(measure_level(prune_network(target, n, seed, sizes_used(target, n, None, None)), inputs))
+                row.append(measure_level(prune_network(target, n, seed, sizes_used(target, n)), inputs))
                 bar.update()
             levels.append(tuple(row))
     kinds: dict[str, Any] = {

@@ -32,6 +32,7 @@ from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.progress import progress_bar
 from interp.rng import check_seed
+from interp.threads import one_thread
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
 from interp.training.state import read_state, write_state
 
@@ -252,12 +253,8 @@ def run_chunk(plan: "_Plan", index: int, progress: Callable[[int], None] = lambd
         progress((step - done) * len(state.seeds))
         done = step
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # two threads round differently and hardly help
-    try:
+    with one_thread():
         state, timing = train_chunk(plan.recipe, state, device=plan.device, save=save, progress=report)
-    finally:
-        torch.set_num_threads(threads)
     total = Timing(before.training + timing.training, before.evaluation + timing.evaluation)
     write_state(plan.state_file(index), state, plan.digest, total)
 
