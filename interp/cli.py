@@ -459,7 +459,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
     results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
     print("\n\n".join(result.summary() for result in results))
-    whole = [result.to_dict() for result in results]
+    whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
     if arguments.figure is not None:
         from interp.plots import save_figure

@@ -59,7 +59,8 @@ def read_header(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     if length > MAX_HEADER_BYTES or not raw.startswith(b"{"):
-        raise CheckpointError(f"{str(path)!r} is not a safetensors file")
+        hint = ": a TransformerLens state dict needs --model-config" if path.suffix in (".pt", ".pth") else ""
+        raise CheckpointError(f"{str(path)!r} is not a safetensors file{hint}")
     if len(raw) < length:
         raise CheckpointError(f"{str(path)!r} is truncated: its header needs {8 + length} bytes, it has {size}")
     try:

@@ -23,16 +23,17 @@ def audit_summary(result: "AuditResult") -> str:
     models = "" if result.num_models == 1 else f"{result.num_models} models, "
     several = "" if result.num_claims == 1 else f" ({result.num_claims} claims together)"
     lines += textwrap.wrap(f"Evidence: {models}{over}; intervals {100 * result.level:.4g} %{several}", WIDTH)
-    lines.append(f"  {'':<38}{'value [interval]':<24}{'needed':<9}met")
+    lines.append(f"  {'':<38}{'value [interval]':<24}{'needed':<10}met")
     told = False
     for row in result.evidence:
         if row["over"] == "seeds" and row["group"] != "population" and not told:
             lines.append("  means over seeds:")
             told = True
         needed = _needed(row)
-        lines.append(
-            f"  {_short(row['words'], 37):<38}{_cell(row):<24}{needed:<9}{_MET[row['met']] if needed else ''}".rstrip()
-        )
+        first, *rest = textwrap.wrap(row["words"], 37) or [""]
+        lines.append(f"  {first:<38}{_cell(row):<24}{needed:<10}{_MET[row['met']] if needed else ''}".rstrip())
+        lines += [f"    {more}" for more in rest]
+        lines += [f"    {null}" for null in _nulls(row)]
     if result.seeds:
         lines.append(f"  {'seed':>6}  {'heads':<12}{'pattern':<11}{'use':<11}{'verdict':<12}{'score':>8}{'effect':>9}")
         lines += [_seed_line(row) for row in result.seeds[:_SHOWN]]
@@ -72,16 +73,16 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
     for i in range(1, len(rows)):
         if groups[i] != groups[i - 1]:
             fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
-    labels = [f"{escape(_short(r['words'], 46))}{'  ' + _needed(r) if _needed(r) else ''}" for r in rows]
+    labels = [_label(r) for r in rows]
     title = "<br>".join(textwrap.wrap(escape(result.claim), 100))
     models = "one model" if result.num_models == 1 else f"{result.num_models} models"
     note = f"<b>{result.verdict}</b>: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
     fig.update_layout(
         template=template(),
         title={"text": title, "subtitle": {"text": note, "font": {"size": 13}}},
-        width=960,
+        autosize=True,
         height=max(360, 190 + 30 * len(rows)),
-        margin={"t": 100, "l": 340},
+        margin={"t": 100, "l": 20},
         barmode="overlay",
         xaxis={"title": {"text": f"value, {100 * result.level:.4g} % interval"}, "gridcolor": GRID, "zeroline": True},
         yaxis={
@@ -167,7 +168,15 @@ def _models(number: int) -> str:
 def _needed(row: dict[str, Any]) -> str:
     if row["threshold"] is None:
         return ""
-    return "<.2, >.8" if row["side"] == "not in" else f"{row['side']} {row['threshold']:g}"
+    return "not .2-.8" if row["side"] == "not in" else f"{row['side']} {row['threshold']:g}"
+
+
+def _nulls(row: dict[str, Any]) -> list[str]:
+    """What the number would be if there were nothing to see."""
+    null = row["null"] if isinstance(row["null"], dict) else {}
+    said = {"uniform": "a uniform head", "untrained": "untrained models at most", "p_value": "permutation p"}
+    told = [f"{said.get(name, name)} {value:.2g}" for name, value in null.items() if value is not None]
+    return [f"({', '.join(told)})"] if told else []
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -186,6 +195,14 @@ def _seed_line(row: dict[str, Any]) -> str:
         f"  {row['seed']:>6}  {_short(heads, 11):<12}{row['pattern']:<11}{row['use']:<11}{row['verdict']:<12}"
         f"{_number(row['score']):>8}{_number(row['effect']):>9}"
     )
+
+
+def _label(row: dict[str, Any]) -> str:
+    """Words of a row in lines that a narrow page has room for, and what is needed."""
+    from interp.plots.style import escape
+
+    text = "<br>".join(textwrap.wrap(escape(row["words"]), 34))
+    return f"{text}  {_needed(row)}" if _needed(row) else text
 
 
 def _met(row: dict[str, Any]) -> str:

@@ -49,11 +49,12 @@ class Inputs:
 
 
 def make_inputs(
-    model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int, strata: Ints | None = None
-) -> Inputs:
+    model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int, strata: Ints | None = None,
+    lengths: Ints | None = None,
+) -> Inputs:  # fmt: skip
     """Inputs as given (texts, or token ids [input, pos]), each distinct one once; or drawn from the grammar.
 
-    `strata` [input, any]: what both halves get alike (of distinct inputs).
+    `strata` [input, any]: what both halves get alike; `lengths` [input]: beyond is padding. Both of distinct inputs.
     """
     if given is None:
         _check_drawn(model.cfg, grammar, num_inputs, length)
@@ -71,7 +72,11 @@ def make_inputs(
         raise RequestError(f"strata of {len(strata)} inputs do not fit {len(tokens)} distinct ones: one row an input")
     drawn = generator(seed, "audit/halves").random(len(tokens))
     order = np.lexsort((drawn, *(() if strata is None else strata.T)))
-    return Inputs(tokens, visible_keys(model, tokens, grammar), _roles(tokens, grammar), grammar, order)
+    visible = visible_keys(model, tokens, grammar)
+    if lengths is not None:
+        real = np.arange(tokens.shape[1]) < lengths[:, None]
+        visible = visible & real[:, :, None] & real[:, None, :]
+    return Inputs(tokens, visible, _roles(tokens, grammar), grammar, order)
 
 
 def together(one: Any, other: Ints | None) -> Ints | None:

@@ -146,6 +146,8 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
     kept = _distinct(rows, read, labels)
     pad = getattr(grammar, "pad", None)
     pad = getattr(getattr(model, "config", None), "pad_token", None) if pad is None else pad
+    if pad is None and getattr(model.cfg, "attention_dir", "causal") == "causal":
+        pad = 0  # any token will do: nothing before it sees it, and `make_inputs` is told the lengths
     try:
         tokens = padded([rows[i] for i in kept], pad)
     except InterpError as error:

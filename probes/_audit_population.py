@@ -1,7 +1,7 @@
 """From the outcomes of single models to a word about all of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from probes._audit_decide import Evidence, Verdict
 from probes._audit_model import Outcome
 from probes._audit_stats import high, low, ratio
 from probes.claims import Claim, heads_text
+
+RIVAL = "fits better than each seed's nearest rival"
 
 
 @dataclass(frozen=True)
@@ -102,15 +104,32 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     found: dict[tuple[str, str], list[Evidence]] = {}
     for outcome in best:
         for row in (*outcome.pattern.evidence, *outcome.use.evidence):
-            if row.name not in ("rows", "rival") and row.estimate.value is not None:
+            if row.name != "rows" and row.estimate.value is not None:
                 name = row.name.split(" ")[0]
                 found.setdefault((row.group, name), []).append(row)
     out = []
     for (group, name), rows in found.items():
         values = np.array([row.estimate.value for row in rows])
         mean = replace(ratio(values, np.ones(len(values)), level), over="seeds")  # the jackknife of a mean: Student's t
-        out.append(Evidence(group, name, rows[0].words.split(": ")[-1], mean))
+        mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
+        words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
+        side, threshold = rows[0].side, rows[0].threshold
+        met = None
+        if threshold is not None and side in (">", ">="):
+            met = True if low(mean) >= threshold else False if high(mean) < threshold else None
+        out.append(Evidence(group, name, words, mean, side, threshold, met))
     return out
+
+
+def _mean_null(nulls: Sequence[Any]) -> dict[str, float] | None:
+    """Nulls of single seeds, averaged by name; p-values by their median."""
+    found: dict[str, list[float]] = {}
+    for null in nulls:
+        for name, value in null.items() if isinstance(null, Mapping) else ():
+            if value is not None:
+                found.setdefault(name, []).append(float(value))
+    by = {name: float((np.median if name == "p_value" else np.mean)(values)) for name, values in found.items()}
+    return by or None
 
 
 def _reason(
@@ -120,10 +139,12 @@ def _reason(
     where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
     told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
     said = f"In {verdicts['supported']} of {n} seeds some head{where} supports the claim ({told})"
+    if claim.heads and where:
+        said += "; heads have no numbers across seeds, so the layer counts"
     if claim.heads and named != verdicts["supported"]:
         said += f", and {heads_text(claim.heads)} itself in {named}"
     said += f": between {low(share):.0%} and {high(share):.0%} of such models. "
-    said += f"So many seeds can be certain of {floor:.0%} at most"
+    said += f"Were it all {n}, {n} seeds could be certain of {floor:.0%}"
     said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
     example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
     return f"{said}. For instance: {example.pattern.because} {example.use.because}"

@@ -145,8 +145,12 @@ def check_usable(relation: Relation, grammar: Any) -> None:
             raise RequestError(f"{quoted(relation.words)} are not there: the grammar has brackets of {right}")
         return
     what = {"dyck": "a grammar of brackets", TOPICS: "topics of tokens", VOCAB: "that token in the vocabulary"}
-    have = "has no grammar" if grammar is None else f"has the grammar {type(grammar).__name__}"
-    raise RequestError(f"{quoted(relation.words)} needs {what[relation.needs]}, and the model {have}")
+    names = tuple(getattr(grammar, "vocab", ()))
+    have = "has no grammar"
+    if grammar is not None:
+        have = f"knows the tokens {' '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else "has none"
+    also = "; 'the first token' needs nothing" if relation.name == "start" else ""
+    raise RequestError(f"{quoted(relation.words)} needs {what[relation.needs]}, and the model {have}{also}")
 
 
 def known_type(relation: Relation, grammar: Any) -> bool:

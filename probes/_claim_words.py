@@ -49,12 +49,17 @@ _ALSO = {
     "last-opener": ("the last open bracket", "the latest open bracket"),
     "openers": ("all open brackets", "any open bracket"),
     "closers": ("all closing brackets", "any closing bracket"),
-    "same-type": ("tokens of the same type",),
+    "same-type": ("tokens of the same type", "the same type", "same type"),
     "same-depth": ("all tokens at the same depth",),
     "same-depth-openers": ("all open brackets at the same depth",),
     "earlier-copies": ("an earlier copy of the current token", "earlier copies of itself"),
-    "induction": ("the token that followed an earlier copy of the current token", "the induction target"),
-    "same-topic": ("words of the same topic",),
+    "induction": (
+        "token after an earlier copy",
+        "the token after an earlier copy",
+        "the token that followed an earlier copy of the current token",
+        "the induction target",
+    ),
+    "same-topic": ("words of the same topic", "the same topic", "same topic"),
     "all": ("all tokens evenly", "everything evenly", "all visible keys evenly"),
     "following": ("all later tokens evenly",),
 }
@@ -73,7 +78,7 @@ _RELATIONS: tuple[Made[Relation], ...] = (
     ),
     ("the token n positions after", r"token (\d+) positions? (?:after|ahead|later)", lambda n: built.offset(whole(n))),
     ("brackets of type t", r"bracket of type (\d+)", lambda t: built.brackets_of_type(whole(t))),
-    ("the token [SEP]", r"tokens? (\S+)", built.token),
+    ("the token [SEP]", r"(?:special )?tokens? (\S+)", built.token),
     ("[SEP]", r"(\[[^\]\s]+\])(?: tokens?)?", built.token),
 )
 _CONDITIONS: tuple[Made[Condition], ...] = (
@@ -169,6 +174,9 @@ def _look_up(
             if found := re.fullmatch(pattern, text):
                 return make(found[1])
     words = {plain(p): p for p in known}
+    if key in words and re.search(r"\b[pnt]$", phrase.strip()):
+        example = re.sub(r"\b[pnt]$", "2", phrase.strip())
+        raise RequestError(f"{what} {quoted(phrase)} has a letter in the place of a number: write {example!r}, say")
     near = [words[p] for p in difflib.get_close_matches(key[:LONGEST], words, n=3, cutoff=0.0)]
     raise RequestError(f"{what} {quoted(phrase)} is not understood; the nearest are {', '.join(map(repr, near))}")
 
@@ -212,6 +220,8 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
     if not isinstance(text, str):
         raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
     clean = " ".join(text.split()).rstrip(".")
+    if re.search(r"\b(?:does|do|did|is|are)(?: not|n't)\b|\bcannot\b", clean, re.IGNORECASE):
+        raise RequestError(f"claim {quoted(text)} says what is not: state what is, and see whether it is refuted")
     found = _SENTENCE.fullmatch(clean)
     heads = heads_said(found["heads"]) if found else None
     if found is None:

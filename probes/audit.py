@@ -65,6 +65,7 @@ class AuditResult(Result):
       required of it (`side`, `threshold`), and whether that is `met` (None: open, or nothing was required).
     - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together.
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
+    - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
     - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
       the largest share of which so many seeds could be certain. None for one model.
     """
@@ -84,6 +85,8 @@ class AuditResult(Result):
     share: Estimate | None
     floor: float | None
     seeds: tuple[dict[str, Any], ...] = field(repr=False)
+    parts: dict[str, Any] = field(repr=False)
+    seed: int
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
@@ -184,8 +187,8 @@ def audit_claims(
     tasks: dict[Claim, Task | NoTask] = {}
     if fixed is None and not labels:
         tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
-    tokens, alike = (inputs, None) if given is None else (given.tokens, given.strata)
-    laid = Laid(make_inputs(models[0], grammar, tokens, num_inputs, length, seed, together(strata, alike)))
+    tokens, alike, lengths = (inputs, None, None) if given is None else (given.tokens, given.strata, given.length)
+    laid = Laid(make_inputs(models[0], grammar, tokens, num_inputs, length, seed, together(strata, alike), lengths))
     if fixed is None and labels:
         assert given is not None
         each = np.arange(len(given.tokens))
@@ -203,7 +206,10 @@ def audit_claims(
     out = []
     for at, claim in enumerate(asked):
         name = getattr(tasks[claim], "name", None)
-        common = {"task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens)}
+        common = {
+            "task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens),
+            "parts": claim.to_dict(), "seed": seed,
+        }  # fmt: skip
         if len(models) == 1:
             out.append(_of_model(claim, found[0][at][0], common))
         else:
@@ -352,7 +358,9 @@ def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
     name = None if claim.uses in ("labels", "task") else claim.uses
     if claim.uses == "labels":
         return NoTask("Use is not examined: the inputs carry no labels to predict.")
-    return _task_named(name, model, grammar) or NoTask("No task is known that the model could use it for.")
+    if task := _task_named(name, model, grammar):
+        return task
+    return NoTask("Use cannot be examined: no task of this model is known. Give inputs with labels, or task=.")
 
 
 def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
