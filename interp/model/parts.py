@@ -226,8 +226,11 @@ class UniformAttention(nn.Module):
         v = self.hook_v(heads_in(x, self.W_V, self.b_V))
         pattern = self.hook_pattern(self.pattern(x, visible))
         z = (pattern @ v.transpose(1, 2)).transpose(1, 2)
-        z = self.hook_z(z)
-        flat = z.flatten(2)
+        return self.project(self.hook_z(z))
+
+    def project(self, z: Float[Tensor, "*pos head d_head"]) -> Float[Tensor, "*pos d_out"]:
+        """Heads side by side, through W_O where the block has one."""
+        flat = z.flatten(-2)
         if not self.project_output:
             return flat
         return times(flat, self.W_O.flatten(0, 1)) + self.b_O

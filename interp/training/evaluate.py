@@ -18,6 +18,8 @@ from torch import Tensor
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
+from interp.model.counts import counts_suffice, is_hooked
+from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
 
 RULES = ("argmax", "argmax_closers", "mass")
@@ -113,7 +115,17 @@ def evaluate(
 
     `loss` and `excess` (over the exact law on the same strings) in nats a prediction; each rule, and
     each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
+    One layer without positions is evaluated through counts (the same to rounding), unless hooks are on it.
     """
+    if counts_suffice(template.config) and not is_hooked(template):
+        return evaluate_counted(template, params, data, by_distance)
+    return evaluate_positions(template, params, data, by_distance)
+
+
+def evaluate_positions(
+    template: SandboxTransformer, params: Params, data: EvalSet, by_distance: bool = False
+) -> dict[str, NDArray[np.float64]]:
+    """`evaluate` position by position, for any model."""
     sums: dict[str, Any] = {}
 
     def add(name: str, value: Tensor | float, weight: Tensor) -> None:
