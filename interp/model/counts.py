@@ -12,19 +12,17 @@ do not run: a model that carries one is evaluated position by position.
 
 from typing import Any
 
-import torch
+import numpy as np
+import torch.nn.functional as F
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
-from interp.model.parts import Attention, UniformAttention, heads_in, oracle_states
+from interp.model.blocks import BareAttention
+from interp.model.parts import Attention, LayerNorm, UniformAttention, heads_in, oracle_states, times
 from interp.model.transformer import SandboxTransformer
-
-
-def counts_suffice(config: TransformerConfig) -> bool:
-    """Do a causal model's logits depend on nothing but its token's state and the counts of visible states?"""
-    return config.n_layers == 1 and config.positions == "none" and config.direction == "causal"
 
 
 def states_of(config: TransformerConfig, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
@@ -37,10 +35,14 @@ def states_of(config: TransformerConfig, tokens: Int[Tensor, "*batch pos"]) -> I
 
 
 def num_states(config: TransformerConfig) -> int:
-    """Rows of the embedding's table."""
-    if config.embedding not in MINIMAL_EMBEDDINGS:
-        return config.d_vocab
-    return 2 * (config.num_types or 0) * (config.max_depth or 0) + 3
+    """Rows of the embedding's table, rounded up to a multiple of 4.
+
+    A seed's bits depend on where in a stack it lies unless its matrices start on 64-byte boundaries.
+    """
+    count = config.d_vocab
+    if config.embedding in MINIMAL_EMBEDDINGS:
+        count = 2 * (config.num_types or 0) * (config.max_depth or 0) + 3
+    return -(-count // 4) * 4
 
 
 class CountModel(nn.Module):
@@ -51,41 +53,71 @@ class CountModel(nn.Module):
         self.model = model
 
     def forward(
-        self, query: Float[Tensor, "*row state"], counts: Float[Tensor, "*row state"]
-    ) -> Float[Tensor, "*row vocab"]:
-        """Logits of rows: `query` is the one-hot state of the own token, `counts` those of all visible keys."""
+        self, query: Float[Tensor, "*batch row state"], log_counts: Float[Tensor, "*batch row state"]
+    ) -> Float[Tensor, "*batch row vocab"]:
+        """Logits of rows: `query` is the one-hot state of the own token, `log_counts` those of all visible keys."""
         block: Any = self.model.blocks[0]
         embed: Any = self.model.embed
         table = embed.W_state if hasattr(embed, "W_state") else embed.W_E  # [state, d_model]
-        attended = attend(block.attn, block.read(table), query, counts)
+        table = F.pad(table, (0, 0, 0, query.shape[-1] - table.shape[0]))  # states that never occur
+        read = block.read(table)
+        pattern = state_pattern(block.attn, read, query, log_counts)
+        values = by_head(read, block.attn.W_V, block.attn.b_V)
+        if (
+            isinstance(block, BareAttention)
+            and isinstance(block.ln1_post, LayerNorm)
+            and self.model.config.n_heads == 1
+        ):
+            return norm_and_unembed(block.ln1_post, self.model.unembed, pattern[..., 0, :, :], values[0])
+        attended = block.attn.project(times(pattern, values).transpose(-2, -3))
         return self.model.unembed(self.model.ln_final(block.finish(query @ table, attended)))
 
 
-def attend(
+def state_pattern(
     attn: UniformAttention,
     x: Float[Tensor, "state d_model"],
-    query: Float[Tensor, "*row state"],
-    counts: Float[Tensor, "*row state"],
-) -> Float[Tensor, "*row d_out"]:
-    """What `attn` gives at rows (query, counts), where `x` is what it reads of each state."""
-    values = heads_in(x, attn.W_V, attn.b_V).transpose(0, 1)  # [head, state, d_head]
-    if isinstance(attn, Attention):
-        q = heads_in(x, attn.W_Q, attn.b_Q).transpose(0, 1)
-        k = heads_in(x, attn.W_K, attn.b_K).permute(1, 2, 0)
-        scores = q @ k * (1 / attn.attn_scale)  # [head, state, state]
-        # A product with a one-hot is exact, and its gradient is a product too, not a scatter.
-        logits = query[..., None, :, :] @ scores + counts.log()[..., None, :, :]
-        pattern = logits.softmax(-1)  # [..., head, row, state]
-    else:
-        pattern = (counts / counts.sum(-1, keepdim=True))[..., None, :, :]
-    return attn.project((pattern @ values).transpose(-2, -3))
+    query: Float[Tensor, "*batch row state"],
+    log_counts: Float[Tensor, "*batch row state"],
+) -> Float[Tensor, "*batch head row state"]:
+    """Attention of rows to states (to all keys of a state together), where `x` is what `attn` reads of each state."""
+    if not isinstance(attn, Attention):
+        return log_counts.softmax(-1)[..., None, :, :].expand(*log_counts.shape[:-2], attn.W_V.shape[0], -1, -1)
+    q, k = by_head(x, attn.W_Q, attn.b_Q), by_head(x, attn.W_K, attn.b_K)
+    scores = q @ k.transpose(-1, -2) * (1 / attn.attn_scale)  # [head, state, state]
+    # A product with a one-hot is exact, and its gradient is a product too, not a scatter.
+    return (query[..., None, :, :] @ scores + log_counts[..., None, :, :]).softmax(-1)
+
+
+def by_head(
+    x: Float[Tensor, "state d_model"], w: Float[Tensor, "head d_model d_head"], b: Tensor
+) -> Float[Tensor, "head state d_head"]:
+    """x W + b, a contiguous matrix a head (MKL takes strided ones by other paths, with other rounding)."""
+    return heads_in(x, w, b).transpose(0, 1).contiguous()
+
+
+def norm_and_unembed(
+    norm: LayerNorm,
+    unembed: nn.Module,
+    pattern: Float[Tensor, "*batch row state"],
+    values: Float[Tensor, "state width"],
+) -> Float[Tensor, "*batch row vocab"]:
+    """unembed(norm(pattern @ values)), the linear maps applied once a state or a token instead of once a row."""
+    centred = values - values.mean(-1, keepdim=True)  # a pattern's rows sum to 1: centring values centres the mix
+    mixed = pattern @ centred
+    inverse = (mixed.square().mean(-1, keepdim=True) + norm.eps).rsqrt()
+    weight: Any = unembed.W_U
+    bias: Any = unembed.b_U
+    if norm.affine:
+        bias = bias + norm.b @ weight
+        weight = norm.w[:, None] * weight
+    return times(mixed, weight) * inverse + bias
 
 
 def counted_logits(
-    model: CountModel, params: dict[str, Tensor], query: Float[Tensor, "*row state"], counts: Tensor
-) -> Float[Tensor, "*row vocab"]:
+    model: CountModel, params: dict[str, Tensor], query: Tensor, log_counts: Float[Tensor, "*batch row state"]
+) -> Float[Tensor, "*batch row vocab"]:
     """Logits with `params` (named as in the `SandboxTransformer`) in place of the model's own."""
-    return functional_call(model, {f"model.{name}": p for name, p in params.items()}, (query, counts))
+    return functional_call(model, {f"model.{name}": p for name, p in params.items()}, (query, log_counts))
 
 
 def is_hooked(model: SandboxTransformer) -> bool:
@@ -93,6 +125,19 @@ def is_hooked(model: SandboxTransformer) -> bool:
     return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
 
 
-def one_hot(states: Int[Tensor, "*row"], count: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """[..., state]. A look-up, because `torch.nn.functional.one_hot` checks its input and so waits for a device."""
-    return torch.eye(count, dtype=dtype, device=states.device)[states]
+def count_arrays(
+    states: NDArray[np.int64], visible: NDArray[np.bool_], count: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """One-hot states and log counts of visible states, both [..., query, state].
+
+    `states` [..., pos], `visible` [..., query, key]; every query sees at least one key. log 0 is -inf.
+    """
+    query = np.eye(count, dtype=np.float32)[states]
+    counts = (visible.astype(np.float32) @ query).astype(np.int64)
+    return query, log_table(visible.shape[-1])[counts]
+
+
+def log_table(most: int) -> NDArray[np.float32]:
+    """Logarithms of 0 (-inf) to `most`."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.arange(most + 1)).astype(np.float32)

@@ -16,7 +16,7 @@ from torch import Tensor
 from interp.config import TransformerConfig
 from interp.functional import Params
 from interp.model import SandboxTransformer
-from interp.model.counts import CountModel, counted_logits, num_states, one_hot, states_of
+from interp.model.counts import CountModel, counted_logits, log_table, num_states, states_of
 
 if TYPE_CHECKING:
     from interp.training.evaluate import EvalSet
@@ -28,15 +28,15 @@ _ROWS = 1024  # rows a forward pass, per seed: what lies in the caches
 class CountedSet:
     """Distinct rows of an `EvalSet`.
 
-    - `state` [row], `counts` [row, state]: of the own token, and of all keys that it sees (itself too).
+    - `query` [row, state]: one-hot state of the own token. `log_counts` [row, state]: of all keys that it sees.
     - `target` [row, vocab]: weight of each true token.
     - `after_closer` [row]: is the own token a closer (closers that follow are not trivial).
     - `at_distance`: open-close distance -> weights [row, type] of closers at that distance.
     - `law`: total surprise (nats) of the exact law at all targets.
     """
 
-    state: NDArray[np.int64]
-    counts: NDArray[np.float32]
+    query: NDArray[np.float32]
+    log_counts: NDArray[np.float32]
     target: NDArray[np.float32]
     after_closer: NDArray[np.bool_]
     at_distance: dict[int, NDArray[np.float32]]
@@ -70,8 +70,8 @@ def count_rows(config: TransformerConfig, data: "EvalSet", by_distance: bool) ->
             at_distance[int(d)] = table(kind, weight * (distance == d), data.num_types)
     pad = size - len(first)
     return CountedSet(
-        np.pad(keys[first, 0].astype(np.int64), (0, pad)),
-        np.pad(counts[first].astype(np.float32), ((0, pad), (0, 0)), constant_values=1),
+        np.eye(width, dtype=np.float32)[np.pad(keys[first, 0], (0, pad))],
+        log_table(data.inputs.shape[1])[np.pad(counts[first], ((0, pad), (0, 0)), constant_values=1)],
         table(target, weight, config.d_out),
         after_closer,
         at_distance,
@@ -96,13 +96,12 @@ def evaluate_counted(
         return torch.from_numpy(array[rows]).to(like.device, like.dtype)
 
     with torch.no_grad():
-        for begin in range(0, len(rows.state), _ROWS):
+        for begin in range(0, len(rows.query), _ROWS):
             here = slice(begin, begin + _ROWS)
-            state = torch.from_numpy(rows.state[here]).to(like.device)
-            query, counts = one_hot(state, rows.counts.shape[1], like.dtype), part(rows.counts, here)
+            query, counts = part(rows.query, here), part(rows.log_counts, here)
             logits = torch.vmap(lambda p, q=query, c=counts: counted_logits(model, p, q, c))(params)
             target = part(rows.target, here)
-            surprise = torch.logsumexp(logits, -1) @ target.sum(-1) - (logits * target).sum((-1, -2))
+            surprise = ((torch.logsumexp(logits, -1)[..., None] - logits) * target).sum((-1, -2))
             add("loss", surprise, target)
             if data.copying:
                 add("copied", _weight_of(target, logits.argmax(-1)), target)

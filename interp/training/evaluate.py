@@ -18,7 +18,7 @@ from torch import Tensor
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
-from interp.model.counts import counts_suffice, is_hooked
+from interp.model.counts import is_hooked
 from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
 
@@ -117,7 +117,7 @@ def evaluate(
     each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
     One layer without positions is evaluated through counts (the same to rounding), unless hooks are on it.
     """
-    if counts_suffice(template.config) and not is_hooked(template):
+    if template.config.counts_suffice and not is_hooked(template):
         return evaluate_counted(template, params, data, by_distance)
     return evaluate_positions(template, params, data, by_distance)
 
