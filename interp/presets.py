@@ -41,8 +41,9 @@ class TrainingSettings:
     - `start` (topic models): weights `random`, all `zero`, or W_V at the `block` or `diagonal` optimum of the theory or
       the `identity` (then W_Q = W_K = 0). `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
-    - `compute` (brackets): `attention` over the positions of a string, or, for one layer without positions, `counts` of
-      states: the same function at less cost, with other rounding (weights agree to 1e-3, but for b_K, which nothing depends on).
+    - `compute` (brackets): `attention` over the positions of a string, or, for one layer without positions, `counts`
+      of states: the same function at less cost, with other rounding (trained weights agree to 1e-3, but for b_K,
+      which nothing depends on).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
     """
 

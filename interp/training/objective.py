@@ -19,7 +19,7 @@ from interp.rng import generator
 from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
 
-Batch = tuple[NDArray[np.int64], ...]  # arrays [steps, ...]
+Batch = tuple[NDArray[Any], ...]  # arrays [steps, ...]
 EVAL_STRINGS, FINAL_STRINGS = 400, 4000
 LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
@@ -64,7 +64,7 @@ class Objective:
         self._losses = torch.vmap(self._one)
 
     def draw(self, seed: int, steps: range) -> Batch:
-        """What is read (see `_read`) and targets [steps, rows, width, ...]; with `contrastive` also its own and indices."""
+        """What is read (`_read`) and targets [steps, rows, width]; with `contrastive` also its own and indices."""
         inputs, targets = self.source.draw(seed, steps)
         if isinstance(self.grammar, CopyGrammar):
             targets = copy_targets(self.grammar, inputs)
