@@ -26,7 +26,7 @@ def block(results: dict[str, dict[str, Any]]) -> str:
     parts.append(
         "Every ratio is of CPU time, ours over the reference, run in turn in one process on one thread: the median"
         " of at least five pairs [least, largest]; a study is run once, with its reference before and after it.\n\n"
-        "| what | unit | ours, CPU s | reference | CPU s | ratio | wall ratio | target |\n|---|---|---|---|---|---|---|---|"
+        "| what | unit | ours, CPU s | reference | CPU s | ratio | wall ratio | target |\n" + "|---" * 8 + "|"
     )
     parts[-1] += "".join("\n" + row_of(row) for result in results.values() for row in result["rows"])
     parts += notes(results)
@@ -83,8 +83,8 @@ def notes(results: dict[str, dict[str, Any]]) -> list[str]:
             "Studies: "
             + "; ".join(
                 f"{name.removeprefix('study ')}: training {s['training_cpu_s_a_seed']:.2f}, evaluation"
-                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f} CPU s a seed, "
-                f"peak memory {s['peak_memory_gb']:.1f} GB, least accuracy "
+                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f} CPU s a"
+                f" seed, peak memory {s['peak_memory_gb']:.1f} GB, least accuracy "
                 + ", ".join(f"{rule} {value:.3f}" for rule, value in s["worst_accuracy"].items())
                 for name, s in results["study"]["studies"].items()
             )

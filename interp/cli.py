@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
     )
     analyze.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
@@ -128,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     audit.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
     audit.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    audit.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audit.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
     )
@@ -165,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--corpus", metavar="FILE", help="of topics-wikipedia: a dump (.xml.bz2) or a document a line")
     report.add_argument("--model", metavar="NAME", help="of topics-wikipedia: an encoder's folder or Hugging Face name")
     report.add_argument("--workers", type=_whole(1), metavar="W", help="processes (default: one a core)")
+    report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
 
     listing = _command(commands, "list", _list, "presets, studies and bundled checkpoints")
     listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
@@ -308,9 +311,7 @@ def _analyze(arguments: argparse.Namespace) -> int:
         )
     if arguments.analyzer == "topics" and kind != "topics":
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
-    from interp.checkpoints import load_checkpoint
-
-    model = load_checkpoint(arguments.checkpoint)
+    model = _load(arguments.checkpoint, arguments.device)
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
@@ -334,6 +335,15 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
         save_figure(result.figure(), arguments.figure)
     return 0
+
+
+def _load(checkpoint: str, device: str) -> Any:
+    """A checkpoint on a device that is known to work."""
+    from interp.checkpoints import load_checkpoint
+    from interp.devices import usable_device
+
+    device = usable_device(device)
+    return load_checkpoint(checkpoint).to(device)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
@@ -382,12 +392,10 @@ def _audit(arguments: argparse.Namespace) -> int:
     checkpoint = find_checkpoint(arguments.checkpoint)
     _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
     read_header(checkpoint)
-    from interp.checkpoints import load_checkpoint
     from probes import audit_claims
 
-    results = audit_claims(
-        load_checkpoint(arguments.checkpoint), claims, seed=arguments.seed, progress=sys.stderr.isatty()
-    )
+    model = _load(arguments.checkpoint, arguments.device)
+    results = audit_claims(model, claims, seed=arguments.seed, progress=sys.stderr.isatty())
     print("\n\n".join(result.summary() for result in results))
     whole = [result.to_dict() for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -494,7 +502,14 @@ def _report(arguments: argparse.Namespace) -> int:
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    if arguments.device == "cpu":
+        page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    else:
+        from case_studies.populations import train_on
+        from interp.devices import usable_device
+
+        with train_on(usable_device(arguments.device)):
+            page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
     print(f"wrote {page}")
     return 0
 

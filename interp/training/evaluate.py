@@ -15,15 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.config import MINIMAL_EMBEDDINGS
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.counts import is_hooked
 from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
+from interp.training.shared import evaluate_shared
+from interp.training.weighted import MASS_THRESHOLD
 
 RULES = ("argmax", "argmax_closers", "mass")
-MASS_THRESHOLD = 0.8
+_SHORT = 48  # longest strings that share rows
 _CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
 _PAIRS = 300_000
 
@@ -116,10 +119,14 @@ def evaluate(
 
     `loss` and `excess` (over the exact law on the same strings) in nats a prediction; each rule, and
     each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
-    One layer without positions is evaluated through counts (the same to rounding), unless hooks are on it.
+    Without hooks, one layer without positions is evaluated through counts, and short strings share what they have in
+    common: the same to rounding.
     """
-    if template.config.counts_suffice and not is_hooked(template):
-        return evaluate_counted(template, params, data, by_distance)
+    if not is_hooked(template):
+        if template.config.counts_suffice:
+            return evaluate_counted(template, params, data, by_distance)
+        if data.inputs.shape[1] <= _SHORT and template.config.embedding not in MINIMAL_EMBEDDINGS:
+            return evaluate_shared(template, params, data, by_distance)
     return evaluate_positions(template, params, data, by_distance)
 
 

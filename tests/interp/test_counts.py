@@ -140,7 +140,7 @@ SETS = {
 @every_model
 @pytest.mark.parametrize("options_of_set", SETS.values(), ids=SETS.keys())
 def test_metrics_are_those_of_the_full_attention(monkeypatch, preset, options, options_of_set):
-    monkeypatch.setattr(counted, "_ROWS", 48)  # several passes
+    monkeypatch.setattr(counted, "_CELLS", 48)  # several passes
     recipe = recipe_of(preset, options)
     params = initial_state(recipe, (0, 4)).params
     template = SandboxTransformer(recipe.config)
