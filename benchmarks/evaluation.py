@@ -28,7 +28,7 @@ def share_row(preset: str, options: dict[str, Any], arguments: Arguments) -> Row
     recipe = make_recipe(preset, options)
     s = recipe.settings
     seeds = tuple(range(2 if arguments.quick else 10))
-    steps = 2 if arguments.quick else 64
+    steps = 2 if arguments.quick else 32
     run = _Run(recipe, initial_state(recipe, seeds), arguments.device)
     params = run.flat.views(run.flat.data)
     template = SandboxTransformer(recipe.config).to(arguments.device)
@@ -41,8 +41,7 @@ def share_row(preset: str, options: dict[str, Any], arguments: Arguments) -> Row
         task.metrics(params, final=True)
 
     def training() -> None:
-        for _ in range(0, steps, 32):
-            run.train(run.step + min(steps, 32))
+        run.train(run.step + steps)
 
     name = f"{preset}{''.join(f', {k}={v}' for k, v in options.items())}"
     return compare(
@@ -78,7 +77,7 @@ def long_rows(preset: str, options: dict[str, Any], arguments: Arguments) -> lis
     recipe = make_recipe(preset, options)
     counted = recipe.config.counts_suffice
     seeds = 2 if arguments.quick else 40 if counted else 10
-    count = 200 if arguments.quick else 10_000 if counted else 1000
+    count = 200 if arguments.quick else 10_000 if counted else 500
     params = {n: p.to(arguments.device) for n, p in initial_state(recipe, tuple(range(seeds))).params.items()}
     template = SandboxTransformer(recipe.config).to(arguments.device)
     short, long = predictions(recipe, 28, 0, count), predictions(recipe, LONG_TO, LONG_FROM, count)
