@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
 	@echo "make test     lint, types, import direction, tests"
-	@echo "make bench    all speed comparisons, one after the other, and the README's table (an hour or so)"
+	@echo "make bench    all speed comparisons, one after the other, and the README's table"
 	@echo "make install  only set up .venv"
 
 $(STAMP): pyproject.toml constraints.txt
