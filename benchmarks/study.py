@@ -92,7 +92,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
             ends = [own / (x[i] * scale) for x in (before, after)]
             reference = (before[i] + after[i]) / 2 * scale
             times.append(Time(own, reference, own / reference, min(ends), max(ends)))
-        rows.append(Row(name, "native loop, steps alone", "a seed", *times, 1))
+        rows.append(Row(name, "a native dyck-standard loop of as many steps, steps alone", "a seed", *times, 1))
         released = sum(RELEASED.values())
         studies[name] = {**found, "released_over_ours": released / found["cpu_s_a_seed"]}
         print(f"{name}: {found['cpu_s_a_seed']:.2f} CPU s a seed, worst {found['worst_accuracy']}", flush=True)

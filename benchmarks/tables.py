@@ -1,6 +1,7 @@
-"""Write the numbers of the JSON files into the README, between its markers: `python benchmarks/tables.py`.
+"""Write the numbers of the JSON files into the README and benchmarks/README.md: `python benchmarks/tables.py`.
 
-Nothing in that block is typed by hand, so that the README says what was measured.
+Between the README's markers go the figures a user cares about and whatever has a target; the other file holds all.
+Nothing there is typed by hand, so that the text says what was measured.
 """
 
 import json
@@ -21,16 +22,31 @@ def load() -> dict[str, dict[str, Any]]:
 
 
 def block(results: dict[str, dict[str, Any]]) -> str:
-    """The README's part: what a user cares about, then a table of everything."""
-    parts = [headline(results)] if {"step", "study", "evaluation"} <= results.keys() else []
-    parts.append(
-        "Every ratio is of CPU time, ours over the reference, run in turn in one process on one thread: the median"
+    """The README's part: what a user cares about, and a table of studies and of whatever has a target."""
+    rows = [row for result in results.values() for row in result["rows"]]
+    chosen = [row for row in rows if row["target"] is not None or row["what"].startswith("study")]
+    more = "All comparisons: [benchmarks/README.md](benchmarks/README.md)."
+    return "\n\n".join([headline(results), table(chosen), *notes(results), more])
+
+
+def whole(results: dict[str, dict[str, Any]]) -> str:
+    """benchmarks/README.md: every comparison."""
+    parts = [
+        "# Speed",
+        "Written by `python benchmarks/tables.py` from the JSON files beside it; `make bench` measures.",
+    ]
+    for name, result in results.items():
+        parts += [f"## {name}", table(result["rows"])]
+    return "\n\n".join([*parts, "## Beside", *notes(results)]) + "\n"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Comparisons as Markdown."""
+    return (
+        "Ratios are of CPU time, ours over the reference, run in turn in one process on one thread: the median"
         " of at least five pairs [least, largest]; a study is run once, with its reference before and after it.\n\n"
         "| what | unit | ours, CPU s | reference | CPU s | ratio | wall ratio | target |\n" + "|---" * 8 + "|"
-    )
-    parts[-1] += "".join("\n" + row_of(row) for result in results.values() for row in result["rows"])
-    parts += notes(results)
-    return "\n\n".join(parts)
+    ) + "".join("\n" + row_of(row) for row in rows)
 
 
 def headline(results: dict[str, dict[str, Any]]) -> str:
@@ -46,8 +62,8 @@ def headline(results: dict[str, dict[str, Any]]) -> str:
     chosen = [f"{steps[w]:.2f} ({w})" for w in steps if w.endswith("batch 100, S=40")]
     (long,) = (r for r in results["evaluation"]["rows"] if r["what"].startswith("length 400-500, dyck-minimal, S="))
     return (
-        f"- A whole study, probes included, until every seed closes at least {study['goal']:.0%} of brackets by every"
-        f" rule: {costs}.\n"
+        f"- A whole study (every step, evaluation and probe), after which every seed closes at least {study['goal']:.0%}"
+        f" of brackets by every rule: {costs}.\n"
         "- A training step of `dyck-standard` takes this part of a loop over `TransformerBridge.boot_native` models:"
         f" {', '.join(chosen)}.\n"
         f"- A prediction at length 400-500 costs {long['cpu']['ratio']:.2f} times one at length 28 where counts suffice"
@@ -119,4 +135,5 @@ def rewrite(text: str, inner: str) -> str:
 
 
 if __name__ == "__main__":
+    (HERE / "README.md").write_text(whole(load()), encoding="utf-8")
     README.write_text(rewrite(README.read_text(encoding="utf-8"), block(load())), encoding="utf-8")

@@ -97,6 +97,9 @@ def test_the_readme_holds_what_the_results_say():
     results = tables.load()
     assert set(results) == set(NAMES)
     assert tables.rewrite(text, tables.block(results)) == text, "run python benchmarks/tables.py"
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == tables.whole(results), (
+        "run python benchmarks/tables.py"
+    )
 
 
 def test_the_tables_markers_and_targets():
