@@ -62,8 +62,8 @@ def headline(results: dict[str, dict[str, Any]]) -> str:
     chosen = [f"{steps[w]:.2f} ({w})" for w in steps if w.endswith("batch 100, S=40")]
     (long,) = (r for r in results["evaluation"]["rows"] if r["what"].startswith("length 400-500, dyck-minimal, S="))
     return (
-        f"- A whole study (every step, evaluation and probe), after which every seed closes at least {study['goal']:.0%}"
-        f" of brackets by every rule: {costs}.\n"
+        f"- A whole study (every step, evaluation and probe), after which every seed closes at least"
+        f" {study['goal']:.0%} of brackets by every rule: {costs}.\n"
         "- A training step of `dyck-standard` takes this part of a loop over `TransformerBridge.boot_native` models:"
         f" {', '.join(chosen)}.\n"
         f"- A prediction at length 400-500 costs {long['cpu']['ratio']:.2f} times one at length 28 where counts suffice"
