@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from case_studies.contents import marks, write_index
 from interp.files import write_text
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
 from probes._result import to_json
@@ -16,13 +17,20 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+VERDICTS = ("supported", "misleading", "refuted", "undecided")
+
+
 @dataclass(frozen=True)
 class Table:
-    """Cells are plain text; the first column is a row's name. `note` stands under the table."""
+    """Cells are plain text; the first column is a row's name. `note` stands under the table.
+
+    `text`: columns of words, counted from 0: they stand on the left and break lines, where numbers do neither.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    text: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,12 @@ def command_of(study: str, full: bool, out: Path) -> str:
 
 
 def write_study(results: Any, page: Page, folder: Path) -> Path:
-    """Write results.json (numbers that are not finite as null) and the page; return the page's path."""
+    """Write results.json (numbers that are not finite as null), the page, and the list of reports around it, if any."""
     text = json.dumps(to_json(results), indent=1, sort_keys=True, allow_nan=False)
     write_text(folder / "results.json", text + "\n")
-    return write_page(page, folder)
+    path = write_page(page, folder)
+    write_index(folder.resolve().parent)
+    return path
 
 
 def write_page(page: Page, folder: Path) -> Path:
@@ -85,8 +95,9 @@ def render(page: Page) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(page.title)}</title>
+{marks(page.asked, list(page.answer), page.command)}
 <script src="{SCRIPT}"></script>
-<style>{_STYLE}</style>
+<style>{STYLE}</style>
 </head>
 <body>
 <main>
@@ -99,6 +110,7 @@ def render(page: Page) -> str:
 </header>
 <nav aria-label="Contents"><ol>
 {contents}
+<li><a href="#rebuild">Rebuild this page</a></li>
 </ol></nav>
 {sections}
 <footer>
@@ -127,10 +139,12 @@ def _section(section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.head)
+    texts = [i in table.text or _is_text([row[i] for row in table.rows]) for i in range(len(table.head))]
+    kinds = [' class="text"' if text else "" for text in texts]
+    head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
     rows = "\n".join(
         f'<tr><th scope="row">{html.escape(row[0])}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        + "".join(_cell(cell, text) for cell, text in zip(row[1:], texts[1:], strict=True))
         + "</tr>"
         for row in table.rows
     )
@@ -140,11 +154,23 @@ def _table(table: Table) -> str:
     )
 
 
+def _cell(cell: str, text: bool) -> str:
+    kinds = [kind for kind, there in (("text", text), (f"word {cell}", cell in VERDICTS)) if there]
+    named = f' class="{" ".join(kinds)}"' if kinds else ""
+    return f"<td{named}>{html.escape(cell)}</td>"
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    """Whether a column holds words, to be read from the left, rather than numbers."""
+    said = [cell for cell in cells if cell.strip("-–— ")]
+    return bool(said) and sum(cell[:1].isalpha() for cell in said) > len(said) / 2
+
+
 def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-_STYLE = """
+STYLE = """
 :root { --ink: #1f2933; --muted: #5b6770; --line: #dde2e7; --accent: #0072b2; }
 * { box-sizing: border-box; }
 body { margin: 0; background: #fff; color: var(--ink);
@@ -164,6 +190,12 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { text-align: right; padding: .35rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; }
+.text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
+.word { font-weight: 600; }
+.supported { color: #00684b; }
+.misleading { color: #a84400; }
+.refuted { color: #8c2f5a; }
+.undecided { color: #5b6770; }
 tbody th { font-weight: 500; }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from interp.config import TransformerConfig
     from interp.errors import InterpError
+    from interp.foreign import load_foreign
     from interp.grammars import CopyGrammar, DyckGrammar, TopicGrammar
     from interp.header import list_pretrained
     from interp.model import SandboxTransformer
@@ -27,6 +28,7 @@ _HOME = {
     "TransformerConfig": "interp.config",
     "list_pretrained": "interp.header",
     "load_checkpoint": "interp.checkpoints",
+    "load_foreign": "interp.foreign",
     "save_checkpoint": "interp.checkpoints",
     "train_population": "interp.training.run",
 }
@@ -41,6 +43,7 @@ __all__ = [
     "TransformerConfig",
     "list_pretrained",
     "load_checkpoint",
+    "load_foreign",
     "save_checkpoint",
     "train_population",
 ]

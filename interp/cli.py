@@ -15,11 +15,13 @@ STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
     "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
     "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "head-claims": "what the literature says of attention heads, audited over seeds and on a real encoder",
     "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
     "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
     "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
 }
 ANALYZERS = ("balance", "stack", "topics", "variation")
+DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
 MATRICES = ("value", "embedding", "attention")
 
 
@@ -28,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
+    arguments = argparse.Namespace()
     try:
         arguments = _parser().parse_args(argv)
         return int(arguments.run(arguments))
@@ -35,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print("interp: interrupted; an unfinished training run continues with --resume", file=sys.stderr)
+        print(f"interp: interrupted{_going_on(arguments)}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader (head, less) has gone
         with contextlib.suppress(OSError):
@@ -46,6 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
         return 1
+
+
+def _going_on(arguments: argparse.Namespace) -> str:
+    """What to do after an interruption: nothing is kept but training runs."""
+    run = getattr(arguments, "run", None)
+    if run is _train:
+        return "; the same command with --resume continues an unfinished training run"
+    return "; the same command again keeps what was trained" if run is _report else ""
 
 
 def _complain(message: str) -> None:
@@ -105,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     analyze = _command(commands, "analyze", _analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    _foreign_options(analyze)
     analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
     analyze.add_argument(
         "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
@@ -128,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
     )
     audit.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audit.add_argument(
+        "--inputs", type=Path, metavar="FILE.json",
+        help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
+    )  # fmt: skip
+    _foreign_options(audit)
     audit.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
     audit.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audit.add_argument(
@@ -138,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
 
     heatmap = _command(commands, "heatmap", _heatmap, "draw attention patterns")
     heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    _foreign_options(heatmap)
     heatmap.add_argument("--text", required=True, metavar="STRING")
     heatmap.add_argument("--layer", type=_whole(0), metavar="L")
     heatmap.add_argument("--head", type=_whole(0), metavar="H")
@@ -146,13 +164,29 @@ def _parser() -> argparse.ArgumentParser:
         "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
     )
     heatmap.add_argument(
-        "--overlay", choices=("stack_top", "partner", "none"), help="default: stack_top, none for topic models"
+        "--overlay",
+        choices=("stack_top", "partner", "depth", "topic_blocks", "none"),
+        action="append",
+        help="the truth over the pattern (repeatable; default stack_top, topic_blocks for topic models)",
+    )
+    heatmap.add_argument(
+        "--null",
+        choices=("uniform", "untrained", "sharpness"),
+        action="append",
+        default=[],
+        help="show this null beside each pattern (repeatable)",
     )
     heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
 
     prune = _command(commands, "prune", _prune, "prune a random Transformer into a given one (a lottery ticket)")
     prune.add_argument("target", metavar="TARGET", help="a checkpoint; of a population the first model")
-    prune.add_argument("--candidates", type=_whole(1), default=20, metavar="N", help="products an entry (default 20)")
+    prune.add_argument(
+        "--candidates",
+        type=_whole(1),
+        default=20,
+        metavar="N",
+        help="products an entry is chosen from (default 20): two more halve the error twice and double the time",
+    )
     prune.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="of the random network")
     prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
     prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
@@ -178,6 +212,16 @@ def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int],
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text.capitalize() + ".")
     parser.set_defaults(run=run)
     return parser
+
+
+def _foreign_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model-config",
+        type=Path,
+        metavar="FILE.json",
+        help="CHECKPOINT is a TransformerLens state dict of this config",
+    )
+    parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
 
 
 # -- arguments ------------------------------------------------------------------------------------------
@@ -243,11 +287,48 @@ def _check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
             raise RequestError(f"{str(path)!r} is the checkpoint that is read: writing there would destroy it")
 
 
+def _check_checkpoint(path: Path) -> None:
+    """One ending for all: a checkpoint named x.pt or x.html would be taken for what it is not."""
+    if path.suffix != ".safetensors":
+        raise RequestError(f"{str(path)!r} is no name for a checkpoint: use one that ends in .safetensors")
+
+
 def _check_figure(path: Path | None) -> None:
     from interp.plots.export import ENDINGS
 
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise RequestError(f"{str(path)!r} has no known ending: use one of {', '.join(ENDINGS)}")
+
+
+def _find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, dict[str, Any]]:
+    """The checkpoint's file and header (of a foreign one: what is known of it), once the outputs have been checked."""
+    from interp.header import find_checkpoint, read_header
+
+    if arguments.model_config is None:
+        if arguments.vocab is not None:
+            raise RequestError("--vocab names the tokens of a foreign state dict: give its --model-config too")
+        checkpoint = find_checkpoint(arguments.checkpoint)
+        _check_outputs(*outputs, keep=checkpoint)
+        return checkpoint, read_header(checkpoint)
+    checkpoint = Path(arguments.checkpoint)
+    if not checkpoint.is_file():
+        raise RequestError(f"no file {arguments.checkpoint!r}: with --model-config it is a state dict's file")
+    _check_outputs(*outputs, keep=checkpoint)
+    return checkpoint, {"kind": "model", "seeds": [0]}
+
+
+def _load(arguments: argparse.Namespace) -> Any:
+    """The model or population of the command's checkpoint, on the device it names, if any."""
+    from interp.devices import usable_device
+
+    device = usable_device(getattr(arguments, "device", "cpu"))
+    if arguments.model_config is not None:
+        from interp.foreign import load_foreign
+
+        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
+    from interp.checkpoints import load_checkpoint
+
+    return load_checkpoint(arguments.checkpoint).to(device)
 
 
 # -- commands -------------------------------------------------------------------------------------------
@@ -267,6 +348,7 @@ def _train(arguments: argparse.Namespace) -> int:
     if arguments.out is None and out.exists() and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     _check_outputs(out, arguments.json)
+    _check_checkpoint(out)
     from interp.training.run import train_population
 
     population = train_population(
@@ -300,18 +382,17 @@ def _analyze(arguments: argparse.Namespace) -> int:
         raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
     if arguments.matrix is not None and arguments.analyzer != "topics":
         raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    kind = (read_header(checkpoint).get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
+    _, meta = _find(arguments, arguments.json, arguments.figure)
+    kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
         raise RequestError(
             f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
         )
     if arguments.analyzer == "topics" and kind != "topics":
+        if arguments.model_config is not None:
+            raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
-    model = _load(arguments.checkpoint, arguments.device)
+    model = _load(arguments)
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
@@ -337,15 +418,6 @@ def _analyze(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _load(checkpoint: str, device: str) -> Any:
-    """A checkpoint on a device that is known to work."""
-    from interp.checkpoints import load_checkpoint
-    from interp.devices import usable_device
-
-    device = usable_device(device)
-    return load_checkpoint(checkpoint).to(device)
-
-
 def _bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
     for name in ("checkpoint", "claim", "claims"):
@@ -359,7 +431,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         arguments.per_family or PER_FAMILY,
         seed=arguments.seed,
         workers=min(8, os.cpu_count() or 1),
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     print(result.summary())
     _write_json(arguments.json, result.to_dict())
@@ -387,15 +459,11 @@ def _audit(arguments: argparse.Namespace) -> int:
     claims = [Claim.parse(text) for text in texts]  # a wrong claim is refused before torch is loaded
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.json, arguments.figure, keep=checkpoint)
-    read_header(checkpoint)
+    _find(arguments, arguments.json, arguments.figure)
+    model = _load(arguments)
     from probes import audit_claims
 
-    model = _load(arguments.checkpoint, arguments.device)
-    results = audit_claims(model, claims, seed=arguments.seed, progress=sys.stderr.isatty())
+    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
     print("\n\n".join(result.summary() for result in results))
     whole = [result.to_dict() for result in results]
     _write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -428,35 +496,32 @@ def _wordings() -> str:
 
     parts = (f"{part}:\n" + "".join(f"  {phrase}\n" for phrase in phrases) for part, phrases in wordings().items())
     return (
-        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION to ...'.\n"
+        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION [to ...]'.\n"
         + "".join(parts)
     )
 
 
 def _heatmap(arguments: argparse.Namespace) -> int:
     _check_figure(arguments.out)
-    from interp.header import find_checkpoint, read_header
-
-    checkpoint = find_checkpoint(arguments.checkpoint)
-    _check_outputs(arguments.out, keep=checkpoint)
-    meta = read_header(checkpoint)
+    _, meta = _find(arguments, arguments.out)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
         raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
-    from interp.checkpoints import load_checkpoint
+    model: Any = _load(arguments)
     from interp.plots import attention_heatmap, save_figure
 
-    model: Any = load_checkpoint(arguments.checkpoint)
     several = meta["kind"] == "population"
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    overlay: Any = arguments.overlay or ("none" if (meta.get("grammar") or {}).get("kind") == "topics" else "stack_top")
+    truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
+    overlay: Any = arguments.overlay or [truth]
     figure = attention_heatmap(
         model,
         arguments.text,
         layer=arguments.layer,
         head=arguments.head,
-        overlay=None if overlay == "none" else overlay,
+        overlay=None if "none" in overlay else overlay,
+        null=arguments.null,
         population=arguments.population if several else "one",
     )
     save_figure(figure, arguments.out)
@@ -470,6 +535,7 @@ def _prune(arguments: argparse.Namespace) -> int:
 
     checkpoint = find_checkpoint(arguments.target)
     _check_outputs(arguments.out, arguments.json, arguments.figure, keep=checkpoint)
+    _check_checkpoint(arguments.out)
     meta = read_header(checkpoint)
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from probes import demonstrate_lottery_ticket

@@ -11,7 +11,7 @@ AttentionKind = Literal["learned", "uniform"]
 Direction = Literal["causal", "bidirectional"]
 BlockKind = Literal["gpt2", "paper", "bare"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
-Activation = Literal["gelu", "relu"]
+Activation = Literal["gelu", "gelu_exact", "relu", "silu"]
 UnembedKind = Literal["learned", "identity", "tied"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -26,7 +26,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 # Added after the first checkpoints were written: left out of `to_dict` at their defaults, so that a config's
 # bytes, and every digest over them, stay what they were.
-_LATER = {"unembed": "learned"}
+_LATER = {"unembed": "learned", "attn_scale": None, "class_names": None}
 _NEVER = object()
 MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
 MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
@@ -49,7 +49,10 @@ class TransformerConfig:
       no less than `norm_eps`) or `none`.
     - `mlp_depth`: linear maps in an MLP (2 is the usual one, 0 removes it).
     - `unembed`: `learned` W_U, `identity` (frozen: what the last layer gives are the logits), `tied` (W_E transposed).
-    - `scale_scores`: divide scores by sqrt(d_head).  `biases`: attention, MLP and unembedding biases.
+    - `activation`: `gelu` (the tanh form of GPT-2), `gelu_exact`, `relu` or `silu`.
+    - `scale_scores`: divide scores by sqrt(d_head), or by `attn_scale` where one is given.
+    - `biases`: attention, MLP and unembedding biases.
+    - `class_names`: what a classifier's outputs are called, one a class.
     """
 
     d_vocab: int
@@ -76,6 +79,8 @@ class TransformerConfig:
     num_types: int | None = None
     max_depth: int | None = None
     unembed: UnembedKind = "learned"
+    attn_scale: float | None = None
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -93,6 +98,7 @@ class TransformerConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
                 raise ConfigError(f"{name}={value!r} is not a finite number from 0 to 1e6")
+        self._check_later()
         for name in ("scale_scores", "biases"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r} is neither True nor False")
@@ -102,6 +108,22 @@ class TransformerConfig:
                 raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
         self._check_widths()
         self._check_size()
+
+    def _check_later(self) -> None:
+        scale = self.attn_scale
+        if scale is not None:
+            if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 1e-6 <= scale <= 1e6:
+                raise ConfigError(f"attn_scale={scale!r} is not a number from 1e-6 to 1e6")
+            if not self.scale_scores:
+                raise ConfigError(f"attn_scale={scale!r} divides scores, and scale_scores=False says that nothing does")
+        names = self.class_names
+        if names is None:
+            return
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"class_names={names!r} is not a list of strings")
+        object.__setattr__(self, "class_names", tuple(names))  # JSON gives lists
+        if len(names) != self.d_out or len(set(names)) != len(names):
+            raise ConfigError(f"class_names={list(names)!r} does not name each of {self.d_out} outputs once")
 
     def _check_size(self) -> None:
         """Refuse what no machine this is made for could hold, before anything is built."""

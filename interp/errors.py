@@ -5,6 +5,19 @@ would be right. `exit_code` is what the command line returns for it: 2 when the 
 wrong, 1 when the work itself failed or could not reach a verdict.
 """
 
+from typing import Any
+
+
+def quoted(thing: Any) -> str:
+    """`thing` as a message quotes it: its repr on one line, the middle cut out when it is long."""
+    if isinstance(thing, str):
+        return repr(thing) if len(thing) <= 60 else repr(thing[:40] + "..." + thing[-15:])
+    try:
+        text = " ".join(repr(thing).split())
+    except ValueError:  # a number of more digits than Python writes
+        text = f"{type(thing).__name__} of very many digits"
+    return text if len(text) <= 60 else text[:40] + "..." + text[-15:]
+
 
 class InterpError(Exception):
     """Base of every error raised on purpose."""

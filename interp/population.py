@@ -1,12 +1,12 @@
 """`Population`: S models of one config, as stacked tensors with their provenance."""
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import torch
 
+from interp import html
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
@@ -153,7 +153,20 @@ class Population(Sequence[SandboxTransformer]):
         return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.summary())}</pre>"
+        c, rows = self.config, self.final_metrics()
+        shown = [key for key in _SHOWN if any(key in row for row in rows)]
+        facts = {
+            "layers, heads, d_model": f"{c.n_layers}, {c.n_heads}, {c.d_model}",
+            "grammar": self.grammar if self.grammar is not None else "none",
+            "trained": "yes" if self.provenance.get("trained", True) else "no",
+        }
+        diverged = {s: step for s, step in self.provenance.get("diverged", {}).items() if int(s) in self.seeds}
+        if diverged:
+            facts["diverged"] = ", ".join(f"seed {s} at step {step}" for s, step in diverged.items())
+        page = html.facts(f"{self.provenance.get('name', 'Population')}: {len(self)} models", facts)
+        if not rows:
+            return page
+        return page + html.table(shown, [[_short(row[k]) if k in row else "" for k in shown] for row in rows])
 
 
 _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", "mass_nontrivial")

@@ -128,7 +128,7 @@ class Recipe:
         if isinstance(self.grammar, TopicGrammar):
             self._check_topics(self.grammar)
         else:
-            self._check_brackets(self.grammar)
+            self._check_brackets(self.dyck)
 
     @property
     def dyck(self) -> DyckGrammar:

@@ -4,10 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probes.audit import audit_claim, audit_claims, scan_heads
+    from probes.audit import LabelledInput, audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
     from probes.claims import Claim
     from probes.lottery import demonstrate_lottery_ticket
+    from probes.shared_matrix import demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
     from probes.topic_blocks import analyze_topic_blocks
     from probes.two_stage import analyze_two_stages
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Claim": "probes.claims",
+    "LabelledInput": "probes.audit",
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
     "analyze_topic_blocks": "probes.topic_blocks",
     "analyze_two_stages": "probes.two_stage",
     "analyze_variation": "probes.variation",
     "demonstrate_lottery_ticket": "probes.lottery",
+    "demonstrate_shared_matrix": "probes.shared_matrix",
     "audit_claim": "probes.audit",
     "audit_claims": "probes.audit",
     "scan_heads": "probes.audit",
@@ -28,6 +31,7 @@ _HOME = {
 
 __all__ = [
     "Claim",
+    "LabelledInput",
     "analyze_balance",
     "analyze_stack_likeness",
     "analyze_topic_blocks",
@@ -36,6 +40,7 @@ __all__ = [
     "audit_claim",
     "audit_claims",
     "demonstrate_lottery_ticket",
+    "demonstrate_shared_matrix",
     "scan_heads",
 ]
 

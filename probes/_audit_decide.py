@@ -193,13 +193,29 @@ def decide_use(effects: Effects | None, task: Task, heads: str) -> Finding:
     """Used, redundant, unused, or undecided; see the issue's section 2 and the thresholds."""
     if effects is None or effects.items < t.MIN_SEQUENCES:
         count = 0 if effects is None else effects.items
-        because = f"Use cannot be decided: {count} inputs have a place to read, and {t.MIN_SEQUENCES} are needed."
+        needs = getattr(task, "needs", "have a place to read")
+        because = f"Use cannot be decided: {count} inputs {needs}, and {t.MIN_SEQUENCES} are needed."
         return Finding("undecided", because, ())
     evidence = tuple(_use_rows(effects))
     word, because = _use(effects, task, heads)
+    if effects.idle and word in ("used", "redundant"):
+        word, because = _with_idle(effects, task)
     if effects.unnatural > t.UNNATURAL:
         because += f" (edits took {effects.unnatural:.0%} of the residual norms out of the natural range)"
     return Finding(word, because + ".", evidence)
+
+
+def _with_idle(e: Effects, task: Task) -> tuple[Use, str]:
+    """A claim about several heads that holds without one of them."""
+    names = heads_text([head for head, _ in e.idle])
+    said = f"Exchanging what they read there moves {_span(e.total)} of the margin, and as much without {names}" if (
+        e.total
+    ) else f"{names} adds nothing"  # fmt: skip
+    for head, alone in e.idle:
+        word, because = _use(alone, task, heads_text([head]))
+        if word == "unused":
+            return "unused", f"{said}. {because}"
+    return "undecided", f"Use cannot be decided: {said[0].lower()}{said[1:]}, which may still be of use otherwise"
 
 
 def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
@@ -208,6 +224,11 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
     if e.still:
         return "unused", "The model's output is the same whatever it reads, so nothing that it attends to is used"
     if e.silent and e.aims:
+        if not e.paired:
+            return "unused", (
+                "The answer does not move in its last bit when all that these edges read is exchanged for what another "
+                "input has there: it is not used"
+            )
         return "unused", (
             f"The right answer to '{task.words}' turns on the token that is exchanged, and the model's does not move "
             "in its last bit: what is read there is not used"
@@ -216,7 +237,8 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "undecided", f"Use cannot be decided: the model does not {task.words} (margin {_span(e.margin)})"
     if not e.powerful:
         token = f"exchanging the token itself moves {_span(e.token)}"
-        why = token if e.aims else "the minimal pairs do not change the tokens that are read there"
+        pairs = "minimal pairs" if e.paired else "donors"
+        why = token if e.aims else f"the {pairs} do not change the tokens that are read there"
         return "undecided", (
             f"Use cannot be decided: exchanging the values of these edges in all heads moves {_span(e.every)} of the "
             f"margin, less than {t.POWER:g}, and {why}"
@@ -228,18 +250,26 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
         return "used", f"To {task.words} the model uses it: {moved}, net of a sham of the same size"
     if low(e.direct) >= t.USED and e.direct_fill is not None and (e.direct_fill.value or 0.0) > 0:
         return "used", (
-            f"To {task.words} the model uses it, and later layers make up for its loss: {moved}, and {_span(e.direct)} "
-            "with later patterns and norms frozen"
+            f"To {task.words} the model uses it, and what comes later makes up for a part: {moved}, and "
+            f"{_span(e.direct)} with later patterns and the scales of norms frozen"
         )
-    if e.with_partners is not None and low(e.with_partners) >= t.USED:
+    if low(e.total) >= t.USED:
+        return "undecided", (
+            f"Use cannot be decided: {moved}, but filling in the mean there moves {_span(e.fill)}: not the same way"
+        )
+    held = e.held_with_partners
+    if e.with_partners is not None and low(e.with_partners) >= t.USED and (held is None or low(held) >= t.USED):
         return "redundant", (
             f"To {task.words} the model can do without it, but not without it and {heads_text(e.partners)}: {moved}, "
             f"and {_span(e.with_partners)} once the others are ablated"
         )
-    alone = _within(e.total) or _within(e.raw)
-    others = all(x is None for x in (e.with_partners, e.raw_with_partners)) or any(
-        x is not None and _within(x) for x in (e.with_partners, e.raw_with_partners)
-    )
+    alone = bool(e.nothing & {"total", "raw"})
+    others = e.with_partners is None or bool(e.nothing & {"with_partners", "raw_with_partners"})
+    if alone and others and high(e.direct) < t.USED and e.in_company is not None and "in_company" not in e.nothing:
+        return "undecided", (
+            f"Use cannot be decided: {moved}, but {_span(e.in_company)} while {heads_text(e.company)} give what they "
+            "give for the donor: it may be one of many that say the same"
+        )
     if alone and others and high(e.direct) < t.USED:
         if low(e.fill) >= t.USED:
             return "undecided", (
@@ -268,15 +298,12 @@ def _use_rows(e: Effects) -> list[Evidence]:
         ("direct", "direct effect (later patterns frozen)", e.direct),
         ("mean_fill", "their mean filled in instead", e.fill),
         ("with_partners", f"effect with {heads_text(e.partners)} ablated", e.with_partners),
+        ("held_with_partners", "the same, later patterns frozen", e.held_with_partners),
+        ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
         if estimate is not None:
             rows.append(Evidence("use", name, words, estimate))
     return [row for row in rows if row.estimate.value is not None]
-
-
-def _within(estimate: Estimate) -> bool:
-    """Equivalent to no effect."""
-    return max(abs(low(estimate)), abs(high(estimate))) < t.UNUSED
 
 
 def _bound(group: str, name: str, words: str, estimate: Estimate, least: float) -> Evidence:

@@ -86,7 +86,23 @@ def run(
 
     def keeps(name: str) -> Writer:
         def write(x: Tensor) -> None:
-            seen[name] = x
+            seen.setdefault(name, x)
+
+        return write
+
+    def weights(layer: int) -> Tensor:
+        """The pattern. Some bridges show it only when z has passed: then it is made from queries and keys."""
+        name = _at(layer, "attn.hook_pattern")
+        if name not in seen:
+            q, k = (seen[_at(layer, f"attn.hook_{part}")] for part in "qk")
+            scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / q.shape[-1] ** 0.5
+            seen[name] = scores.masked_fill(~model.visible_keys(tokens), -torch.inf).softmax(-1)
+        return seen[name]
+
+    def keeps_z(layer: int) -> Writer:
+        def write(z: Tensor) -> None:
+            seen[_at(layer, "attn.hook_z")] = z
+            weights(layer)
 
         return write
 
@@ -94,7 +110,7 @@ def run(
         def write(z: Tensor) -> Tensor:
             out = z.clone()
             if layer in touched:
-                pattern, v = seen[_at(layer, "attn.hook_pattern")], seen[_at(layer, "attn.hook_v")]
+                pattern, v = weights(layer), seen[_at(layer, "attn.hook_v")]
             if frozen is not None and layer > lowest:
                 pattern = frozen.patterns[layer]
                 out = (pattern @ v.transpose(1, 2)).transpose(1, 2)
@@ -112,17 +128,18 @@ def run(
 
     for layer in layers:
         if keep or layer in touched:
-            for part in ("attn.hook_pattern", "attn.hook_v"):
+            late = ("attn.hook_q", "attn.hook_k") if getattr(model, "late_patterns", False) else ()
+            for part in ("attn.hook_pattern", "attn.hook_v", *late):
                 writers[_at(layer, part)] = keeps(_at(layer, part))
         if layer in touched or any(at == layer for at, _ in ablated or {}):
             writers[_at(layer, "attn.hook_z")] = edits_z(layer)
         elif keep:
-            writers[_at(layer, "attn.hook_z")] = keeps(_at(layer, "attn.hook_z"))
+            writers[_at(layer, "attn.hook_z")] = keeps_z(layer)
     scales = [name for name in model.hook_dict if name.endswith("hook_scale")]
     for name in scales:
-        if frozen is not None:
+        if frozen is not None and name in frozen.scales:
             writers[name] = _gives(frozen.scales[name])
-        elif keep:
+        elif frozen is None and keep:
             writers[name] = keeps(name)
     last = _at(model.cfg.n_layers - 1, "hook_resid_post")
     if last not in model.hook_dict:  # a block without a residual stream
@@ -134,7 +151,8 @@ def run(
     cache = None
     if keep:
         patterns, v, z = ([seen[_at(layer, f"attn.hook_{p}")] for layer in layers] for p in ("pattern", "v", "z"))
-        cache = Cache(patterns, v, z, {name: seen[name] for name in scales})
+        # A norm that is not reached (a readout of hidden states ends before the head) has no scale to keep.
+        cache = Cache(patterns, v, z, {name: seen[name] for name in scales if name in seen})
     return Run(logits[each, read].double(), seen[last][each, read].double().norm(dim=-1), cache)
 
 
@@ -150,9 +168,9 @@ def reaches_output(model: Any, tokens: Tensor, layer: int) -> bool:
         leaves[:] = [z.detach().clone().requires_grad_()]
         return leaves[0]
 
-    with undisturbed(model), torch.inference_mode(False), torch.enable_grad():
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), _differentiable(model):
         with hooked(model, {_at(layer, "attn.hook_z"): cut}):
-            logits = model(tokens[:1])
+            logits = model(tokens[:1].clone())
         if not leaves or not logits.requires_grad:
             return False
         (gradient,) = torch.autograd.grad(logits.sum(), leaves[0], allow_unused=True)
@@ -189,6 +207,23 @@ def undisturbed(model: Any) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@contextmanager
+def _differentiable(model: Any) -> Iterator[None]:
+    """Copies in the place of tensors made in inference mode, which no gradient passes; the model's own come back."""
+    own: list[tuple[dict[str, Any], str, Tensor]] = []
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            own += [(held, name, x) for name, x in held.items() if x is not None and x.is_inference()]
+    try:
+        for held, name, x in own:
+            copy = x.detach().clone()
+            held[name] = torch.nn.Parameter(copy, x.requires_grad) if isinstance(x, torch.nn.Parameter) else copy
+        yield
+    finally:
+        for held, name, x in own:
+            held[name] = x
 
 
 def _converted(point: Any, writer: Writer) -> Callable[..., Tensor | None]:

@@ -6,18 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
+from interp.rng import generator
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-MEMORY = 2**27  # weights of all heads of one model held at once, as float64: 1 GB
+# Weights of all heads of one model, as float64: 1 GB. About three times as much is held at the most: these, the same
+# without the first key, and a copy in passing. Untrained models come one after the other, before the model under audit.
+MEMORY = 2**27
 ROLES = 4
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Distinct sequences `tokens` [input, pos], PAD on the right; half A are those of even number, B the others.
+    """Distinct sequences `tokens` [input, pos], PAD on the right.
+
+    Half A are those of even place in `order` [input] (default: as they stand), B the others. Order is drawn: users'
+    files have pairs and alternating labels.
 
     `visible` [input, query, key]: what a query sees; PAD neither sees nor is seen. `roles` [input, pos]: class of a
     key in matched comparisons (open bracket, closing bracket, START, other).
@@ -27,34 +33,89 @@ class Inputs:
     visible: Bools
     roles: Ints
     grammar: Any
+    order: Ints | None = None
 
     @property
     def half_a(self) -> Ints:
-        return np.arange(0, len(self.tokens), 2)
+        return self._half(0)
 
     @property
     def half_b(self) -> Ints:
-        return np.arange(1, len(self.tokens), 2)
+        return self._half(1)
+
+    def _half(self, which: int) -> Ints:
+        order = np.arange(len(self.tokens)) if self.order is None else self.order
+        return np.sort(order[which::2])
 
 
-def make_inputs(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -> Inputs:
-    """Inputs as given (texts, or token ids [input, pos]), each distinct one once; or drawn from the grammar."""
+def make_inputs(
+    model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int, strata: Ints | None = None
+) -> Inputs:
+    """Inputs as given (texts, or token ids [input, pos]), each distinct one once; or drawn from the grammar.
+
+    `strata` [input, any]: what both halves get alike (of distinct inputs).
+    """
+    if given is None:
+        _check_drawn(model.cfg, grammar, num_inputs, length)
     tokens = _tokens(grammar, given, num_inputs, length, seed)
     _, first = np.unique(tokens, axis=0, return_index=True)
     tokens = tokens[np.sort(first)]
     if len(tokens) < 2:
         raise RequestError(f"{len(tokens)} distinct input cannot be split into two halves: give 100 or more")
     cfg = model.cfg
-    size = tokens.shape[0] * tokens.shape[1] ** 2 * cfg.n_heads * cfg.n_layers
-    if size > MEMORY:
-        raise RequestError(
-            f"{tokens.shape[0]} inputs of {tokens.shape[1]} tokens give {size:.1e} attention weights, more than "
-            f"{MEMORY:.1e}: give fewer or shorter ones"
-        )
+    _check_memory(cfg, *tokens.shape)
     known = getattr(cfg, "d_vocab", None)
     if known is not None and int(tokens.max()) >= known:
         raise RequestError(f"inputs hold token id {int(tokens.max())}, and the model knows ids 0 to {known - 1}")
-    return Inputs(tokens, visible_keys(model, tokens, grammar), _roles(tokens, grammar), grammar)
+    if strata is not None and len(strata) != len(tokens):
+        raise RequestError(f"strata of {len(strata)} inputs do not fit {len(tokens)} distinct ones: one row an input")
+    drawn = generator(seed, "audit/halves").random(len(tokens))
+    order = np.lexsort((drawn, *(() if strata is None else strata.T)))
+    return Inputs(tokens, visible_keys(model, tokens, grammar), _roles(tokens, grammar), grammar, order)
+
+
+def together(one: Any, other: Ints | None) -> Ints | None:
+    """Strata of both kinds [input, any]; the first ones told apart as they are, numbers or texts."""
+    if one is None:
+        return other
+    given = np.asarray(one)
+    if given.ndim not in (1, 2) or given.dtype.kind not in "iubUS":
+        raise RequestError(
+            f"strata of shape {list(given.shape)} and type {given.dtype}: numbers or texts, one row an input"
+        )
+    columns = given[:, None] if given.ndim == 1 else given
+    numbers = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
+    if other is None:
+        return numbers
+    if len(numbers) != len(other):
+        raise RequestError(f"strata of {len(numbers)} inputs do not fit {len(other)} distinct ones: one row an input")
+    return np.concatenate([numbers, other], axis=1)
+
+
+def _check_memory(cfg: Any, count: int, length: int) -> None:
+    size = count * length**2 * cfg.n_heads * cfg.n_layers
+    if size > MEMORY:
+        raise RequestError(
+            f"{count} inputs of {length} tokens give {_rough(size)} attention weights, more than {_rough(MEMORY)}: "
+            "give fewer or shorter ones"
+        )
+
+
+def _rough(number: int) -> str:
+    return f"{number:.1e}" if number < 10**300 else "very many"
+
+
+def _check_drawn(cfg: Any, grammar: Any, count: Any, length: Any) -> None:
+    """Before anything is drawn, whose size a slip of the pen would blow up."""
+    for name, value in (("num_inputs", count), ("length", length)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise RequestError(f"{name}={quoted(value)} is not a whole number of at least 1")
+        if value > MEMORY:
+            raise RequestError(f"{name}={quoted(value)} is too many: at most {MEMORY}, and fewer for most models")
+    if isinstance(grammar, DyckGrammar):
+        _check_memory(cfg, int(count), int(length) + 1)
+    elif isinstance(grammar, TopicGrammar):
+        _check_memory(cfg, int(count), grammar.min_length)
 
 
 def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
@@ -63,6 +124,8 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
     causal = getattr(model.cfg, "attention_dir", "causal") == "causal"
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
     pad = getattr(grammar, "pad", None)
+    if pad is None:
+        pad = getattr(getattr(model, "config", None), "pad_token", None)
     real = tokens != pad if pad is not None else np.ones(tokens.shape, dtype=bool)
     return np.asarray(seen & real[:, :, None] & real[:, None, :])
 
@@ -85,6 +148,12 @@ def _tokens(grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -
         tokens = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
     except ValueError as error:
         raise RequestError("inputs are neither texts nor token ids of one length: pad them on the right") from error
+    except (TypeError, RuntimeError) as error:  # tensors that numpy has no type or no layout for
+        kind = ", ".join(str(getattr(given, part)) for part in ("dtype", "layout", "device") if hasattr(given, part))
+        raise RequestError(
+            f"inputs cannot be read as an array ({kind or type(given).__name__}): token ids are whole numbers, "
+            "[input, pos]"
+        ) from error
     if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
         raise RequestError(f"inputs of shape {list(tokens.shape)} and type {tokens.dtype}: token ids are [input, pos]")
     if isinstance(grammar, DyckGrammar):

@@ -1,6 +1,6 @@
 """One model under audit: its patterns once, then every claim about it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +16,12 @@ from probes._audit_edits import Head as HeadAt
 from probes._audit_edits import hooked, undisturbed
 from probes._audit_pattern import Asked, Head, Laid, Look, fits_when
 from probes._audit_stats import Floats, high, low, sign_flips
-from probes._audit_tasks import Task
+from probes._audit_tasks import NoTask, Task
 from probes._audit_use import Used
 from probes._claim_conditions import suggestions
 from probes.claims import Claim, heads_text
 
 NULL_MODELS = 4  # untrained models of the same config
-Tick = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,18 @@ class Subject:
             for head in range(pattern.shape[1])
         }
 
-    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> tuple[HeadAt, ...]:
-        """The `count` heads of these layers (None: all) that fit best in half A."""
+    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> list[tuple[HeadAt, ...]]:
+        """Who "some head" (or `count` of them) of these layers (None: all) may be, by fit in half A.
+
+        The best, and of single heads every other that fits at all, up to `SOME_HEADS`: the best looking need not be
+        the one that is used.
+        """
         options = [head for head in self.heads if layers is None or head[0] in layers]
-        ranked = sorted(options, key=lambda head: -self.heads[head].score_on_a(asked))
-        return tuple(sorted(ranked[:count]))
+        fit = {head: self.heads[head].score_on_a(asked) for head in options}
+        ranked = sorted(options, key=lambda head: -fit[head])
+        if count > 1:
+            return [tuple(sorted(ranked[:count]))]
+        return [(head,) for i, head in enumerate(ranked[: t.SOME_HEADS]) if i == 0 or fit[head] >= t.SCORE]
 
     def score(self, asked: Asked, head: HeadAt) -> float:
         """Mean score in half B."""
@@ -62,30 +68,53 @@ class Subject:
 
 
 class Nulls:
-    """Untrained models of the same config, on the same inputs."""
+    """Untrained models of the same config, on the same inputs: what any head of theirs scores on each claim.
 
-    def __init__(self, laid: Laid, models: Sequence[Any]):
-        self.subjects: list[Subject] = []
+    `models` may be a generator: each model is scored and dropped before the next is made, so that the patterns of one
+    are held at a time. `claims`: all that `highest` will be asked about.
+    """
+
+    def __init__(self, laid: Laid, models: Iterable[Any], claims: Sequence[Claim]):
+        self.count = 0
+        self._best: dict[Any, dict[HeadAt, float | None]] = {}  # over the models; None: in one there is no score
         for model in models:
             try:
-                self.subjects.append(Subject(model, laid, values=False))
+                subject = Subject(model, laid, values=False)
             except AnalysisError:  # some configs give no finite pattern before training
                 continue
-        self._scores: dict[Any, Estimate | None] = {}
+            self.count += 1
+            done: set[Any] = set()
+            for claim in claims:
+                self._add(subject, claim, done)
+            del subject, model
+
+    def _add(self, subject: Subject, claim: Claim, done: set[Any]) -> None:
+        """Count in one model's heads, those of the claim's layers, unless `done` holds them."""
+        asked = subject.laid.asked(claim)  # of all claims with this relation and condition, whatever the heads
+        layers, key = {layer for layer, _ in claim.heads}, (claim.relation, claim.when)
+        best = self._best.setdefault(key, {})
+        for head in subject.heads:
+            if (layers and head[0] not in layers) or (key, head) in done:
+                continue
+            done.add((key, head))
+            try:
+                score = subject.score(asked, head)
+            except AnalysisError:
+                best[head] = None
+                continue
+            other = best.get(head, score)
+            best[head] = None if other is None else max(other, score)
 
     def highest(self, asked: Asked, heads: Sequence[HeadAt]) -> Estimate | None:
         """The best score that any head of these layers has on a claim: any of them might have been chosen."""
         layers = {layer for layer, _ in heads}
-        key = (asked.claim.relation, asked.claim.when, tuple(sorted(layers)))
-        if key not in self._scores:
-            try:
-                scores = [one.score(asked, head) for one in self.subjects for head in one.heads if head[0] in layers]
-            except AnalysisError:
-                scores = []
-            count = len(self.subjects)
-            reason = f"the largest of {count} untrained models"
-            self._scores[key] = Estimate(max(scores), None, None, count, "seeds", reason=reason) if scores else None
-        return self._scores[key]
+        best = self._best.get((asked.claim.relation, asked.claim.when), {})
+        scores = [score for head, score in best.items() if head[0] in layers]
+        known = [score for score in scores if score is not None]
+        if not known or len(known) < len(scores):
+            return None
+        reason = f"the largest of {self.count} untrained models"
+        return Estimate(max(known), None, None, self.count, "seeds", reason=reason)
 
 
 @dataclass(frozen=True)
@@ -94,7 +123,7 @@ class Setting:
 
     laid: Laid
     nulls: Nulls
-    task: Callable[[Claim], Task | None]
+    task: Callable[[Claim], Task | NoTask]
     level: float
     number: int
     seed: int
@@ -106,7 +135,7 @@ class Setting:
 
 
 def audit_model(
-    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject, tick: Tick
+    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject
 ) -> list[Outcome]:
     """Every claim of one model, with the heads it is about."""
     inputs = setting.laid.inputs
@@ -120,8 +149,8 @@ def audit_model(
     for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
         pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
         task = setting.task(claim)
-        if task is None:
-            use = Finding("not asked", "No task is known that the model could use it for.", ())
+        if isinstance(task, NoTask):
+            use = Finding("not asked", task.reason, ())
         elif pattern.word == "holds" or claim.uses is not None:
             if task.name not in users:
                 users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
@@ -129,7 +158,6 @@ def audit_model(
         else:
             use = Finding("not asked", "Use is not examined, since the pattern is not shown to hold.", ())
         out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim)))
-        tick()
     return out
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from interp.stats import Estimate
 from probes._audit_inputs import ROLES, Bools, Inputs
 from probes._audit_stats import Floats, low, ratio
-from probes._audit_thresholds import MIN_DIFFERENT, ROW
+from probes._audit_thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES, ROW
 from probes._claim_relations import BUILT_IN, offset, position, same_relation, usable
 from probes.claims import Claim
 from probes.relations import Relation, relation_scores
@@ -227,16 +227,21 @@ class Head:
                 lead = own - np.take_along_axis(taken, inside[None, :, None], -1)[..., 0]
                 if differ[inputs.half_b].sum() < MIN_DIFFERENT:
                     yield self._against(rival.name, rival.words, lead, differ, named & differ, level)
-                told = (named & differ)[inputs.half_a]
-                mean = float(lead[inputs.half_a][told].mean()) if told.sum() >= MIN_DIFFERENT else np.inf
+                told = named & differ
+                mean = float(lead[inputs.half_a][told[inputs.half_a]].mean()) if self._enough(told) else np.inf
                 if best is None or mean < best[0]:
                     best = mean, rival, differ, named & differ, lead
             if best is not None:
                 yield self._against(best[1].name, best[1].words, best[4], best[2], best[3], level)
 
+    def _enough(self, rows: Bools) -> bool:
+        """Whether rows [input, query] are enough to compare two relations on, in either half."""
+        halves = [rows[half] for half in (self.laid.inputs.half_a, self.laid.inputs.half_b)]
+        return all(r.sum() >= MIN_DIFFERENT and r.any(1).sum() >= RIVAL_SEQUENCES for r in halves)
+
     def _against(self, name: str, words: str, lead: Floats, differ: Bools, named: Bools, level: float) -> Rival:
         a, b = self.laid.inputs.half_a, self.laid.inputs.half_b
-        enough = min(int(named[half].sum()) for half in (a, b)) >= MIN_DIFFERENT
+        enough = self._enough(named)
         return Rival(
             name,
             words,

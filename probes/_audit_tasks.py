@@ -1,6 +1,6 @@
 """What a model may use a head for: read positions, right answers, and a minimal pair for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,18 +21,39 @@ class Items:
 
     `tokens` and `donors` [item, pos] are a minimal pair: the token at `flipped` differs (and its partner, if any),
     and with it the right answer, which is `answer` for the one and `foil` for the other. `sequence`: which input.
+    Without minimal pairs (`flipped` None) a donor is another input, and any of its tokens may differ.
+    `seen` [item, pos]: what `read` depends on; None: all up to it. `unit` [item]: items of one unit share a donor.
     """
 
     sequence: Ints
     tokens: Ints
     donors: Ints
     read: Ints
-    flipped: Ints
+    flipped: Ints | None
     answer: Ints
     foil: Ints
+    seen: Bools | None = None
+    unit: Ints | None = None
+
+    def first(self, count: int) -> "Items":
+        """The first `count` items."""
+        given: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: x[:count] for name, x in given.items() if x is not None})
 
     def __len__(self) -> int:
         return len(self.read)
+
+    @property
+    def upto(self) -> Bools:
+        """Positions that `read` depends on [item, pos]."""
+        return np.arange(self.tokens.shape[1]) <= self.read[:, None] if self.seen is None else self.seen
+
+    @property
+    def decisive(self) -> Bools:
+        """Tokens that decide between answer and foil: the flipped one, or all that differ [item, pos]."""
+        if self.flipped is None:
+            return np.asarray(self.tokens != self.donors)
+        return np.asarray(np.arange(self.tokens.shape[1]) == self.flipped[:, None])
 
 
 class Task(Protocol):
@@ -46,6 +67,14 @@ class Task(Protocol):
 
     def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int) -> Items:
         """Items with `read` among `rows` [input, pos], those that the claim is about; at most one an input."""
+
+
+@dataclass(frozen=True)
+class NoTask:
+    """No use can be asked about, and why."""
+
+    reason: str
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +114,7 @@ _TASKS: dict[str, Task] = {task.name: task for task in (Closers(), Copies())}
 
 
 def task_for(grammar: Any, name: str | None) -> Task | None:
-    """The task of that name, or the one a grammar's models are trained for; None where there is none.
+    """The task of that name, or the one a grammar's models are trained for (name None); None where there is none.
 
     Raises `RequestError` when a task is named that a model of this grammar cannot have.
     """

@@ -9,6 +9,7 @@ ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-correct
 MIN_ROWS = 200  # rows where the relation applies ...
 MIN_SEQUENCES = 50  # ... in as many different inputs
 MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival
+RIVAL_SEQUENCES = 10  # inputs that those rows must come from for the two to be compared: position 60 may exist in one
 
 # 1. Pattern.
 SCORE = 0.25  # of (m - c) / (1 - c), sinks included: low enough for a head that rests on START most of the time
@@ -28,6 +29,10 @@ UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, 
 PARTNERS = 3  # heads of the largest partner set
 CANDIDATES = 12  # heads looked at as partners
 GAIN = 0.01  # a partner that adds less to e is not worth a place
+SEARCH_SETS = 32  # sets of partners, and of company, drawn where head by head comes to nothing
+SEARCH_ITEMS = 48  # items of half A on which they are tried
+SOME_HEADS = 4  # heads audited for a claim about "some head", the best fitting first
+SHARED_DONOR = 2  # items that may share a donor; they count as one in intervals
 
 # 4. Natural residual norms lie between these quantiles of the intact ones; more outside than this share is flagged.
 NATURAL = (0.01, 0.99)

@@ -4,7 +4,7 @@ The primary edit is a value interchange: at every claimed edge the pattern stays
 pair's donor. e is the change of the margin, less what a sham of the same size does, as a share of the intact margin.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,16 @@ from torch import Tensor
 from interp.rng import generator
 from interp.stats import Estimate
 from probes import _audit_thresholds as t
-from probes._audit_edits import Cache, Edges, Head, Run, is_pattern_times_values, reaches_output, run
+from probes._audit_edits import Cache, Edges, Head, is_pattern_times_values, reaches_output
 from probes._audit_inputs import Inputs
+from probes._audit_partners import candidates, company_change, find_company, find_partners, idle_heads
 from probes._audit_pattern import Asked
+from probes._audit_side import Side
 from probes._audit_stats import Floats, low, ratio
 from probes._audit_tasks import Items, Task
 
 DRAWS = 6  # tries to find two sham values that differ
+CAN_BE_NOTHING = ("total", "raw", "with_partners", "raw_with_partners", "in_company")
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,15 @@ class Effects:
     - `direct`: the net effect with later patterns and norm scales frozen.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, where use rests on `direct`.
     - `every`: the interchange in all heads at once; `token`: the donor's token itself.
-    - `aimed`: share of items whose claimed edges ever read the token that the donor changes.
+    - `aimed`: share of items whose claimed edges ever read a token that the donor changes.
+    - `paired`: donors are minimal pairs. Else they are other inputs, and `token` exchanges what the claimed edges read.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
-      `raw_with_partners`: that without the sham taken off.
+      `raw_with_partners`: that without the sham taken off; `held_with_partners`: the net one with later patterns and
+      norm scales frozen.
+    - `company`, `in_company`: a set of other heads, found in half A, and the effect in half B while they give what
+      they give for the donor. Measured where nothing else shows any use.
+    - `idle`: of heads claimed together, those that add nothing to the others, each with its own effects.
+    - `nothing`: which of these (by field) are equivalent to no effect.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `still`: the output is exactly the same whatever is read; `silent`: the answer does not move at all, not in the
       last bit, when the token itself is exchanged.
@@ -53,9 +62,15 @@ class Effects:
     every: Estimate | None = None
     token: Estimate | None = None
     aimed: float = 0.0
+    paired: bool = True
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None
     raw_with_partners: Estimate | None = None
+    held_with_partners: Estimate | None = None
+    company: tuple[Head, ...] = ()
+    in_company: Estimate | None = None
+    idle: tuple[tuple[Head, "Effects"], ...] = ()
+    nothing: frozenset[str] = frozenset()
     unnatural: float = 0.0
     still: bool = False
     silent: bool = False
@@ -73,67 +88,6 @@ class Effects:
         return every >= t.POWER or (self.aims and token >= t.POWER)
 
 
-@dataclass
-class Side:
-    """One half's items and the model's runs on them, shared by all claims about the same rows."""
-
-    model: Any
-    items: Items
-    level: float
-    tokens: Tensor = field(init=False)
-    read: Tensor = field(init=False)
-    base: Run = field(init=False)
-    donor: Run = field(init=False)
-    margin: Floats = field(init=False)
-    _made: dict[Any, Floats] = field(default_factory=dict)
-    _means: list[Tensor] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        device = self.model.cfg.device
-        self.tokens = torch.from_numpy(self.items.tokens).to(device)
-        self.read = torch.from_numpy(self.items.read).to(device)
-        self.base = run(self.model, self.tokens, self.read, keep=True)
-        self.donor = run(self.model, torch.from_numpy(self.items.donors).to(device), self.read, keep=True)
-        self.margin = self.margin_of(self.base)
-
-    @property
-    def cache(self) -> Cache:
-        assert self.base.cache is not None
-        return self.base.cache
-
-    @property
-    def donor_cache(self) -> Cache:
-        assert self.donor.cache is not None
-        return self.donor.cache
-
-    def margin_of(self, done: Run) -> Floats:
-        """logit(answer) - logit(foil) of each item."""
-        logits, each = done.logits.cpu().numpy(), np.arange(len(self.items))
-        return np.asarray(logits[each, self.items.answer] - logits[each, self.items.foil])
-
-    def edited(self, edges: list[Edges], **how: Any) -> Run:
-        return run(self.model, self.tokens, self.read, edges, **how)
-
-    def share(self, change: Floats) -> Estimate:
-        """Mean change of the margin as a share of the intact one."""
-        return ratio(change, self.margin, self.level)
-
-    def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
-        """Each head's z, averaged over the positions up to those read: what an ablated head gives."""
-        if not self._means:
-            upto = torch.arange(self.tokens.shape[1], device=self.read.device) <= self.read[:, None]
-            weight = upto.to(self.cache.z[0].dtype)[..., None, None]
-            self._means.extend((z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z)
-        return {(layer, head): self._means[layer][head] for layer, head in heads}
-
-    def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
-        """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""
-        if (heads, held) not in self._made:
-            done = self.edited([], ablated=self.fill(heads), frozen=self.cache if held else None)
-            self._made[heads, held] = self.margin_of(done)
-        return self._made[heads, held]
-
-
 class Used:
     """One model's use of its heads for one task."""
 
@@ -147,13 +101,16 @@ class Used:
         """Items of half "a" or "b" in the rows a claim is about; None where there are fewer than two."""
         when = asked.claim.when
         # Rows differ between relations only through a condition that asks for the relation's keys.
-        key = (half, when and (when, asked.claim.relation))
+        # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
+        on_keys = getattr(self.task, "items_on", None)
+        key = (half, when, asked.claim.relation if when or on_keys else None)
         if key not in self._sides:
             rows = np.zeros(self.inputs.tokens.shape, dtype=bool)
             rows[self.inputs.half_a if half == "a" else self.inputs.half_b] = True
             if when is not None:
                 rows &= when.rows(self.inputs.tokens, self.inputs.grammar, asked.keys)
-            items = self.task.items(self.inputs.tokens, self.inputs.grammar, rows, self.seed)
+            about = self.inputs.tokens, self.inputs.grammar, rows, self.seed
+            items = self.task.items(*about) if on_keys is None else on_keys(*about, asked.keys)
             self._sides[key] = Side(self.model, items, self.level) if len(items) > 1 else None
         return self._sides[key]
 
@@ -173,19 +130,22 @@ class Used:
         side = self.side(asked, "b")
         if side is None:
             return None
-        n = len(side.items)
-        found = Effects(n, ratio(side.margin, np.ones(n), self.level), dead=self._dead_heads(side, heads))
-        token = side.margin - side.margin_of(side.donor)
+        units = side.by_unit(np.ones(len(side.items)))
+        margin = ratio(side.by_unit(side.margin), units, self.level)
+        found = Effects(len(units), margin, dead=self._dead_heads(side, heads))
+        if not np.isfinite(side.margin).all():
+            return replace(found, dead="the logit of an answer or a foil is not finite")
         keys = self._keys(asked, side)
-        hit = keys.cpu().numpy()[np.arange(n), :, side.items.flipped]
-        upto = np.arange(hit.shape[1]) <= side.items.read[:, None]
-        logits = side.base.logits
-        loudest = float(logits.abs().max())
+        upto = side.items.upto
+        attended = np.asarray((keys.cpu().numpy() & upto[..., None]).any(1))  # [item, key]: a claimed edge reads it
+        moved = side.donor if side.items.flipped is not None else side.mixed(attended)
+        token: Floats = side.margin - side.margin_of(moved)
         found = replace(
             found,
-            aimed=float((hit & upto).any(1).mean()),
-            silent=bool(np.abs(token).max() <= t.EXACT * loudest),
-            still=bool((logits - logits[:1]).abs().max() <= t.EXACT * loudest),
+            aimed=float((attended & side.items.decisive).any(1).mean()),
+            paired=side.items.flipped is not None,
+            silent=bool((np.abs(token) <= t.EXACT * side.loudness()).all()),
+            still=is_still(side.base.logits),
         )
         if found.dead or found.still or not found.margin.value or found.margin.value <= 0:
             return found
@@ -235,47 +195,44 @@ class Used:
         if found.direct and found.total and low(found.direct) >= t.USED > low(found.total):
             changed = side.margin - side.margin_of(side.edited(fills, frozen=side.cache))
             found = replace(found, direct_fill=side.share(changed))
-        partners = self._partners(asked, heads)
-        if not partners:
+        found = self._among_others(found, asked, side, keys, heads, swap, shams)
+        if len(heads) > 1:
+            idle = idle_heads(side, lambda group: interchange(side.donor_cache, keys, group), heads)
+            alone = [(head, self.effects(asked, (head,))) for head in idle]
+            found = replace(found, idle=tuple((head, e) for head, e in alone if e is not None))
+        shown = {name: getattr(found, name) for name in CAN_BE_NOTHING}
+        return replace(found, nothing=frozenset(n for n, e in shown.items() if e is not None and side.nothing(e)))
+
+    def _among_others(
+        self, found: Effects, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...], swap: list[Edges],
+        shams: list[list[Edges]],
+    ) -> Effects:  # fmt: skip
+        """With partners ablated, and, where nothing shows any use so far, in company."""
+        search = self.side(asked, "a")
+        if search is None:
             return found
-        ablated, rest = side.fill(partners), side.without(partners)
-        change = rest - side.margin_of(side.edited(swap, ablated=ablated))
-        control = np.mean([rest - side.margin_of(side.edited(one, ablated=ablated)) for one in shams], axis=0)
-        net, whole = side.share(change - control), side.share(change)
-        return replace(found, partners=partners, with_partners=net, raw_with_partners=whole)
+        others = candidates(search, heads)
 
-    def _partners(self, asked: Asked, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """The heads whose ablation makes the claimed ones matter most, in half A: found by function, not by look.
+        def swap_in(part: Side) -> list[Edges]:
+            return interchange(part.donor_cache, self._keys(asked, part), heads)
 
-        A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer
-        works against them: what they write, it takes away again, and to be taken away is no use.
-        """
-        side = self.side(asked, "a")
-        cfg = self.model.cfg
-        others = [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
-        if side is None or not others or side.margin.mean() <= 0:
-            return ()
-        if len(others) > t.CANDIDATES:
-            others.sort(key=lambda head: -float(np.abs(side.margin - side.without((head,))).mean()))
-            others = others[: t.CANDIDATES]
-        swap = interchange(side.donor_cache, self._keys(asked, side), heads)
-        intact = float(side.margin.mean())
-
-        def effect(group: tuple[Head, ...]) -> float:
-            done = side.edited(swap, ablated=side.fill(group))
-            return float((side.without(group) - side.margin_of(done)).mean()) / intact
-
-        chosen: tuple[Head, ...] = ()
-        best, held = -np.inf, intact
-        for _ in range(min(t.PARTNERS, len(others))):
-            tried = sorted(((effect((*chosen, head)), head) for head in others if head not in chosen), reverse=True)
-            enough = (pair for pair in tried if pair[0] >= best + t.GAIN)
-            with_it = ((size, head, float(side.without((*chosen, head), held=True).mean())) for size, head in enough)
-            found = next((one for one in with_it if one[2] - held <= t.UNUSED * intact), None)
-            if found is None:
-                break
-            best, chosen, held = found[0], (*chosen, found[1]), found[2]
-        return chosen
+        partners = find_partners(search, swap_in, others, self.seed)
+        if partners:
+            ablated, rest = side.fill(partners), side.without(partners)
+            change = rest - side.margin_of(side.edited(swap, ablated=ablated))
+            control = np.mean([rest - side.margin_of(side.edited(one, ablated=ablated)) for one in shams], axis=0)
+            net, whole = side.share(change - control), side.share(change)
+            found = replace(found, partners=partners, with_partners=net, raw_with_partners=whole)
+        if found.with_partners is not None and low(found.with_partners) >= t.USED:
+            rest = side.without(partners, held=True)
+            held = [rest - side.margin_of(side.edited(e, ablated=ablated, frozen=side.cache)) for e in (swap, *shams)]
+            return replace(found, held_with_partners=side.share(held[0] - (held[1] + held[2]) / 2))
+        if found.total is not None and found.direct is not None and max(low(found.total), low(found.direct)) < t.USED:
+            company = find_company(search, swap_in, others, self.seed)
+            if company:
+                effect = side.share(company_change(side, swap, company))
+                found = replace(found, company=company, in_company=effect)
+        return found
 
     def _shams(self, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[list[Edges]]:
         """Edits as large as the interchange on the same edges, in directions off the relation, and their opposites.
@@ -293,7 +250,8 @@ class Used:
             for one, other in pairs:
                 difference = v[one] - v[other]
                 norm = difference.norm(dim=-1, keepdim=True)
-                new = (direction.norm(dim=-1, keepdim=True) == 0) & (norm > 1e-4 * v.norm(dim=-1).max())
+                usual = v.norm(dim=-1, keepdim=True).amax((0, 1), keepdim=True)  # of each head
+                new = (direction.norm(dim=-1, keepdim=True) == 0) & (norm > 1e-4 * usual)
                 direction = torch.where(new, difference / norm.clamp(min=1e-12), direction)
             mine = tuple(head for at, head in heads if at == layer)
             for edges, sign in zip(out, (1.0, -1.0), strict=True):
@@ -320,6 +278,20 @@ def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edg
     ]
 
 
+def is_still(logits: Tensor) -> bool:
+    """Whether no output [item, d_out] changes from item to item, each by its own size.
+
+    An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
+    one near 0 count: outputs smaller than the usual one are held to that one's size.
+    """
+    finite = logits[:, torch.isfinite(logits).all(0)]
+    if finite.shape[1] == 0:
+        return False
+    size = finite.abs().amax(0)
+    usual = size.sort().values[(len(size) - 1) // 2]
+    return bool(((finite - finite[:1]).abs().amax(0) <= t.EXACT * torch.maximum(size, usual)).all())
+
+
 def sham_pairs(
     items: Items, roles: NDArray[np.int64], keys: NDArray[np.bool_], seed: int
 ) -> list[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
@@ -329,7 +301,7 @@ def sham_pairs(
     """
     count, width = roles.shape
     each = np.arange(count)
-    upto = np.arange(width) <= items.read[:, None]
+    upto = items.upto
     off = upto & ~keys[each, items.read]
     rng = generator(seed, "audit/sham")
     out = []

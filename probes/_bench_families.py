@@ -20,7 +20,7 @@ from interp.grammars import DyckGrammar
 from interp.rng import generator
 from probes._audit_tasks import Task
 from probes._bench_model import BenchModel, HeadPlan, Layout, Norm, Plan, Script, Slot
-from probes._bench_worlds import NUM_INPUTS, Words, World, brackets, words
+from probes._bench_worlds import NUM_INPUTS, World, brackets, sample_words, words
 from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
 from probes._claim_relations import BUILT_IN, position, token
 from probes.claims import Claim
@@ -34,13 +34,14 @@ CONTEXT, EXTRA, UNREAD = 40, 3, 6  # positions; what values carry beside types; 
 
 @dataclass(frozen=True)
 class Case:
-    """One claim about one model, and the truth."""
+    """One claim about one model, and the truth. `inputs` [input, pos]; `given`, `task`: as the audit gets them."""
 
     family: str
     kind: Kind
     model: BenchModel
     claim: Claim
     inputs: NDArray[np.int64]
+    given: Any
     task: Task | None
     world: World
 
@@ -165,6 +166,7 @@ class Draft:
                 read = self.types() + 0.1 * rng.standard_normal((self.layout.width, self.width))
                 self.put((layer, head), self.one_of(kinds), read, self.writes("unread", self.between(0.1, 0.6)))
         t, scale = world.num_types, self.between(2.0, 6.0)
+        bias = np.zeros(world.num_outputs)
         unembed = np.zeros((self.layout.width, world.num_outputs))
         for part in ("out",) if self.ramp else ("votes", "alt"):
             unembed[self.layout.parts[part], world.answers] = np.eye(t) * scale
@@ -172,11 +174,13 @@ class Draft:
         unembed[self.layout.parts["other"]][:, rest] = 0.0
         for i in range(t):
             unembed[self.layout.parts["other"].start + i, rest[i % len(rest)]] = scale
+        if rng.random() < 0.2:  # an output that never comes, as decoders mask them
+            bias[rest[int(rng.integers(len(rest)))]] = -(10.0 ** rng.integers(4, 10))
         embed = self.layout.into("token", np.eye(world.grammar.vocab_size))
         places = self.layout.into("place", 0.3 * rng.standard_normal((CONTEXT, 4)))
         plan = Plan(
             self.layout, dict(self.heads), self.n_layers, self.n_heads, self.norm, embed, unembed, places,
-            world.direction, ("votes", "out") if self.ramp else None, dict(self.mean) or None,
+            world.direction, ("votes", "out") if self.ramp else None, dict(self.mean) or None, bias,
         )  # fmt: skip
         return BenchModel(plan, world.grammar, seed)
 
@@ -254,6 +258,24 @@ def _same(d: Draft) -> Told:
     return (slots[0],), d.world.relation, None
 
 
+def _two_of_four(d: Draft) -> Told:
+    """Four heads alike, of which any two are enough: two must go before the claimed one is missed."""
+    d.ramp = True
+    slots = [d.voter(d.script(d.world.relation, mass=d.between(0.9, 0.97)), weight=0.95) for _ in range(4)]
+    return (slots[0],), d.world.relation, None
+
+
+def _looks_better(d: Draft) -> Told:
+    """Some head is said to: another than the one that is used looks more like it."""
+    sharp, used = (
+        d.script(d.world.relation, mass=d.between(0.92, 0.97)),
+        d.script(d.world.relation, mass=d.between(0.6, 0.8)),
+    )
+    d.put(d.slot(), sharp, d.types(), np.zeros((d.width, d.layout.width)))
+    d.voter(used)
+    return (), d.world.relation, None
+
+
 def _different(d: Draft) -> Told:
     """The answer is found another way, too, and that way is as good alone."""
     d.ramp = True
@@ -305,6 +327,13 @@ def _constant(d: Draft) -> Told:
         d.slot(), d.script(d.world.relation), np.zeros((d.layout.width, d.width)), d.writes("votes", 0.3), bias=bias
     )
     return (slot,), d.world.relation, None
+
+
+def _idle(d: Draft) -> Told:
+    """Two heads are claimed together, and one of them does all of it."""
+    used = d.voter(d.script(d.world.relation))
+    idle = d.put(d.slot(), d.script(d.world.relation), d.types(), d.writes("unread", d.between(0.1, 0.6)))
+    return tuple(sorted((used, idle))), d.world.relation, None
 
 
 def _other_task(d: Draft) -> Told:
@@ -407,7 +436,7 @@ def _inputs_for(family: str, world: World, seed: int) -> NDArray[np.int64]:
     if family != "alike":
         return world.inputs
     if world.name == "words":  # [SEP] always at one place
-        return Words().sample(NUM_INPUTS, world.direction == "bidirectional", seed, sep_at=9)
+        return sample_words(NUM_INPUTS, world.direction == "bidirectional", seed, sep_at=9)
     # Nothing but open brackets: the last unmatched one is the current token.
     grammar: DyckGrammar = world.grammar
     rng = generator(seed, "bench/openers")
@@ -423,6 +452,8 @@ FAMILIES: Mapping[str, Family] = {
         Family("one of several", "true", _helped, (2, 1)),
         Family("redundant, same pattern", "true", _same, (3, 1), EXACT),
         Family("redundant, other pattern", "true", _different, (3, 2), EXACT),
+        Family("any two of four", "true", _two_of_four, (4, 1), EXACT),
+        Family("another looks better", "true", _looks_better, (2, 1)),
         Family("half the information each", "true", _pair, (2, 1), types=4),
         Family("strong sink", "true", _sink),
         Family("under a condition", "true", _when),
@@ -433,6 +464,7 @@ FAMILIES: Mapping[str, Family] = {
         Family("constant", "decoy", _constant, (3, 2)),
         Family("for another task", "decoy", _other_task, (3, 2)),
         Family("cancelled", "decoy", _cancelled, (5, 2), EXACT),
+        Family("one of two idle", "decoy", _idle, (2, 1)),
         Family("random", "false", _random, (3, 2)),
         Family("uniform", "false", _uniform, (3, 2)),
         Family("slightly tilted", "false", _tilted, (3, 2)),
@@ -460,7 +492,10 @@ def make_case(family: str, number: int, seed: int) -> Case:
         n_heads = max(n_heads, 2)
     draft = Draft(rng, world, n_layers, n_heads, wanted.norms[int(rng.integers(len(wanted.norms)))])
     heads, relation, when = wanted.write(draft)
-    uses = "closers" if world.task is None and rng.random() < 0.5 else None
     model = draft.build(own)
     inputs = _inputs_for(family, world, own)
-    return Case(family, wanted.kind, model, Claim(heads, relation, when, uses), inputs, world.task, world)
+    labelled = world.labelled is not None and inputs is world.inputs
+    purpose = "closers" if world.task is None else "labels" if labelled else "task"
+    claim = Claim(heads, relation, when, purpose if rng.random() < 0.5 else None)
+    given, task = (world.labelled, None) if labelled else (inputs, world.task)
+    return Case(family, wanted.kind, model, claim, inputs, given, task, world)

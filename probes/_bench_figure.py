@@ -1,6 +1,6 @@
 """Words and pictures of the claim bench."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,3 +93,24 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
 
 def _detector(family: "FamilyResult") -> str:
     return f"{family.detector_errors}/{family.detector_n}" if family.detector_n else "-"
+
+
+def bench_table(data: dict[str, Any]) -> str:
+    """The bench's `to_dict()` as a Markdown table, for the README."""
+    from probes.bench import WORDS
+
+    lines = [
+        f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
+        "| `head_detector` errs |",
+        "|---" * (len(WORDS) + 4) + "|",
+    ]
+    for family in data["families"]:
+        counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
+        other = family["detector"]
+        missed = f"{other['errors']} of {other['n']}" if other["n"] else "–"
+        star = " *" if family["developed"] else ""
+        lines.append(
+            f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
+            f"| {family['errors']} [{family['low']:.2f}, {family['high']:.2f}] | {missed} |"
+        )
+    return "\n".join(lines)

@@ -123,7 +123,7 @@ class Layout:
 class Plan:
     """A whole model. `unembed` [width, d_out]; `ramp`: see `step_mlp`; `mean`: what a head writes along the mean.
 
-    `positions` [n_ctx, width]: what each position adds to the embedding.
+    `positions` [n_ctx, width]: what each position adds to the embedding; `bias` [d_out]: of the unembedding.
     """
 
     layout: Layout
@@ -137,6 +137,7 @@ class Plan:
     direction: Literal["causal", "bidirectional"]
     ramp: tuple[str, str] | None = None
     mean: Mapping[Slot, Floats] | None = None
+    bias: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,8 @@ def _fill(model: BenchModel, plan: Plan, rng: np.random.Generator) -> None:
     put(model.embed.W_E, plan.embed @ turn)
     put(model.pos_embed.W_pos, plan.positions @ turn)
     put(model.unembed.W_U, turn.T @ plan.unembed)
+    if plan.bias is not None:
+        put(model.unembed.b_U, plan.bias)
     for (layer, h), head in plan.heads.items():
         attn, d_head = model.blocks[layer].attn, head.read.shape[1]
         mix = np.linalg.qr(rng.standard_normal((d_head, d_head)))[0]  # no coordinate of a head means anything either

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.grammars import DyckGrammar
+from interp.grammars.vocabulary import Vocabulary
 from interp.rng import generator
 from probes._audit_inputs import visible_keys
+from probes._audit_labels import LabelledInput
 from probes._audit_tasks import Closers, Items, Task
 from probes._claim_relations import BUILT_IN, offset, position
 from probes.relations import Pairs, Relation, Tokens
@@ -22,45 +24,26 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 NUM_INPUTS = 200
+NUM_LABELLED = 320  # a donor must be found among them, of one length
 NUM_WORDS = 40
 
 
-@dataclass(frozen=True)
-class Words:
-    """A vocabulary without a grammar: words, then [CLS], [SEP] and [PAD]."""
+VOCABULARY = Vocabulary(
+    (*(f"w{i}" for i in range(NUM_WORDS)), "[CLS]", "[SEP]", "[PAD]"), start=NUM_WORDS, pad=NUM_WORDS + 2
+)
+SEP = NUM_WORDS + 1
 
-    num_words: int = NUM_WORDS
 
-    @property
-    def vocab(self) -> tuple[str, ...]:
-        return (*(f"w{i}" for i in range(self.num_words)), "[CLS]", "[SEP]", "[PAD]")
-
-    @property
-    def vocab_size(self) -> int:
-        return self.num_words + 3
-
-    @property
-    def start(self) -> int:
-        return self.num_words
-
-    @property
-    def sep(self) -> int:
-        return self.num_words + 1
-
-    @property
-    def pad(self) -> int:
-        return self.num_words + 2
-
-    def sample(self, count: int, padded: bool, seed: int, sep_at: int | None = None) -> Ints:
-        """[CLS], then 20 to 26 random words with a [SEP] among them (at `sep_at`, or anywhere after five)."""
-        rng = generator(seed, "bench/words")
-        tokens = np.full((count, 28), self.pad)
-        for row in tokens:
-            n = int(rng.integers(20, 27)) if padded else 26
-            row[1 : n + 1] = rng.integers(0, self.num_words, n)
-            row[sep_at or int(rng.integers(6, n))] = self.sep
-        tokens[:, 0] = self.start
-        return tokens[:, :28] if padded else tokens[:, :27]
+def sample_words(count: int, padded: bool, seed: int, sep_at: int | None = None) -> Ints:
+    """[CLS], then 26 (padded: 20 to 26) random words with a [SEP] among them (at `sep_at`, or anywhere after five)."""
+    rng = generator(seed, "bench/words")
+    tokens = np.full((count, 28), NUM_WORDS + 2)
+    for row in tokens:
+        n = int(rng.integers(20, 27)) if padded else 26
+        row[1 : n + 1] = rng.integers(0, NUM_WORDS, n)
+        row[sep_at or int(rng.integers(6, n))] = SEP
+    tokens[:, 0] = NUM_WORDS
+    return tokens if padded else tokens[:, :27]
 
 
 @dataclass(frozen=True)
@@ -77,30 +60,36 @@ class Classes:
 
 @dataclass(frozen=True)
 class Tell:
-    """Of which class the word is that `relation` points to. Read where it points to one word, elsewhere than here."""
+    """Of which class the word is that `relation` points to. Read where it points to one word, elsewhere than here.
+
+    `place`: the one position at which all inputs are read; None: any.
+    """
 
     relation: Relation
     num_types: int
     direction: Literal["causal", "bidirectional"]
+    place: int | None = None
     name: str = "tell"
     words: str = "tell the class of the word there"
 
-    def items(self, tokens: Ints, grammar: Words, rows: Bools, seed: int) -> Items:
+    def items(self, tokens: Ints, grammar: Vocabulary, rows: Bools, seed: int) -> Items:
         rng = generator(seed, "bench/items")
         keys = self.relation.keys(tokens, grammar, seen_by(tokens, grammar, self.direction))
         key = np.where(keys.sum(-1) == 1, keys.argmax(-1), -1)
         places = np.arange(tokens.shape[1])
         there = np.take_along_axis(tokens, np.maximum(key, 0), 1)
         after = np.take_along_axis(tokens, np.minimum(np.maximum(key, 0) + 1, places[-1]), 1)  # a detour ends there
-        good = rows & (key >= 0) & (key != places) & (there < grammar.num_words) & (after != grammar.pad)
+        good = rows & (key >= 0) & (key != places) & (there < NUM_WORDS) & (after != grammar.pad)
         good &= (key < places[-1]) & (there != tokens)
+        if self.place is not None:
+            good &= places == self.place
         drawn = np.where(good, rng.random(good.shape), -1.0)
         sequence = np.flatnonzero(good.any(1))
         read = drawn.argmax(1)[sequence]
         base, flipped = tokens[sequence], key[sequence, read]
         donors = base.copy()
         for row, at in zip(donors, flipped, strict=True):
-            new = np.setdiff1d(np.arange(grammar.num_words), row)
+            new = np.setdiff1d(np.arange(NUM_WORDS), row)
             new = new[new % self.num_types != row[at] % self.num_types]
             row[at] = rng.choice(new)
         each = np.arange(len(base))
@@ -118,6 +107,7 @@ class World:
     - `detour`: two relations that lead to the same information: a first head at the second relation's key fetches
       it by the first, a second head reads it there.
     - `task`: None for the one that the grammar's models are trained for.
+    - `labelled`: the inputs with their labels, as a user has them, who knows no minimal pairs; or None.
     """
 
     name: Literal["brackets", "words"]
@@ -133,6 +123,7 @@ class World:
     rivals: tuple[Relation, ...]
     detour: tuple[Relation, Relation]
     task: Task | None
+    labelled: tuple[LabelledInput, ...] | None = None
 
 
 def seen_by(tokens: Tokens, grammar: Any, direction: str) -> Pairs:
@@ -203,7 +194,7 @@ def after(relation: Relation) -> Relation:
 
 def words(rng: np.random.Generator, seed: int, types: int | None = None) -> World:
     """Random words, causal or bidirectional with padding; the key is at an offset, a position, or an induction."""
-    grammar = Words()
+    grammar = VOCABULARY
     direction: Literal["causal", "bidirectional"] = "causal" if rng.random() < 0.5 else "bidirectional"
     num_types = types or int(rng.integers(2, 5))
     classifier = bool(rng.random() < 0.5)
@@ -214,21 +205,43 @@ def words(rng: np.random.Generator, seed: int, types: int | None = None) -> Worl
         options += [BUILT_IN["next"], offset(2)]
     relation = options[int(rng.integers(len(options)))]
     tokens = np.arange(grammar.vocab_size)
+    labelled = bool(rng.random() < 0.5) and relation.name != "induction"
+    padded = direction == "bidirectional"
+    inputs = sample_words(NUM_LABELLED if labelled else NUM_INPUTS, padded, seed)
+    task = Tell(relation, num_types, direction, int(rng.integers(13, 19)) if labelled else None)
     return World(
         name="words",
         grammar=grammar,
         direction=direction,
         classifier=classifier,
-        inputs=grammar.sample(NUM_INPUTS, direction == "bidirectional", seed),
+        inputs=inputs,
         num_types=num_types,
-        types=np.where(tokens < grammar.num_words, tokens % num_types, -1),
+        types=np.where(tokens < NUM_WORDS, tokens % num_types, -1),
         answers=np.arange(num_types),
         num_outputs=num_types + 2 if classifier else grammar.vocab_size,
         relation=relation,
         rivals=_others(relation, options),
         detour=(BUILT_IN["previous"], after(relation)),
-        task=Tell(relation, num_types, direction),
+        task=task,
+        labelled=with_labels(task, inputs, classifier, seed) if labelled else None,
     )
+
+
+def with_labels(task: Tell, inputs: Ints, classifier: bool, seed: int) -> tuple[LabelledInput, ...]:
+    """The inputs that have an answer, with it: a class, or the token that stands for it.
+
+    In a random order, or with the answers taking turns, as files of pairs have them.
+    """
+    items = task.items(inputs, VOCABULARY, np.ones(inputs.shape, dtype=bool), seed)
+    order = np.arange(len(items))
+    if generator(seed, "bench/order").random() < 0.5:
+        turn = np.array([int((items.answer[:i] == answer).sum()) for i, answer in enumerate(items.answer)])
+        order = np.lexsort((items.answer, turn))
+    out = []
+    for row, read, answer in zip(items.tokens[order], items.read[order], items.answer[order], strict=True):
+        text = [VOCABULARY.names[token] for token in row if token != VOCABULARY.pad]
+        out.append(LabelledInput(text, int(answer) if classifier else VOCABULARY.names[answer], int(read)))
+    return tuple(out)
 
 
 def _others(relation: Relation, options: Sequence[Relation]) -> tuple[Relation, ...]:

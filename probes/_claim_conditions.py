@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
+from interp.grammars.vocabulary import find_token
 from probes.relations import Pairs, Tokens
 
 Rows = NDArray[np.bool_]  # [batch, query]
@@ -56,9 +57,15 @@ ELSEWHERE = Condition(
 )
 
 
+def _check_least(what: str, least: Any) -> None:
+    if isinstance(least, bool) or not isinstance(least, int) or not 0 <= least < 10**9:
+        raise RequestError(f"{what} {quoted(least)} is not a whole number from 0 to 999999999")
+
+
 @cache
 def depth_at_least(least: int) -> Condition:
     """The stack, once the current token is read, holds `least` brackets or more."""
+    _check_least("depth", least)
 
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         inside = (tokens != grammar.pad) if isinstance(grammar, DyckGrammar) else _brackets(tokens, grammar, 0)
@@ -70,11 +77,27 @@ def depth_at_least(least: int) -> Condition:
 @cache
 def position_at_least(least: int) -> Condition:
     """The current token stands at `least` (from 0) or later."""
+    _check_least("position", least)
 
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         return np.broadcast_to(np.arange(tokens.shape[1]) >= least, tokens.shape)
 
     return Condition(f"position-{least}", f"the position is at least {least}", "tokens", rows)
+
+
+@cache
+def token_is(text: str) -> Condition:
+    """The current token is `text` of the vocabulary, such as [CLS]."""
+
+    def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
+        found = find_token(grammar, text)
+        if found is None:
+            raise RequestError(
+                f"no token {quoted(text)} in the model's vocabulary: 'when the current token is' needs one of it"
+            )
+        return np.asarray(tokens == found)
+
+    return Condition(f"token-{text}", f"the current token is {text}", "tokens", rows)
 
 
 BUILT_IN_CONDITIONS: dict[str, Condition] = {c.name: c for c in (CLOSING, OPENING, ELSEWHERE)}

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
+from interp.grammars.vocabulary import find_token
 from probes.relations import RELATIONS, Pairs, Relation, Tokens, bracket_type
 
 TOPICS: Any = "topics"  # what a relation may need beside `tokens` and `dyck`: topics of tokens, a vocabulary
 VOCAB: Any = "vocab"
-MOST = 10_000  # a position or an offset beyond is a slip of the pen
+MOST = 10_000  # a layer, a head, a position or an offset beyond is a slip of the pen
 
 
 def _next(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
@@ -58,7 +59,7 @@ def _same_topic(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
 def offset(steps: int) -> Relation:
     """The token `steps` positions after the query, before it where negative."""
     if isinstance(steps, bool) or not isinstance(steps, int) or abs(steps) > MOST:
-        raise RequestError(f"offset {steps!r} is not a whole number from -{MOST} to {MOST}")
+        raise RequestError(f"offset {quoted(steps)} is not a whole number from -{MOST} to {MOST}")
     if steps in (-1, 0, 1):
         return (BUILT_IN["current"], BUILT_IN["next"], BUILT_IN["previous"])[steps]
 
@@ -73,7 +74,7 @@ def offset(steps: int) -> Relation:
 def position(place: int) -> Relation:
     """The token at `place`, from 0."""
     if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place <= MOST:
-        raise RequestError(f"position {place!r} is not a whole number from 0 to {MOST}")
+        raise RequestError(f"position {quoted(place)} is not a whole number from 0 to {MOST}")
     if place == 0:
         return BUILT_IN["first"]
 
@@ -86,6 +87,8 @@ def position(place: int) -> Relation:
 @cache
 def brackets_of_type(kind: int) -> Relation:
     """Brackets of one type (from 0), opening and closing; the same object every time."""
+    if isinstance(kind, bool) or not isinstance(kind, int) or not 0 <= kind <= MOST:
+        raise RequestError(f"bracket type {quoted(kind)} is not a whole number from 0 to {MOST}")
     return BUILT_IN.get(f"type-{kind}") or bracket_type(kind)
 
 
@@ -95,10 +98,10 @@ def token(text: str) -> Relation:
 
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         vocabulary = tuple(getattr(grammar, "vocab", ()))
-        if text not in vocabulary:
+        if (found := find_token(grammar, text)) is None:
             known = f"its first are {' '.join(vocabulary[:8])}" if vocabulary else "it has no vocabulary"
-            raise RequestError(f"no token {text!r} in the model's vocabulary; {known}")
-        return visible & (tokens == vocabulary.index(text))[:, None, :]
+            raise RequestError(f"no token {quoted(text)} in the model's vocabulary; {known}")
+        return visible & (tokens == found)[:, None, :]
 
     return Relation(f"token-{text}", f"the token {text}", "mass", VOCAB, keys)
 
@@ -129,17 +132,29 @@ def usable(relation: Relation, grammar: Any) -> bool:
     if relation.needs == TOPICS:
         return hasattr(grammar, "topic_of")
     if relation.needs == VOCAB:
-        return relation.name.removeprefix("token-") in getattr(grammar, "vocab", ())
+        return find_token(grammar, relation.name.removeprefix("token-")) is not None
     return True
 
 
 def check_usable(relation: Relation, grammar: Any) -> None:
-    """Raise `RequestError` naming the relation unless it is `usable`."""
+    """Raise `RequestError` naming the relation unless it is `usable`, and of a type that the grammar has."""
     if usable(relation, grammar):
+        if not known_type(relation, grammar):
+            types = grammar.num_types
+            right = f"types 0 to {types - 1}" if types > 1 else "type 0 only"
+            raise RequestError(f"{quoted(relation.words)} are not there: the grammar has brackets of {right}")
         return
     what = {"dyck": "a grammar of brackets", TOPICS: "topics of tokens", VOCAB: "that token in the vocabulary"}
     have = "has no grammar" if grammar is None else f"has the grammar {type(grammar).__name__}"
-    raise RequestError(f"{relation.words!r} needs {what[relation.needs]}, and the model {have}")
+    raise RequestError(f"{quoted(relation.words)} needs {what[relation.needs]}, and the model {have}")
+
+
+def known_type(relation: Relation, grammar: Any) -> bool:
+    """False for brackets of a type that a grammar of brackets does not have."""
+    kind = relation.name.removeprefix("type-")
+    if not (relation.name.startswith("type-") and kind.isdigit() and isinstance(grammar, DyckGrammar)):
+        return True
+    return int(kind) < grammar.num_types
 
 
 def same_relation(one: Relation, other: Relation) -> bool:

@@ -9,13 +9,24 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from probes import _claim_relations as built
-from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
+from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
 from probes.relations import Relation
 
 Thing = TypeVar("Thing", Relation, Condition, str)
 Made = tuple[str, str, Callable[[str], Thing]]  # as written in help, pattern with one group, what it makes
+
+LONGEST = 200  # characters of a phrase that are compared with the known ones
+DIGITS = 9  # of a number in a claim; a longer one is a slip of the pen, and Python reads no more than 4300
+
+
+def whole(digits: str) -> int:
+    """The number written so, a sign included."""
+    if len(digits) > DIGITS:
+        raise RequestError(f"number {quoted(digits)} of a claim is too long: {DIGITS} digits at most")
+    return int(digits)
+
 
 # -- phrases ------------------------------------------------------------------------------------------------
 
@@ -53,27 +64,35 @@ _ALSO_WHEN = {
     "elsewhere": ("the target is not the current token", "the query is non-trivial", "non-trivial"),
 }
 _RELATIONS: tuple[Made[Relation], ...] = (
-    ("position p", r"(?:token at |tokens at )?position (\d+)", lambda p: built.position(int(p))),
-    ("offset -n", r"(?:token at )?offset ([+-]?\d+)", lambda n: built.offset(int(n))),
+    ("position p", r"(?:token at |tokens at )?position (\d+)", lambda p: built.position(whole(p))),
+    ("offset -n", r"(?:token at )?offset ([+-]?\d+)", lambda n: built.offset(whole(n))),
     (
         "the token n positions before",
         r"token (\d+) positions? (?:before|back|earlier)",
-        lambda n: built.offset(-int(n)),
+        lambda n: built.offset(-whole(n)),
     ),
-    ("the token n positions after", r"token (\d+) positions? (?:after|ahead|later)", lambda n: built.offset(int(n))),
-    ("brackets of type t", r"bracket of type (\d+)", lambda t: built.brackets_of_type(int(t))),
+    ("the token n positions after", r"token (\d+) positions? (?:after|ahead|later)", lambda n: built.offset(whole(n))),
+    ("brackets of type t", r"bracket of type (\d+)", lambda t: built.brackets_of_type(whole(t))),
     ("the token [SEP]", r"tokens? (\S+)", built.token),
     ("[SEP]", r"(\[[^\]\s]+\])(?: tokens?)?", built.token),
 )
 _CONDITIONS: tuple[Made[Condition], ...] = (
-    ("the depth is at least n", r"(?:depth is )?(?:at )?(?:depth )?at least (\d+)", lambda n: depth_at_least(int(n))),
-    ("the position is at least p", r"position (?:is )?at least (\d+)", lambda p: position_at_least(int(p))),
+    ("the depth is at least n", r"(?:depth is )?(?:at )?(?:depth )?at least (\d+)", lambda n: depth_at_least(whole(n))),
+    ("the current token is [CLS]", r"(?:the )?(?:query|current token) is (?:the token )?(\S+)", token_is),
+    ("the position is at least p", r"position (?:is )?at least (\d+)", lambda p: position_at_least(whole(p))),
 )
 # What a model may be said to use a relation for: task -> words, after "to".
-TASKS = {"closers": "predict closing brackets", "copies": "repeat the current token"}
+TASKS = {
+    "closers": "predict closing brackets",
+    "copies": "repeat the current token",
+    "labels": "predict the label",
+    "task": "do its task",  # whatever that is: the inputs' labels, or what models of its grammar are trained for
+}
 _ALSO_TASK = {
     "closers": ("predict the closing bracket", "close brackets", "predict the right closing bracket"),
     "copies": ("copy the current token", "copy brackets"),
+    "labels": ("predict labels", "predict the right label", "classify", "predict the class"),
+    "task": ("do the task", "do its job"),
 }
 
 _SAME = (
@@ -100,14 +119,14 @@ def plain(phrase: str) -> str:
 
 def relation_said(phrase: str, own: Sequence[Relation] = ()) -> Relation:
     """The relation a phrase names, the user's `own` first."""
-    named = [*own, *(r for r in built.BUILT_IN.values() if not r.name.startswith("type-"))]
+    named = [*_own(own, Relation, "relations"), *built.BUILT_IN.values()]
     table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *_ALSO.get(r.name, ()))))}
     return _look_up("relation", phrase, table, _RELATIONS, relation_phrases(own))
 
 
 def condition_said(phrase: str, own: Sequence[Condition] = ()) -> Condition:
     """The condition a phrase names."""
-    named = [*own, *BUILT_IN_CONDITIONS.values()]
+    named = [*_own(own, Condition, "conditions"), *BUILT_IN_CONDITIONS.values()]
     table = {key: c for c in reversed(named) for key in (c.name, *map(plain, (c.words, *_ALSO_WHEN.get(c.name, ()))))}
     return _look_up("condition", phrase, table, _CONDITIONS, condition_phrases(own))
 
@@ -116,6 +135,13 @@ def task_said(phrase: str) -> str:
     """The name of the task a phrase names."""
     table = {plain(p): task for task, words in TASKS.items() for p in (task, words, *_ALSO_TASK[task])}
     return _look_up("use", phrase, table, (), list(TASKS.values()))
+
+
+def _own(things: Sequence[Thing], kind: type[Thing], name: str) -> Sequence[Thing]:
+    listed = isinstance(things, Iterable) and not isinstance(things, (str, bytes))
+    if not listed or not all(isinstance(thing, kind) for thing in things):
+        raise RequestError(f"{name}={quoted(things)} is no list of {kind.__name__}s")
+    return things
 
 
 def relation_phrases(own: Sequence[Relation] = ()) -> list[str]:
@@ -133,17 +159,18 @@ def _look_up(
     what: str, phrase: str, table: dict[str, Thing], made: Iterable[Made[Thing]], known: Sequence[str]
 ) -> Thing:
     key = plain(phrase)
-    if key in table:
-        return table[key]
+    for said in (phrase.strip(), key):  # a name in a list of relations is taken as it stands
+        if said in table:
+            return table[said]
     # A token's own letters are kept: "the token [SEP]" is not "[sep]".
     kept = re.sub(r"^(the|a|an) ", "", " ".join(phrase.split()).strip(" ").removesuffix("."), flags=re.IGNORECASE)
     for _, pattern, make in made:
-        for text in (key, kept) if make is not built.token else (kept,):
+        for text in (key, kept) if make not in (built.token, token_is) else (kept,):
             if found := re.fullmatch(pattern, text):
                 return make(found[1])
     words = {plain(p): p for p in known}
-    near = [words[p] for p in difflib.get_close_matches(key, words, n=3, cutoff=0.0)]
-    raise RequestError(f"{what} {phrase!r} is not understood; the nearest are {', '.join(map(repr, near))}")
+    near = [words[p] for p in difflib.get_close_matches(key[:LONGEST], words, n=3, cutoff=0.0)]
+    raise RequestError(f"{what} {quoted(phrase)} is not understood; the nearest are {', '.join(map(repr, near))}")
 
 
 # -- the sentence -------------------------------------------------------------------------------------------
@@ -155,12 +182,14 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _AND_USES = re.compile(r"(?P<relation>.+?),? and uses? (?:it|them) to (?P<task>.+)", re.IGNORECASE)
-_TO_DO = re.compile(r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy)\b.+)", re.IGNORECASE)
+_TO_DO = re.compile(
+    r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy|do (?:its|the)|classify)\b.*)", re.IGNORECASE
+)
 _WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
 
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
-    "'L1H0 uses RELATION to predict closing brackets'"
+    "'L1H0 uses RELATION [to predict closing brackets]'"
 )
 
 
@@ -174,21 +203,23 @@ def heads_said(text: str) -> tuple[tuple[int, int], ...] | None:
     found = [_HEAD.fullmatch(part) for part in parts]
     if not found or not all(found):
         return None
-    pairs = [[int(n) for n in match.groups() if n is not None] for match in found if match]
+    pairs = [[whole(n) for n in match.groups() if n is not None] for match in found if match]
     return tuple((layer, head) for layer, head in pairs)
 
 
 def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, str | None, bool]:
     """(heads, relation, condition, task, mainly) of a claim, as phrases."""
     if not isinstance(text, str):
-        raise RequestError(f"claim {text!r} is no text: {FORM}")
+        raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
     clean = " ".join(text.split()).rstrip(".")
     found = _SENTENCE.fullmatch(clean)
     heads = heads_said(found["heads"]) if found else None
     if found is None:
-        raise RequestError(f"claim {text[:200]!r} is not understood: {FORM}")
+        raise RequestError(f"claim {quoted(text)} is not understood: {FORM}")
     if heads is None:
-        raise RequestError(f"claim {text[:200]!r}: {found['heads']!r} names no head; write L1H0, or L0H1 and L1H0")
+        raise RequestError(
+            f"claim {quoted(text)}: {quoted(found['heads'])} names no head; write L1H0, or L0H1 and L1H0"
+        )
     late = (found["late"] or "").strip().lower()
     rest, when, task = found["rest"], None, None
     if part := _WHEN.fullmatch(rest):
@@ -200,7 +231,7 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
     if found["use"] and task is None and " to " in rest:  # a purpose that is none of ours: `task_said` says which are
         rest, task = rest.rsplit(" to ", 1)
     if found["use"] and task is None:
-        raise RequestError(f"claim {text[:200]!r} does not say what for: end it with 'to predict closing brackets'")
+        task = "task"
     if late == "evenly":
         rest = f"{rest} evenly"
     return heads, rest, when, task, bool(found["mainly"]) or late in ("mainly", "mostly")

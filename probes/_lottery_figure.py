@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from probes.lottery import LotteryResult
 
+POOR = 0.1  # relative error beyond which a warning stands in the summary
 KINDS = {"random": "random, |X| = 1", "small": "random, smaller", "strings": "Dyck strings"}
 
 
@@ -26,15 +27,27 @@ def summary_lines(r: "LotteryResult") -> list[str]:
         f"  {KINDS[kind]:<16} epsilon = |T'-T| / |X|  {power(e.value)}   relative {power(relative[kind])}"
         for kind, e in r.epsilon.items()
     ]
+    if (r.relative_error_max.value or 0.0) > POOR:
+        lines.append("NOT the same function: take more candidates, or larger weights in the target")
+    if r.law:
+        length = (
+            f"{r.law['length']}" if r.law["data"] == "prefix" else f"{r.law['min_length']} to {r.law['max_length']}"
+        )
+        lines.append(f"Dyck strings: {r.law['data']}, {length} brackets")
     if r.accuracy:
         lines.append(f"{'closing accuracy':<26}{'argmax':>9}{'closers':>9}{'mass':>9}{'non-triv.':>11}{'refit':>8}")
-        rows = {"target": r.accuracy["target"], "pruned network": r.accuracy["pruned"]}
-        rows |= {name: c.accuracy for name, c in r.controls.items()} | {"floor": r.accuracy["floor"]}
-        for name, a in rows.items():
-            refit = r.controls[name].refitted if name in r.controls else None
+        rows: dict[str, tuple[dict[str, Any], float | None]] = {"target": (r.accuracy["target"], None)}
+        rows["pruned network"] = r.accuracy["pruned"], r.reference.refitted.value if r.reference else None
+        for name, c in r.controls.items():
+            rows[name] = {rule: e.value for rule, e in c.accuracy.items()}, c.refitted.value
+        rows["floor"] = r.accuracy["floor"], r.reference.floor if r.reference else None
+        for name, (a, refit) in rows.items():
             cells = [a.get("argmax"), a.get("argmax_closers"), a.get("mass")]
             text = "".join(f"{share(x):>9}" for x in cells)
             lines.append(f"  {name:<24}{text}{share(a.get('argmax_nontrivial')):>11}{share(refit):>8}")
+        if r.reference:
+            size = r.reference.refitted.n
+            lines.append(f"masks below the pruned network, and refit (which closer): n={size} strings")
         lines.append(f"accuracy gap {gap(r.accuracy_gap)}, target minus pruned, argmax")
     else:
         lines.append(f"accuracy gap undefined: {r.accuracy_gap.reason}")
@@ -51,7 +64,7 @@ def summary_lines(r: "LotteryResult") -> list[str]:
 
 def power(value: float | None) -> str:
     """Two digits and a power of ten."""
-    return "-" if value is None else f"{value:.1e}"
+    return "-" if value is None or not math.isfinite(value) else f"{value:.1e}"
 
 
 def share(value: float | None) -> str:
@@ -79,9 +92,9 @@ def lottery_figure(r: "LotteryResult") -> "go.Figure":
     )  # fmt: skip
     n = [level.candidates for level in r.levels]
     lines = [
-        ("one entry, theory (median)", [x.theory for x in r.levels], MUTED, "dot"),
-        ("one entry, median", [x.entry_median for x in r.levels], PALETTE[0], "solid"),
-        ("one entry, largest", [x.entry_max for x in r.levels], PALETTE[5], "solid"),
+        ("one entry, absolute, theory (median)", [x.theory for x in r.levels], MUTED, "dot"),
+        ("one entry, absolute, median", [x.entry_median for x in r.levels], PALETTE[0], "solid"),
+        ("one entry, absolute, largest", [x.entry_max for x in r.levels], PALETTE[5], "solid"),
         ("end to end, largest, relative", [x.worst for x in r.levels], PALETTE[1], "solid"),
         (
             "the same in float32",
@@ -103,7 +116,7 @@ def lottery_figure(r: "LotteryResult") -> "go.Figure":
         fig.add_trace(go.Scatter(x=n, y=fitted, name=words, mode="lines", line=line), 1, 1)
     if r.accuracy:
         rows = {"target": r.accuracy["target"]["argmax"], "pruned network": r.accuracy["pruned"]["argmax"]}
-        rows |= {name: c.accuracy["argmax"] for name, c in r.controls.items()}
+        rows |= {name: c.accuracy["argmax"].value for name, c in r.controls.items()}
         rows["close the token before, else guess"] = r.accuracy["floor"].get("argmax")
         names = list(rows)[::-1]
         colours = [PALETTE[0] if name in ("target", "pruned network") else PALETTE[6] for name in names]
@@ -113,12 +126,13 @@ def lottery_figure(r: "LotteryResult") -> "go.Figure":
             text=[share(rows[k]) for k in names], textposition=["inside" if v > 0.2 else "outside" for v in values],
         )  # fmt: skip
         fig.add_trace(bars, 1, 2)
-        refitted = {name: c.refitted for name, c in r.controls.items() if c.refitted is not None}
+        refits = ({"pruned network": r.reference} if r.reference else {}) | r.controls
+        refitted = {name: c.refitted.value for name, c in refits.items() if c.refitted.value is not None}
         if refitted:
             marker = {"color": PAPER, "size": 10, "line": {"color": PALETTE[1], "width": 2}}
             points = go.Scatter(
                 x=list(refitted.values()), y=list(refitted), mode="markers", marker=marker,
-                name="unembedding refitted", hoverinfo="x+y",
+                name="which closer, unembedding refitted", hoverinfo="x+y",
             )  # fmt: skip
             fig.add_trace(points, 1, 2)
     fig.update_xaxes(title_text="candidates n (subsets of n products)", dtick=4, row=1, col=1)

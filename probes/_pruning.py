@@ -32,6 +32,7 @@ NONNEGATIVE: Signs = (1,)  # ReLU after a ReLU: inputs are never negative
 REACH = 1 / 20  # of a weight, a candidate: both groups of n hold n REACH, with almost certainty
 COARSE = 10  # extra units for each 1 beyond
 LARGEST = 8.0  # of a weight: more would need over 70 extra units an input
+SMALLEST = 1e-2  # of a map's largest weight, if not 0: errors of sums (4e-5 the largest at n = 20) stay below 1 %
 LEAST_KEPT = 0.5  # Lemma 9: kept entries of a value matrix lie within (1/2, 1)
 
 

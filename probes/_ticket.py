@@ -15,8 +15,9 @@ The theorem asks for spectral norms of at most 1. Nothing needs that here: what 
 brought down by others (`_subset_sum`), at the price of width, up to `LARGEST`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,12 +44,14 @@ from probes._subset_sum import MAX_CANDIDATES, Array, Mask
 from probes._ticket_target import Layer, Target
 
 Weights = NDArray[np.float32]
-Patterns = Mapping[int, Array | None]  # by layer: scores [key, query] to show, or None for none at all
+Patterns = Mapping[int, Any]  # by layer: scores [key, query] to show, or None for none at all
+Scores = Mapping[int, Array | None]  # the same, read by `read_patterns`
 STREAM = "lottery"  # of the random numbers
 ATTENTION, MLPS = ("attn.W_Q", "attn.W_K", "attn.W_V"), ("mlp.W_in", "mlp.W_hid_1", "mlp.W_hid_2", "mlp.W_out")
 MATRICES = (*ATTENTION, *MLPS)
 SPARE = 64  # MLP units beyond what is needed: the last places are filled with whatever sign comes
 LEAST_CANDIDATES = 4
+LARGEST_NETWORK = 0.98 * MAX_PARAMETERS  # weights of the blocks: embedding and unembedding come on top
 
 
 # -- how wide -------------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class Sizes:
     d_mlp: int
 
 
-def sizes_needed(target: Target, candidates: int, patterns: Patterns | None = None) -> Sizes:
+def sizes_needed(target: Target, candidates: int, patterns: Scores | None = None) -> Sizes:
     """The least widths that the pruners ask for: linear in n = `candidates`, which makes error exponential in width."""
     m = target.width
     scores = [layer.scores for layer in target.layers]
@@ -74,32 +77,62 @@ def sizes_needed(target: Target, candidates: int, patterns: Patterns | None = No
 
 
 def sizes_used(
-    target: Target, candidates: int, d_model: int | None, d_mlp: int | None, patterns: Patterns | None = None
+    target: Target, candidates: int, d_model: Any = None, d_mlp: Any = None, patterns: Scores | None = None
 ) -> Sizes:
     """What was asked for, if wide enough; else what is needed, rounded up to eights."""
     needed = sizes_needed(target, candidates, patterns)
-    given = {"d_model": d_model, "d_mlp": d_mlp}
-    for name, value in given.items():
-        least = getattr(needed, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+    asked: dict[str, int | None] = {"d_model": None, "d_mlp": None}
+    for name, value in (("d_model", d_model), ("d_mlp", d_mlp)):
+        if value is None:
+            continue
+        least, asked[name] = getattr(needed, name), whole_number(name, value)
+        if value < least:
             raise AnalysisError(
                 f"lottery ticket: {name}={value!r} is too narrow for this target with {candidates} candidates an "
                 f"entry: at least {least} is needed"
             )
-    sizes = Sizes(d_model or -(-needed.d_model // 8) * 8, d_mlp or -(-needed.d_mlp // 8) * 8)
-    layers = 4 * len(target.layers)
-    count = layers * (3 * sizes.d_model**2 + 2 * sizes.d_model * sizes.d_mlp + 2 * sizes.d_mlp**2)
-    if count > 0.98 * MAX_PARAMETERS:
+    sizes = _rounded(needed, asked)
+    if (count := _weights(target, sizes)) > LARGEST_NETWORK:
         raise AnalysisError(
-            f"lottery ticket: a random network of {layers} layers, d_model={sizes.d_model}, d_mlp={sizes.d_mlp} has "
-            f"{count:.1e} weights, more than {MAX_PARAMETERS:.0e}: take fewer candidates or a smaller target"
+            f"lottery ticket: a random network of {4 * len(target.layers)} layers, d_model={sizes.d_model}, "
+            f"d_mlp={sizes.d_mlp} has {count:.1e} weights, more than {LARGEST_NETWORK:.1e}: "
+            f"{_what_fits(target, candidates, asked, patterns)}"
         )
     return sizes
 
 
+def _rounded(needed: Sizes, asked: Mapping[str, int | None]) -> Sizes:
+    return Sizes(
+        asked["d_model"] or -(-needed.d_model // 8) * 8,
+        asked["d_mlp"] or -(-needed.d_mlp // 8) * 8,
+    )
+
+
+def _weights(target: Target, sizes: Sizes) -> int:
+    """How many weights the blocks of a random network have."""
+    layer = 3 * sizes.d_model**2 + 2 * sizes.d_model * sizes.d_mlp + 2 * sizes.d_mlp**2
+    return 4 * len(target.layers) * layer
+
+
+def _what_fits(target: Target, candidates: int, asked: Mapping[str, int | None], patterns: Scores | None) -> str:
+    """The largest number of candidates below `candidates` whose network can be built."""
+    for n in range(candidates - 1, LEAST_CANDIDATES - 1, -1):
+        if _weights(target, _rounded(sizes_needed(target, n, patterns), asked)) <= LARGEST_NETWORK:
+            return f"{n} candidates an entry fit, or a smaller target"
+    hint = ", or leave d_model and d_mlp out" if any(asked.values()) else ""
+    return f"no number of candidates (at least {LEAST_CANDIDATES}) fits: take a smaller target{hint}"
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """`value` as an int, if it is a whole number (numpy's too, no bool) of at least `least`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
+    return int(value)
+
+
 def check_candidates(candidates: object) -> int:
     """`candidates` as a whole number that can be searched."""
-    if isinstance(candidates, bool) or not isinstance(candidates, (int, np.integer)):
+    if isinstance(candidates, (bool, np.bool_)) or not isinstance(candidates, (int, np.integer)):
         raise RequestError(f"candidates={candidates!r} is not a whole number")
     if not LEAST_CANDIDATES <= candidates <= MAX_CANDIDATES:
         raise RequestError(f"candidates={candidates} is not within {LEAST_CANDIDATES}..{MAX_CANDIDATES}")
@@ -217,7 +250,7 @@ def place_layers(layers: int, working: Sequence[int] | None) -> tuple[int, ...]:
     """The working layers: as given, if each has a link before it; by default 1, 3, ..., 2L - 1."""
     if working is None:
         return tuple(range(1, 2 * layers, 2))
-    given = list(working) if isinstance(working, Sequence) else [working]
+    given = list(working) if isinstance(working, (Sequence, np.ndarray)) else [working]
     whole = all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in given)
     apart = whole and all(b - a >= 2 for a, b in zip([-1, *given], given, strict=False))
     if len(given) != layers or not apart or given[-1] >= 4 * layers:
@@ -228,21 +261,42 @@ def place_layers(layers: int, working: Sequence[int] | None) -> tuple[int, ...]:
     return tuple(int(w) for w in given)
 
 
-def check_patterns(patterns: Patterns | None, target: Target, places: Sequence[int]) -> None:
-    """Refuse scores for layers whose attention is the target's, and scores that no sum reaches."""
-    m = target.width
-    for at, scores in (patterns or {}).items():
-        if at in places or not 0 <= at < 4 * len(target.layers):
+def read_patterns(patterns: Patterns | None, target: Target, places: Sequence[int]) -> dict[int, Array | None]:
+    """`patterns` as {layer: float64 scores [m, m] or None}, or what is wrong with it.
+
+    Layers are whole numbers, numpy's too; scores anything that is an array of real numbers, such as lists and tensors.
+    Refuses layers whose attention is the target's, and scores that no sum reaches.
+    """
+    if patterns is None:
+        return {}
+    if not isinstance(patterns, Mapping):
+        raise RequestError(f"patterns: {type(patterns).__name__!r} given, and a dict from layer to scores is needed")
+    m, layers, found = target.width, 4 * len(target.layers), {}
+    for at, given in patterns.items():
+        if isinstance(at, (bool, np.bool_)) or not isinstance(at, (int, np.integer)):
+            raise RequestError(f"patterns: {at!r} is no layer: whole numbers from 0 to {layers - 1} are")
+        if at in places or not 0 <= at < layers:
             raise RequestError(
-                f"patterns: layer {at} has no free attention; layers are 0 to {4 * len(target.layers) - 1}, and "
+                f"patterns: layer {at} has no free attention; layers are 0 to {layers - 1}, and "
                 f"{', '.join(map(str, places))} are the target's"
             )
-        if scores is None:
-            continue
-        if np.shape(scores) != (m, m) or not np.isfinite(scores).all():
-            raise RequestError(f"patterns: layer {at} needs finite scores of shape ({m}, {m}), not {np.shape(scores)}")
-        if (size := float(np.abs(scores).max())) > LARGEST:
-            raise RequestError(f"patterns: scores of {size:.3g} for layer {at} are out of reach (at most {LARGEST:g})")
+        found[int(at)] = None if given is None else _real_scores(given, int(at), m)
+    return found
+
+
+def _real_scores(given: Any, at: int, m: int) -> Array:
+    given = given.detach().cpu() if isinstance(given, torch.Tensor) else given
+    try:
+        scores = np.asarray(given)
+    except (ValueError, TypeError) as error:  # rows of unequal lengths; tensors that numpy does not know
+        raise RequestError(f"patterns: the scores of layer {at} are no array: {error}") from error
+    if scores.dtype.kind not in "iuf":
+        raise RequestError(f"patterns: layer {at} needs real numbers, not {scores.dtype}")
+    if scores.shape != (m, m) or not np.isfinite(scores).all():
+        raise RequestError(f"patterns: layer {at} needs finite scores of shape ({m}, {m}), not {scores.shape}")
+    if (size := float(np.abs(scores.astype(np.float64)).max())) > LARGEST:
+        raise RequestError(f"patterns: scores of {size:.3g} for layer {at} are out of reach (at most {LARGEST:g})")
+    return scores.astype(np.float64)
 
 
 def prune_network(
@@ -253,15 +307,18 @@ def prune_network(
     *,
     working: Sequence[int] | None = None,
     patterns: Patterns | None = None,
+    progress: Callable[[], object] = lambda: None,
 ) -> Ticket:
     """Theorem 2: draw the random network and find the masks.
 
     `patterns`: for idle layers the scores [m, m] (key, query) that their attention should have, or None
-    for queries and keys wholly masked; those not named keep all of W_Q and W_K.
+    for queries and keys wholly masked; those not named keep all of W_Q and W_K. `progress` is called after each
+    pair of matrices, `pairs_to_prune` times.
     """
     config = random_config(target, sizes)
-    random = draw_network(config, check_seed(seed))
     places = place_layers(len(target.layers), working)
+    shown = read_patterns(patterns, target, places)
+    random = draw_network(config, check_seed(seed))
     masks: dict[str, Mask] = {name: np.zeros(w.shape, dtype=bool) for name, w in random.items()}
     gaps: dict[str, Array] = {}
     stream = np.arange(target.width)
@@ -275,11 +332,13 @@ def prune_network(
     def keep(first: str, second: str, pruning: Pruning) -> None:
         masks[first], masks[second] = pruning.first, pruning.second
         gaps[f"{first} {second}"] = pruning.gap
+        progress()
 
     def scores(at: int, wanted: Array, rows: Index) -> None:
         q, k = f"blocks.{at}.attn.W_Q", f"blocks.{at}.attn.W_K"
         mask_k, mask_q, found = prune_scores(wanted, random[k][0], random[q][0], candidates=candidates, rows=rows)
         masks[k], masks[q], gaps[f"{q} {k}"] = mask_k[None], mask_q[None], found.gap
+        progress()
 
     for layer, at in zip(target.layers, places, strict=True):
         name = f"blocks.{at}.attn.W_V"
@@ -293,12 +352,17 @@ def prune_network(
         mlp(at, *as_mlp(np.eye(target.width)), stream, stream)
     unattended = [*ticket.idle, *(at - 1 for at in places)]
     for at in unattended:
-        wanted = (patterns or {}).get(at, "kept")
-        if isinstance(wanted, np.ndarray):
-            scores(at, wanted, stream)
-        elif wanted is not None:
+        if at not in shown:
             masks[f"blocks.{at}.attn.W_Q"][:] = masks[f"blocks.{at}.attn.W_K"][:] = True
+        elif (wanted := shown[at]) is not None:
+            scores(at, wanted, stream)
     return ticket
+
+
+def pairs_to_prune(target: Target, patterns: Scores) -> int:
+    """How often `prune_network` calls `progress`: two pairs an MLP, one for each attention that is asked for."""
+    layers = len(target.layers)
+    return 2 * 4 * layers + layers + sum(scores is not None for scores in patterns.values())
 
 
 def _link(layer: Layer, diagonal: Diagonal) -> Array:

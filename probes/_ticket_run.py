@@ -100,10 +100,13 @@ class Runner:
             self.layers.append(TrimmedLayer(query, key, value, mlp, ticket.config.norm_eps))
             live = mlp.written
 
-    def __call__(self, x: Tensor, visible: Tensor, patterns: tuple[int, ...] = ()) -> tuple[Tensor, dict[int, Tensor]]:
-        """From the target's stream [batch, pos, m] to the whole last stream [batch, pos, d_model].
+    def __call__(
+        self, x: Tensor, visible: Tensor, patterns: tuple[int, ...] = (), whole: bool = False
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """From the target's stream [batch, pos, m] to the last one, also [batch, pos, m]: what the unembedding reads.
 
-        Also the attention patterns of the layers `patterns`, [batch, query, key].
+        `whole`: [batch, pos, d_model] instead. Also the attention patterns of the layers `patterns`, [batch, query,
+        key].
         """
         out: list[Tensor] = []
         seen: dict[int, list[Tensor]] = {i: [] for i in patterns}
@@ -113,7 +116,7 @@ class Runner:
                 stream, pattern = layer(stream, sees, i in patterns)
                 if i in seen and pattern is not None:
                     seen[i].append(pattern)
-            out.append(stream)
+            out.append(stream if whole else stream[..., : self.width].clone())
         return torch.cat(out), {i: torch.cat(p) for i, p in seen.items()}
 
 
@@ -127,10 +130,13 @@ def target_stream(model: SandboxTransformer, x: Tensor, visible: Tensor) -> tupl
 
 
 def input_stream(model: SandboxTransformer, tokens: Tensor) -> Tensor:
-    """What the first layer reads: embedding and positions, [batch, pos, m]."""
+    """What the first layer reads: embedding and positions, [batch, pos, m].
+
+    PAD beyond n_ctx has the last position, as in `evaluate`: nobody sees or scores it.
+    """
     x: Tensor = model.embed(tokens)
     if model.pos_embed is not None:
-        places = torch.arange(tokens.shape[-1])[None].expand(tokens.shape)
+        places = torch.arange(tokens.shape[-1]).clamp(max=model.config.n_ctx - 1)[None].expand(tokens.shape)
         x = x + model.pos_embed(places)
     return x
 

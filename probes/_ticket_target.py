@@ -10,8 +10,10 @@ from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import AnalysisError, RequestError
 from interp.model import SandboxTransformer
 from interp.population import Population
-from probes._pruning import LARGEST, balanced
+from probes._pruning import LARGEST, SMALLEST, balanced
 from probes._subset_sum import Array
+
+LARGEST_C = 1e6  # of a norm's constant in a config
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Target:
-    """A covered target: its layers, with values multiplied by `scale` so that none exceeds 1/2.
+    """A covered target: its layers, with values multiplied by `scale` so that the largest is 1/2.
 
-    LN_C(s z) with s C in the place of C is LN_C(z): the random network's C is `scale` times the target's.
+    LN_C(s z) with s C in the place of C is LN_C(z): the random network's C is `scale` times the target's. Values
+    so small beside C that s C would pass `LARGEST_C` stay below 1/2: they add next to nothing to the stream.
     """
 
     model: SandboxTransformer
@@ -45,6 +48,7 @@ def read_target(target: Any) -> Target:
     """Check that the theorem covers `target` and take its matrices out, or say what would have to change."""
     model = _one_model(target)
     _check_architecture(model.config)
+    _check_vocabulary(model)
     c = model.config
     for name, p in model.named_parameters():
         if not bool(torch.isfinite(p).all()):
@@ -58,7 +62,7 @@ def read_target(target: Any) -> Target:
         values = w["attn.W_V"][0] - w["attn.W_V"][0].mean(axis=1, keepdims=True)
         layers.append(Layer(scores, values, *balanced(w["mlp.W_in"], w["mlp.W_out"])))
     largest = max(float(np.abs(layer.values).max()) for layer in layers)
-    scale = 0.5 / largest if largest > 0 else 1.0
+    scale = min(0.5 / largest, LARGEST_C / c.norm_eps) if largest > 0 else 1.0
     layers = [replace(layer, values=scale * layer.values) for layer in layers]
     for i, layer in enumerate(layers):
         words = {"scores": "attention scores W_K W_Q^T", "v1": "first MLP map", "v2": "second MLP map"}
@@ -68,7 +72,23 @@ def read_target(target: Any) -> Target:
                     f"lottery ticket: the {said} of layer {i} hold {size:.3g}, out of reach of sums of random products "
                     f"(at most {LARGEST:g}): scale the target's weights down, and its embedding up where scores matter"
                 )
-    return Target(model, tuple(layers), scale)
+    return check_small(Target(model, tuple(layers), scale))
+
+
+def check_small(target: Target) -> Target:
+    """Refuse maps so small that the errors of sums would be most of them; what is 0 is met exactly."""
+    c = target.scale * target.model.config.norm_eps
+    for i, layer in enumerate(target.layers):
+        # Values far below C pass the norm as z / C: next to nothing beside the stream, and so are their errors.
+        words = {"v1": "first MLP map", "v2": "second MLP map"} | ({"values": "values W_V"} if c < SMALLEST else {})
+        for name, said in words.items():
+            if 0 < (size := float(np.abs(getattr(layer, name)).max(initial=0.0))) < SMALLEST:
+                what = "scaled with those of all layers" if name == "values" else "its hidden units rescaled"
+                raise AnalysisError(
+                    f"lottery ticket: the {said} of layer {i} ({what}) hold at most {size:.3g}, too little beside the "
+                    f"errors of sums of random products (at least {SMALLEST:g} is needed): scale the weights up"
+                )
+    return target
 
 
 def _one_model(target: Any) -> SandboxTransformer:
@@ -99,6 +119,15 @@ def _check_architecture(c: TransformerConfig) -> None:
         wrong.append(f"embedding={c.embedding!r} fixes the width and should be 'learned'")
     if wrong:
         raise AnalysisError(f"lottery ticket: the theorem does not cover this target: {'; '.join(wrong)}")
+
+
+def _check_vocabulary(model: SandboxTransformer) -> None:
+    """Refuse a model that cannot predict every token of its grammar."""
+    if model.grammar is not None and model.config.d_out < model.grammar.vocab_size:
+        raise AnalysisError(
+            f"lottery ticket: d_vocab_out={model.config.d_out} of the target is less than its grammar's vocabulary of "
+            f"{model.grammar.vocab_size} tokens: use a target that predicts all of them, or one without a grammar"
+        )
 
 
 def in_double(target: Target) -> SandboxTransformer:

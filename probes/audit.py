@@ -15,7 +15,8 @@ The numbers that define the words are those of `_audit_thresholds`, the rules th
 
 The inputs' task is to predict closing brackets (of copying models: to repeat the current token). Its margin is
 logit(answer) - logit(foil), where a minimal pair has the one answer for the string and the other for its donor: the
-deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over.
+deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over. Inputs with
+labels make a task of their own: the answer is the label, and the foil is the label of the donor, another input.
 
 Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
 heads together, or else the token itself (if the claimed edges read it), must move a quarter of the margin. Where not,
@@ -25,20 +26,26 @@ move *in its last bit* when the very token that the right answer turns on is exc
 failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from interp.errors import AnalysisError, RequestError
+import numpy as np
+import torch
+
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
-from probes._audit_inputs import make_inputs
+from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
+from probes._audit_inputs import make_inputs, together
+from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
 from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes._audit_pattern import Laid
 from probes._audit_population import Seeds, over_seeds
-from probes._audit_tasks import Task, task_for
-from probes._claim_relations import BUILT_IN, check_usable, usable
+from probes._audit_tasks import NoTask, Task, task_for
+from probes._claim_relations import BUILT_IN, check_usable, known_type, usable
+from probes._claim_words import FORM
 from probes._result import Result
 from probes.claims import Claim, heads_text
 from probes.relations import Relation
@@ -46,7 +53,7 @@ from probes.relations import Relation
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["AuditResult", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
+__all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,7 @@ def audit_claim(
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 
+@torch.inference_mode(False)  # nothing made in inference mode can be differentiated, as `reaches_output` does
 def audit_claims(
     model: Any,
     claims: Sequence[Claim | str],
@@ -125,6 +133,8 @@ def audit_claims(
     *,
     grammar: Any = None,
     relations: Sequence[Relation] = (),
+    readout: str | None = None,
+    strata: Any = None,
     seed: int = 0,
     num_inputs: int = 400,
     length: int = 26,
@@ -135,8 +145,15 @@ def audit_claims(
 
     `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
-    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`.
-    `task`: what use is asked about; default: what the claim says, or what models of this grammar are trained for.
+    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`. Or `LabelledInput`s, dicts of the same
+    (text, label, position), or the path of a JSON file of them.
+    `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
+    models of this grammar are trained for.
+    `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
+    encoder may have drawn its head at random, so say "logits" if you know that its file holds the head, or "probe" for
+    a linear readout of the last hidden state where an input is read, fitted on half A.
+    `strata` [input] or [input, any]: what both halves of the inputs are to have alike, such as the article that a text
+    is from; two texts of one article then never lie in one half. Labelled inputs: label, length and place besides.
     `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
 
     One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
@@ -148,22 +165,41 @@ def audit_claims(
     """
     seed = check_seed(seed)
     models = _members(model)
+    _check_models(models, grammar)
+    _check_task(task)
+    for option, value in (("untrained", untrained), ("progress", progress)):
+        if not isinstance(value, bool):
+            raise RequestError(f"{option}={quoted(value)} is neither True nor False")
     if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
-    if isinstance(claims, (str, Claim)) or not claims:
-        raise RequestError(f"claims={claims!r} is not a list of at least one claim: audit_claim takes a single one")
-    asked = [Claim.parse(c, relations=relations) if isinstance(c, str) else c for c in claims]
+        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
+    _check_grammar(grammar, models[0])
+    asked = _asked(claims, relations)
     for claim in asked:
         _check(claim, models[0], grammar)
-    tasks = {claim: task or _task_of(claim, models[0], grammar) for claim in asked}
-    laid = Laid(make_inputs(models[0], grammar, inputs, num_inputs, length, seed))
-    nulls = Nulls(laid, _untrained(models[0]) if untrained else [])
+    entries = labelled(inputs)
+    given = None if entries is None else lay_out(entries, models[0], grammar, free=readout == "probe")
+    check_readout(readout, given)
+    labels = given is not None and bool((given.label >= 0).any())
+    fixed = task if task is not None or not labels else _untrusted(models[0], readout)
+    tasks: dict[Claim, Task | NoTask] = {}
+    if fixed is None and not labels:
+        tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
+    tokens, alike = (inputs, None) if given is None else (given.tokens, given.strata)
+    laid = Laid(make_inputs(models[0], grammar, tokens, num_inputs, length, seed, together(strata, alike)))
+    if fixed is None and labels:
+        assert given is not None
+        each = np.arange(len(given.tokens))
+        fixed = Labels(given, laid.inputs.visible[each, given.read])
+    if fixed is not None:
+        tasks = dict.fromkeys(asked, fixed)
+    nulls = Nulls(laid, _untrained(models[0]) if untrained else (), asked)
     level = 1 - (1 - CONFIDENCE) / len(asked)
     setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
     found: list[list[tuple[Outcome, Outcome]]] = []
     with _bar(len(models) * len(asked), progress) as tick:
         for one in models:
-            found.append(_one_model(one, asked, setting, len(models) > 1, tick))
+            seen = _view(one, grammar, given, laid, readout)
+            found.append(_one_model(seen, asked, setting, len(models) > 1, tick))
     out = []
     for at, claim in enumerate(asked):
         name = getattr(tasks[claim], "name", None)
@@ -185,13 +221,18 @@ def scan_heads(
     """
     models = _members(model)
     grammar = how.get("grammar") or getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    grammar = grammar or language_of(models[0])
     cfg = models[0].cfg
     heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
     if relations is None:
         causal = getattr(cfg, "attention_dir", "causal") == "causal"
         ahead = ("next", "following") if causal else ()
-        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if usable(r, grammar) and r.name not in ahead]
+        chosen: list[Relation | str] = [
+            r for r in BUILT_IN.values() if r.name not in ahead and usable(r, grammar) and known_type(r, grammar)
+        ]
     else:
+        if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
+            raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
     return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
 
@@ -208,7 +249,70 @@ def _members(model: Any) -> Sequence[Any]:
         )
     if len(model) == 0:
         raise AnalysisError("audit: an empty population has nothing to audit: pass at least one model")
+    for i, one in enumerate(model):
+        if not hasattr(one, "hook_dict"):
+            raise AnalysisError(f"audit: model {i} of the list, {quoted(one)}, shows no attention: pass hooked models")
     return model
+
+
+_SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
+
+
+def _check_models(models: Sequence[Any], grammar: Any) -> None:
+    """Raise unless all are of one shape and vocabulary, and finer than half precision. `grammar` replaces theirs."""
+    first = models[0]
+    names = getattr(getattr(first, "grammar", None), "vocab", None)
+    for i, one in enumerate(models):
+        for field_ in _SHAPE:
+            here, there = getattr(one.cfg, field_, None), getattr(first.cfg, field_, None)
+            if here != there:
+                raise RequestError(
+                    f"model {i} has {field_}={quoted(here)} and model 0 {quoted(there)}: models audited together are "
+                    "of one shape"
+                )
+        if grammar is None and getattr(getattr(one, "grammar", None), "vocab", None) != names:
+            raise RequestError(f"model {i} has another vocabulary than model 0: models audited together have one")
+        for name, weight in one.named_parameters() if hasattr(one, "named_parameters") else ():
+            if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
+                raise AnalysisError(
+                    f"audit: {name} is {weight.dtype}, whose rounding is too coarse for weights that sum to 1: pass "
+                    "model.float()"
+                )
+
+
+def _check_grammar(grammar: Any, model: Any) -> None:
+    if grammar is None:
+        return
+    size, known = getattr(grammar, "vocab_size", None), getattr(model.cfg, "d_vocab", None)
+    if size is None:
+        raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+    if known is not None and size > known:
+        raise RequestError(f"grammar={quoted(grammar)} has {size} tokens, and the model {known}")
+
+
+def _check_task(task: Any) -> None:
+    if task is not None and not all(hasattr(task, part) for part in ("name", "words", "items")):
+        raise RequestError(
+            f"task={quoted(task)} is no task: pass an object with name, words and items (see probes._audit_tasks), or "
+            "say in the claim what a head is used for"
+        )
+
+
+def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
+    single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
+    listed = [] if single else list(claims)
+    if not listed:
+        raise RequestError(
+            f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
+        )
+    asked = []
+    for claim in listed:
+        if isinstance(claim, str):
+            claim = Claim.parse(claim, relations=relations)
+        if not isinstance(claim, Claim):
+            raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
+        asked.append(claim)
+    return asked
 
 
 def _check(claim: Claim, model: Any, grammar: Any) -> None:
@@ -216,58 +320,93 @@ def _check(claim: Claim, model: Any, grammar: Any) -> None:
     for layer, head in claim.heads:
         if layer >= layers or head >= heads:
             raise RequestError(
-                f"{heads_text([(layer, head)])} in {claim.text!r} is not there: the model has layers 0..{layers - 1}, "
-                f"heads 0..{heads - 1}"
+                f"{heads_text([(layer, head)])} in {quoted(claim.text)} is not there: the model has layers "
+                f"0..{layers - 1}, heads 0..{heads - 1}"
             )
     check_usable(claim.relation, grammar)
     if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
-        raise RequestError(f"'when {claim.when.words}' needs a grammar of brackets, which the model lacks")
+        raise RequestError(f"{quoted('when ' + claim.when.words)} needs a grammar of brackets, which the model lacks")
 
 
-def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | None:
+def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
+    """The model as it is run: padding masked, and with the probe that was asked for."""
+    pad = getattr(grammar, "pad", None)
+    if readout == "probe":
+        assert given is not None
+        return probed(model, given, laid.inputs.half_a, pad)
+    return View(model, pad, logits=readout == "logits" or trusted_logits(model)) if is_bridge(model) else model
+
+
+def _untrusted(model: Any, readout: str | None) -> NoTask | None:
+    """Why labels cannot be read off this model's logits, or None."""
+    if readout is not None or trusted_logits(model):
+        return None
+    return NoTask(
+        "Use is not examined: the logits of a bridged encoder are noise unless its file holds the head. Declare "
+        "readout='probe' (a linear probe of the last hidden state), or readout='logits' if the head is there."
+    )
+
+
+def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
     """The task of `task_for`, which supposes a causal model with next-token logits."""
+    name = None if claim.uses in ("labels", "task") else claim.uses
+    if claim.uses == "labels":
+        return NoTask("Use is not examined: the inputs carry no labels to predict.")
+    return _task_named(name, model, grammar) or NoTask("No task is known that the model could use it for.")
+
+
+def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
     outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
     causal = getattr(cfg, "attention_dir", "causal") == "causal"
     if causal and (outputs is None or outputs == size):
-        return task_for(grammar, claim.uses)
-    if claim.uses is not None:
+        return task_for(grammar, name)
+    if name is not None:
         what = f"gives {outputs} outputs for {size} tokens" if causal else "sees the tokens that it is to predict"
-        raise RequestError(f"use {claim.uses!r} is read off next-token logits, and this model {what}: pass task=")
+        raise RequestError(f"use {name!r} is read off next-token logits, and this model {what}: pass task=")
     return None
 
 
-def _untrained(model: Any) -> list[Any]:
-    """A few models of the same config before training; none where the config is not ours."""
+def _untrained(model: Any) -> Iterator[Any]:
+    """A few models of the same config before training, one at a time; none where the config is not ours."""
     from interp.model import SandboxTransformer
 
-    if not isinstance(model, SandboxTransformer):
-        return []
-    return [SandboxTransformer.init(model.config, seed, model.grammar) for seed in range(NULL_MODELS)]
+    if isinstance(model, SandboxTransformer):
+        for seed in range(NULL_MODELS):
+            yield SandboxTransformer.init(model.config, seed, model.grammar)
 
 
 def _one_model(
     model: Any, claims: list[Claim], setting: Setting, choose: bool, tick: Callable[[], None]
 ) -> list[tuple[Outcome, Outcome]]:
-    """(chosen heads, named heads) of each claim; the same outcome twice where they are the same heads."""
+    """(outcome of the best candidate, outcome of the named heads) of each claim; the same twice if none is chosen."""
     subject = Subject(model, setting.laid)
-    pairs = []
+    options: dict[Claim, list[tuple[tuple[int, int], ...]]] = {}
     for claim in claims:
-        chosen = named = claim.heads
+        named = claim.heads
+        options[claim] = [named]
         if choose or not named:
             layers = sorted({layer for layer, _ in named}) if named else None
-            chosen = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
-            if named and sorted(layer for layer, _ in chosen) != sorted(layer for layer, _ in named):
-                chosen = named  # heads of several layers: the best of one layer cannot stand for both
-        pairs.append((claim, chosen))
-        if named and named != chosen:
-            pairs.append((claim, named))
-    outcomes = iter(audit_model(model, pairs, setting, subject, tick))
-    each = {(claim, heads): outcome for (claim, heads), outcome in zip(pairs, outcomes, strict=True)}
-    first = {}
-    for claim, heads in reversed(pairs):
-        first[claim] = heads
-    return [(each[claim, first[claim]], each[claim, claim.heads or first[claim]]) for claim in claims]
+            found = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
+            # Heads of several layers: the best of one layer cannot stand for both.
+            if not named or sorted(layer for layer, _ in found[0]) == sorted(layer for layer, _ in named):
+                options[claim] = found
+    pairs = [(claim, heads) for claim in claims for heads in dict.fromkeys((*options[claim], claim.heads)) if heads]
+    most = max(len(tried) for tried in options.values())
+    # One of several candidates is enough, so each is held to a stricter level.
+    strict = replace(setting, level=1 - (1 - setting.level) / most, number=setting.number * most)
+    outcomes = dict(zip(pairs, audit_model(model, pairs, strict, subject), strict=True))
+    out = []
+    for claim in claims:
+        best = min((outcomes[claim, heads] for heads in options[claim]), key=_rank)
+        out.append((best, outcomes.get((claim, claim.heads), best)))
+        tick()
+    return out
+
+
+def _rank(outcome: Outcome) -> int:
+    """Which of the candidates for "some head" decides: one is enough, and an open one leaves it open."""
+    return ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
 
 
 def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResult:
@@ -307,9 +446,9 @@ def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult
 @contextmanager
 def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, or nothing."""
-    from tqdm import tqdm
+    from interp.progress import progress_bar
 
-    with tqdm(total=total, desc="audit", disable=not shown, leave=False) as bar:
+    with progress_bar(total=total, desc="audit", disable=not shown, leave=False) as bar:
 
         def tick() -> None:
             bar.update(1)

@@ -3,20 +3,21 @@
     run_bench(per_family=72).summary()
 
 Each family (see `_bench_families`) is a kind of truth; its claims are drawn anew from a seed, with everything that is
-not the point of the family left to chance. No threshold of the audit was set by it. Three rules of the audit were
-mended when families first came out wrong (`DEVELOPED`); the others have never moved anything.
+not the point of the family left to chance. No threshold of the audit was set by it. Some rules of the audit were
+mended when families came out wrong (`DEVELOPED`); the others have never moved anything.
 
 Beside the audit stands `transformer_lens.head_detector`, with the one threshold that serves it best on these very
 claims. It has two answers only, pattern or no pattern, so every decoy is an error of it, and an undecidable claim too.
 """
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,12 @@ __all__ = ["BenchResult", "FamilyResult", "run_bench"]
 
 PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 # Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
-# writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (the other two).
-DEVELOPED = ("cancelled", "unread", "for another task")
+# writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (unread, for another
+# task); partners may have to go two at once (any two of four); the best looking head need not be the one that is used
+# (another looks better); of heads claimed together each must have a part in it (one of two idle).
+DEVELOPED = (
+    "cancelled", "unread", "for another task", "any two of four", "another looks better", "one of two idle",
+)  # fmt: skip
 WORDS = ("supported", "misleading", "refuted", "undecided")
 
 
@@ -132,9 +137,12 @@ def run_bench(
             raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
     with _mapped(min(workers, len(jobs))) as mapped:
-        from tqdm import tqdm
+        from interp.progress import progress_bar
 
-        found = list(tqdm(mapped(_one, jobs), total=len(jobs), desc="bench", disable=not progress, leave=False))
+        bar = progress_bar(
+            mapped(_one, jobs), total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False
+        )
+        found = list(bar)
     scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
     asked = [
         (score, kind in ("true", "decoy")) for kind, score in scored if score is not None and kind != "undecidable"
@@ -156,7 +164,7 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
 
     case = make_case(*job)
     with _one_thread():
-        found = audit_claim(case.model, case.claim, case.inputs, case.task, seed=job[1])
+        found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1])
         word: str = found.verdict
         if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
             word = "undecided"
@@ -196,6 +204,19 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def _end_with_parent() -> None:
+    """A killed parent takes its workers along: a pool's workers would wait for work for ever."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
 def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """`map`, here or over processes."""
@@ -203,7 +224,7 @@ def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
         yield map
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
 
         def chunked(function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
             return pool.map(function, jobs, chunksize=4)

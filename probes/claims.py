@@ -3,19 +3,22 @@
     Claim.parse("L1H0 attends to the last unmatched open bracket")
     Claim.parse("L1H0 mainly attends to the previous token when the current token is a closing bracket")
     Claim.parse("L0H1 and L1H0 use the last unmatched open bracket to predict closing brackets")
+    Claim.parse("L0H1 uses the previous token")
     Claim(heads=[(1, 0)], relation="stack-top", uses="closers")
 
 A relation of your own is a `Relation` (see `probes.relations`), given to `Claim` as it is, or to `parse` among
 `relations`, to be found by its words; likewise a `Condition`. `wordings()` lists all that is built in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interp.errors import RequestError
-from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least
-from probes._claim_relations import BUILT_IN, brackets_of_type, offset, position, token
+import numpy as np
+
+from interp.errors import RequestError, quoted
+from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
+from probes._claim_relations import BUILT_IN, MOST, brackets_of_type, offset, position, token
 from probes._claim_words import (
     TASKS,
     condition_phrases,
@@ -42,6 +45,7 @@ __all__ = [
     "position",
     "position_at_least",
     "token",
+    "token_is",
     "wordings",
 ]
 
@@ -54,7 +58,8 @@ class Claim:
       that fits best on half of the inputs.
     - `relation`: where it attends; a `Relation`, or the name or words of a built-in one.
     - `when`: the queries it is about, a `Condition` or its words; None: all that have a key in the relation.
-    - `uses`: what the model is said to use it for, one of `TASKS`; None: the claim is about attention only.
+    - `uses`: what the model is said to use it for, one of `TASKS` (`task`: whatever its task is); None: the claim is
+      about attention only.
     - `mainly`: more than half of the weight, sinks included.
     """
 
@@ -73,16 +78,18 @@ class Claim:
         mainly: bool = False,
     ):
         put = object.__setattr__
-        put(self, "heads", tuple(sorted({_head(head) for head in heads})))
+        put(self, "heads", _heads(heads))
         put(self, "relation", relation_said(relation) if isinstance(relation, str) else relation)
         put(self, "when", condition_said(when) if isinstance(when, str) else when)
         put(self, "uses", task_said(uses) if isinstance(uses, str) else uses)
+        if not isinstance(mainly, (bool, np.bool_)):
+            raise RequestError(f"mainly={quoted(mainly)} is neither True nor False")
         put(self, "mainly", bool(mainly))
         for name, kind in (("relation", Relation), ("when", Condition | None), ("uses", str | None)):
             if not isinstance(getattr(self, name), kind):
-                raise RequestError(f"{name}={getattr(self, name)!r} is neither words nor a {name} of a claim")
+                raise RequestError(f"{name}={quoted(getattr(self, name))} is neither words nor a {name} of a claim")
         if self.mainly and self.relation.kind == "even":
-            raise RequestError(f"{self.relation.words!r} says how evenly: 'mainly' cannot be added")
+            raise RequestError(f"{quoted(self.relation.words)} says how evenly: 'mainly' cannot be added")
 
     @classmethod
     def parse(cls, text: str, *, relations: Sequence[Relation] = (), conditions: Sequence[Condition] = ()) -> "Claim":
@@ -103,7 +110,7 @@ class Claim:
         mainly = "mainly " if self.mainly else ""
         verb = ("uses" if one else "use") if self.uses else ("attends to" if one else "attend to")
         when = f" when {self.when.words}" if self.when else ""
-        purpose = f" to {TASKS[self.uses]}" if self.uses else ""
+        purpose = f" to {TASKS[self.uses]}" if self.uses and self.uses != "task" else ""
         return f"{heads_text(self.heads)} {mainly}{verb} {self.relation.words}{purpose}{when}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,20 +135,28 @@ def wordings() -> dict[str, list[str]]:
     """Everything that `Claim.parse` understands, by part of the sentence; plurals, articles and case do not matter."""
     return {
         "heads": ["L1H0", "1.0", "layer 1 head 0", "L0H1 and L1H0", "some head"],
-        "verbs": ["attends to", "mainly attends to", "uses ... to"],
+        "verbs": ["attends to", "mainly attends to", "uses", "uses ... to"],
         "relations": relation_phrases(),
         "conditions": [f"when {phrase}" for phrase in condition_phrases()],
         "uses": [f"to {words}" for words in TASKS.values()],
     }
 
 
+def _heads(heads: Any) -> tuple[tuple[int, int], ...]:
+    if not isinstance(heads, Iterable) or isinstance(heads, (str, bytes)):
+        raise RequestError(f"heads={quoted(heads)} is no list of heads such as [(1, 0)]; [] is some head")
+    return tuple(sorted({_head(head) for head in heads}))
+
+
 def _head(head: Any) -> tuple[int, int]:
     try:
         layer, index = head
-        if isinstance(layer, bool) or isinstance(index, bool) or int(layer) != layer or int(index) != index:
+        if any(isinstance(n, (bool, np.bool_)) or int(n) != n for n in (layer, index)):
             raise ValueError
-    except (TypeError, ValueError) as error:
-        raise RequestError(f"head {head!r} is not (layer, head), two whole numbers such as (1, 0)") from error
+    except (TypeError, ValueError, OverflowError) as error:  # infinity overflows
+        raise RequestError(f"head {quoted(head)} is not (layer, head), two whole numbers such as (1, 0)") from error
     if min(layer, index) < 0:
-        raise RequestError(f"head {head!r} counts from 0: (0, 0) is the first")
+        raise RequestError(f"head {quoted(head)} counts from 0: (0, 0) is the first")
+    if max(layer, index) > MOST:
+        raise RequestError(f"head {quoted(head)} is not (layer, head) of a model: neither is above {MOST}")
     return int(layer), int(index)

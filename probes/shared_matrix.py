@@ -15,8 +15,17 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.rng import check_seed, generator
 from interp.stats import Estimate, bootstrap_mean
+from interp.threads import one_thread
 from interp.training.evaluate import EvalSet
-from probes._lottery_inputs import POSITIONS, Inputs, closing_accuracy, evaluation_set, random_inputs, token_inputs
+from probes._lottery_inputs import (
+    POSITIONS,
+    Inputs,
+    closing_accuracy,
+    evaluation_set,
+    largest,
+    random_inputs,
+    token_inputs,
+)
 from probes._result import Result
 from probes._ticket import (
     MATRICES,
@@ -24,14 +33,15 @@ from probes._ticket import (
     Sizes,
     Ticket,
     check_candidates,
-    check_patterns,
     prune_network,
     random_config,
+    read_patterns,
     sizes_needed,
     sizes_used,
+    whole_number,
 )
 from probes._ticket_run import Runner
-from probes._ticket_target import Target, in_double, read_target
+from probes._ticket_target import Target, check_small, in_double, read_target
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,7 +53,8 @@ class SharedMatrixResult(Result):
 
     - `identical`: whether the pruned `matrix` is the same in both, bit for bit; `kept` of its `size` entries.
     - `agreement`: the same of every matrix of the network, by name.
-    - `epsilon`, `relative`: largest |T'(X) - T(X)| over |X| and over |T(X)|, of either, by kind of input.
+    - `epsilon`, `relative`: largest |T'(X) - T(X)| over |X| and over |T(X)|, of either, by kind of input; NaN (None in
+      JSON) where every input has 0 / 0.
     - `difference`: mean total variation between the two pruned networks' next-token distributions, by kind of input:
       Dyck strings, and brackets drawn at random, whether they match or not. Null: the same between the targets.
     - `accuracy`: argmax closing accuracy of targets and pruned networks.
@@ -65,6 +76,11 @@ class SharedMatrixResult(Result):
     tickets: tuple[Ticket, Ticket] = field(repr=False, metadata={"json": False})
 
     @property
+    def same_function(self) -> bool:
+        """Whether the two targets predict the same on every input: then a shared matrix says nothing."""
+        return all(isinstance(e.null, dict) and e.null["targets"] == 0 for e in self.difference.values())
+
+    @property
     def models(self) -> tuple[SandboxTransformer, SandboxTransformer]:
         """Both pruned networks."""
         return self.tickets[0].model(), self.tickets[1].model()
@@ -79,9 +95,11 @@ class SharedMatrixResult(Result):
             f"{'target':<26}{'epsilon':>9}{'relative':>10}{'closing accuracy, pruned':>26}",
         ]
         for i, name in enumerate(self.names):
-            worst = max(self.epsilon[i].values()), max(self.relative[i].values())
+            worst = [largest(np.array(list(x[i].values()))) for x in (self.epsilon, self.relative)]
             right = self.accuracy["pruned"][i]
             lines.append(f"{name:<26}{worst[0]:>9.1e}{worst[1]:>10.1e}{'-' if right is None else f'{right:.3f}':>26}")
+        if self.same_function:
+            lines.append("the two targets do not differ on any of these inputs: this is one function, twice")
         lines.append("total variation between the two networks' next tokens (between their targets):")
         for kind, e in self.difference.items():
             assert isinstance(e.null, dict)
@@ -111,7 +129,7 @@ class SharedMatrixResult(Result):
         fig.add_shape(x0=k - 0.5, x1=k + 0.5, y0=i - 0.5, y1=i + 0.5, **box)
         fig.update_layout(
             template=template(),
-            title={"text": f"Which matrices agree: {self.names[0]}, {self.names[1]}"},
+            title={"text": f"Which matrices are the same in both prunings: {self.names[0]} and {self.names[1]}"},
             width=900,
             height=120 + 42 * layers,
             yaxis={"autorange": "reversed", "showgrid": False},
@@ -120,6 +138,7 @@ class SharedMatrixResult(Result):
         return fig
 
 
+@one_thread()
 def demonstrate_shared_matrix(
     first: Any,
     second: Any,
@@ -140,18 +159,19 @@ def demonstrate_shared_matrix(
     Raises `AnalysisError` or `RequestError` before any work.
     """
     n, seed = check_candidates(candidates), check_seed(seed)
+    num_inputs, num_strings = whole_number("num_inputs", num_inputs), whole_number("num_strings", num_strings)
     targets = _together(read_target(first), read_target(second))
     layers = len(targets[0].layers)
     working = _around(matrix, layers)
-    check_patterns(patterns, targets[0], working)
-    widest = [sizes_needed(t, n, patterns) for t in targets]
+    shown = read_patterns(patterns, targets[0], working)
+    widest = [sizes_needed(t, n, shown) for t in targets]
     common = Sizes(max(s.d_model for s in widest), max(s.d_mlp for s in widest))
     sizes = sizes_used(targets[0], n, -(-common.d_model // 8) * 8, -(-common.d_mlp // 8) * 8)
     doubles = [in_double(t) for t in targets]
     data = evaluation_set(doubles[0], num_strings, seed)
     if not isinstance(data, EvalSet):
         raise AnalysisError(f"shared matrix: {data}, on whose strings the two could be told apart")
-    tickets = tuple(prune_network(t, n, seed, sizes, working=working, patterns=patterns) for t in targets)
+    tickets = tuple(prune_network(t, n, seed, sizes, working=working, patterns=shown) for t in targets)
     assert len(tickets) == 2
     tokens = {"strings": torch.from_numpy(data.inputs), "any brackets": _any_brackets(doubles[0], num_inputs, seed)}
     epsilon: list[dict[str, float]] = []
@@ -163,7 +183,7 @@ def demonstrate_shared_matrix(
         inputs |= {kind: token_inputs(model, given) for kind, given in tokens.items()}
         run = Runner(ticket)
         with torch.no_grad():
-            streams = {kind: run(x.x, x.visible)[0][..., : ticket.target.width] for kind, x in inputs.items()}
+            streams = {kind: run(x.x, x.visible)[0] for kind, x in inputs.items()}
             errors = {kind: x.errors(streams[kind]) for kind, x in inputs.items()}
             for kind in tokens:
                 for whose, last in (("targets", inputs[kind].wanted), ("pruned", streams[kind])):
@@ -171,8 +191,8 @@ def demonstrate_shared_matrix(
                     probs.setdefault((whose, kind), []).append(logits.softmax(-1))
                     if kind == "strings":
                         accuracy[whose].append(closing_accuracy(logits, data).by_rule["argmax"])
-        epsilon.append({kind: float(e[0].max()) for kind, e in errors.items()})
-        relative.append({kind: float(e[1].max()) for kind, e in errors.items()})
+        epsilon.append({kind: largest(e[0]) for kind, e in errors.items()})
+        relative.append({kind: largest(e[1]) for kind, e in errors.items()})
     times = {"strings": data.weight.astype(int), "any brackets": np.ones(num_inputs, dtype=int)}
     difference = {}
     for kind, count in times.items():
@@ -200,10 +220,10 @@ def demonstrate_shared_matrix(
 
 
 def _any_brackets(model: SandboxTransformer, count: int, seed: int) -> torch.Tensor:
-    """START and `POSITIONS` - 1 brackets, each drawn at random: [count, pos]."""
+    """START and brackets drawn at random, up to `POSITIONS` or n_ctx: [count, pos]."""
     assert isinstance(model.grammar, DyckGrammar)  # else there was no evaluation set
     start = 2 * model.grammar.num_types
-    drawn = generator(seed, "lottery/brackets").integers(0, start, (count, POSITIONS))
+    drawn = generator(seed, "lottery/brackets").integers(0, start, (count, min(POSITIONS, model.config.n_ctx)))
     drawn[:, 0] = start
     return torch.from_numpy(drawn)
 
@@ -229,7 +249,7 @@ def _with_c(target: Target, c: float) -> Target:
     """Values scaled so that the random network's C is `c`: down, so that nothing leaves the reach."""
     scale = c / target.model.config.norm_eps
     layers = tuple(replace(layer, values=layer.values * (scale / target.scale)) for layer in target.layers)
-    return replace(target, layers=layers, scale=scale)
+    return check_small(replace(target, layers=layers, scale=scale))
 
 
 def _around(matrix: str, layers: int) -> tuple[int, ...]:

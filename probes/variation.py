@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interp.errors import AnalysisError, PatternError, RequestError
-from interp.plots.arrays import as_array, check_patterns, is_causal
+from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import generator
 from interp.stats import Estimate, jackknife_pairs
 from probes._result import Result
@@ -248,7 +248,7 @@ class _Layer:
         if self.permuted is not None and self.seed is not None:
             # The same permutations for every input: a head's choice of keys is its own, not the input's.
             rng = generator(self.seed, "variation-permuted-keys", index)
-            self.permuted.add(_permute_keys(pattern, self.causal, rng), index)
+            self.permuted.add(permute_keys(pattern, self.causal, rng), index)
 
     def matching(self) -> np.ndarray:
         """For models i < j: which head of j goes with each head of i, [S, S, H]."""
@@ -342,16 +342,6 @@ def _check_fits(layer: _Layer, array: np.ndarray, index: int) -> None:
     if layer.causal and not is_causal(array):
         later = np.argwhere(np.triu(array, 1) != 0)[0].tolist()
         raise PatternError(f"patterns of layer {index}{later} attend to a later key: pass causal=False")
-
-
-def _permute_keys(pattern: np.ndarray, causal: bool, rng: np.random.Generator) -> np.ndarray:
-    """Each row's visible keys in a random order, independently for every model, head and row."""
-    if not causal:
-        return rng.permuted(pattern, axis=-1)
-    out = np.zeros_like(pattern)
-    for row in range(pattern.shape[-1]):
-        out[..., row, : row + 1] = rng.permuted(pattern[..., row, : row + 1], axis=-1)
-    return out
 
 
 def _spread(distance: np.ndarray) -> Estimate:

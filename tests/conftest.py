@@ -4,3 +4,45 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium; tests that need one are skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from interp.plots.export import find_browser
+
+    path = find_browser()
+    if path is None:
+        pytest.skip("no Chromium or Chrome found: pages cannot be looked at")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Any]:
+    """Opens a file in a fresh page, which at the end must have had no error and asked nothing of the network."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    complaints: list[str] = []
+
+    def watch(page: Any) -> None:
+        page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda r: complaints.append(r.url) if r.url.split(":")[0] in ("http", "https", "ws") else 0)
+
+    def go(path: Any) -> Any:
+        page = context.new_page()
+        watch(page)
+        page.goto(path.as_uri())
+        return page
+
+    yield go
+    context.close()
+    assert not complaints

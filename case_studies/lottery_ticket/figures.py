@@ -16,6 +16,53 @@ if TYPE_CHECKING:
 TEXT = "([])[()]()[[]]"
 
 
+def construction_figure(layers: int) -> "go.Figure":
+    """A target of `layers` layers above the random network that holds it."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK, MUTED, PALETTE, template
+
+    fig = go.Figure()
+
+    def box(x: float, y: float, words: str, fill: str) -> None:
+        line = {"color": MUTED, "width": 1}
+        fig.add_shape(type="rect", x0=x, x1=x + 0.9, y0=y, y1=y + 0.9, fillcolor=fill, line=line)
+        fig.add_annotation(x=x + 0.45, y=y + 0.45, text=words, showarrow=False, font={"size": 11, "color": INK})
+
+    light = {"copied": "#FFFFFF", "link": "#F4E1D6", "works": "#CFE3F1", "idle": "#EEF0F2"}
+    last = 4 * layers + 1
+    for y, end in ((1.5, "target"), (0.0, "random<br>network")):
+        fig.add_annotation(x=-0.15, y=y + 0.45, text=f"<b>{end}</b>", showarrow=False, xanchor="right")
+        box(0, y, "embedding" if y else "embedding<br>(copied)", light["copied"])
+        box(last, y, "unembedding" if y else "unembedding<br>(copied)", light["copied"])
+    for i in range(layers):
+        box(2 * i + 2, 1.5, f"layer {i}", light["works"])
+        for arrow in ((2 * i + 1.45, 0.95), (2 * i + 2.45, 0.95)):
+            fig.add_annotation(
+                x=arrow[0], y=arrow[1], ax=2 * i + 2.45, ay=1.45, xref="x", yref="y", axref="x", ayref="y", text="",
+                arrowhead=2, arrowcolor=PALETTE[0], arrowwidth=1.5,
+            )  # fmt: skip
+        box(2 * i + 1, 0, f"{2 * i}: link<br>values masked,<br>MLP: x and<br>its values", light["link"])
+        box(2 * i + 2, 0, f"{2 * i + 1}: works<br>attention and<br>MLP of<br>layer {i}", light["works"])
+    for i in range(2 * layers):
+        box(2 * layers + 1 + i, 0, f"{2 * layers + i}: idle<br>values masked,<br>MLP: x", light["idle"])
+    for x in (0.45, last + 0.45):
+        fig.add_annotation(
+            x=x, y=0.95, ax=x, ay=1.45, xref="x", yref="y", axref="x", ayref="y", text="", arrowhead=2,
+            arrowcolor=MUTED,
+        )  # fmt: skip
+    fig.update_layout(
+        template=template(),
+        title=f"A target of {layers} layers inside a random network of {4 * layers}",
+        width=1160,
+        height=320,
+        margin={"l": 10, "r": 10, "t": 60, "b": 10},
+        xaxis={"visible": False, "range": [-0.95, last + 1]},
+        yaxis={"visible": False, "range": [-0.1, 2.5]},
+    )
+    return fig
+
+
 def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
     """Error of one subset sum against n."""
     import plotly.graph_objects as go
@@ -36,11 +83,16 @@ def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
         fig.add_trace(go.Scatter(x=n, y=y, name=name, mode="lines+markers", line=line, marker={"size": 7}))
     fig.update_layout(
         template=template(),
-        title="Error of one entry: a subset of n random products",
+        title="How near the best subset of n random products comes to a wanted weight",
         width=860,
         height=430,
         xaxis={"title": {"text": "candidates n"}, "dtick": 2},
-        yaxis={"type": "log", "exponentformat": "power", "dtick": 1, "title": {"text": "|subset sum - target|"}},
+        yaxis={
+            "type": "log",
+            "exponentformat": "power",
+            "dtick": 1,
+            "title": {"text": "|subset sum - wanted weight|, absolute"},
+        },
         legend={"x": 1.02, "y": 1},
     )
     return fig
@@ -61,12 +113,12 @@ def curve_figure(c: Curve) -> "go.Figure":
         return [float(np.exp(np.mean([np.log(read(row[i])) for row in c.levels]))) for i in range(len(n))]
 
     lines = [
-        ("end to end in float32", lambda x: max(x.relative_float32.values()), PALETTE[4], "dash"),
-        ("end to end, small random inputs", lambda x: x.relative["small"], PALETTE[3], "solid"),
-        ("end to end, random inputs", lambda x: x.relative["random"], PALETTE[1], "solid"),
-        ("end to end, Dyck strings", lambda x: x.relative["strings"], PALETTE[2], "solid"),
-        ("one entry, largest", lambda x: x.entry_max, PALETTE[5], "solid"),
-        ("one entry, median", lambda x: x.entry_median, PALETTE[0], "solid"),
+        ("network, relative, in float32", lambda x: max(x.relative_float32.values()), PALETTE[4], "dash"),
+        ("network, relative, small random inputs", lambda x: x.relative["small"], PALETTE[3], "solid"),
+        ("network, relative, random inputs", lambda x: x.relative["random"], PALETTE[1], "solid"),
+        ("network, relative, Dyck strings", lambda x: x.relative["strings"], PALETTE[2], "solid"),
+        ("one weight, absolute, largest", lambda x: x.entry_max, PALETTE[5], "solid"),
+        ("one weight, absolute, median", lambda x: x.entry_median, PALETTE[0], "solid"),
     ]
     for column, (x, title) in enumerate(((n, "candidates n"), (width, "width of the random MLPs")), start=1):
         for name, read, colour, dash in lines:
@@ -83,7 +135,7 @@ def curve_figure(c: Curve) -> "go.Figure":
             worst = middle(lambda level: level.worst)
             centre = np.mean([n[i] for i in early]), np.mean([np.log10(worst[i]) for i in early])
             fit = [10 ** (centre[1] + slope * (k - centre[0])) for k in n]
-            words = f"fit, n ≤ {N}: a factor {10**-slope:.2f} a candidate"
+            words = f"fit of the largest, n ≤ {N}: factor {10**-slope:.2f}"
             line = {"color": MUTED, "dash": "dot"}
             fig.add_trace(
                 go.Scatter(x=x, y=fit, name=words, mode="lines", line=line, showlegend=column == 1), 1, column
@@ -91,10 +143,10 @@ def curve_figure(c: Curve) -> "go.Figure":
         fig.update_xaxes(title_text=title, row=1, col=column)
     fig.update_xaxes(dtick=2, row=1, col=1)
     fig.update_yaxes(type="log", exponentformat="power", dtick=1)
-    fig.update_yaxes(title_text="largest relative error", row=1, col=1)
+    fig.update_yaxes(title_text="largest error", row=1, col=1)
     fig.update_layout(
         template=template(),
-        title={"text": f"Error of the pruned network: {c.target}"},
+        title={"text": f"Errors fall with the number of candidates ({c.target})"},
         width=1160,
         height=460,
         legend={"x": 1.01, "y": 1},
@@ -108,16 +160,24 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
 
     from interp.plots.style import INK, PALETTE, template
 
-    names = ["target", "pruned network", *pruned[0].result.controls, "any control, refitted unembedding"]
+    names = [
+        "target",
+        "pruned network",
+        *pruned[0].result.controls,
+        "pruned network, refitted",
+        "best other mask, refitted",
+    ]
     fig = go.Figure()
     families = list(dict.fromkeys(p.family for p in pruned))
     for i, family in enumerate(families):
         values = []
         for p in (p for p in pruned if p.family == family):
             r = p.result
-            refits = [c.refitted for c in r.controls.values() if c.refitted is not None]
+            refits = [c.refitted.value for c in r.controls.values() if c.refitted.value is not None]
+            own = r.reference.refitted.value if r.reference else None
             given = [r.accuracy["target"]["argmax"], r.accuracy["pruned"]["argmax"]]
-            values.append([*given, *(c.accuracy["argmax"] for c in r.controls.values()), max(refits, default=None)])
+            others = [c.accuracy["argmax"].value for c in r.controls.values()]
+            values.append([*given, *others, own, max(refits, default=None)])
         x = [j for row in values for j in range(len(row))]
         y = [v for row in values for v in row]
         shifted = [j + 0.14 * (i - (len(families) - 1) / 2) for j in x]
@@ -126,16 +186,16 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
     floor = float(np.mean([p.result.accuracy["floor"]["argmax"] or 0 for p in pruned]))
     fig.add_hline(y=floor, line={"color": INK, "dash": "dot", "width": 1})
     fig.add_annotation(
-        x=1, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
-        xanchor="right", font={"size": 11},
+        x=0.01, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
+        xanchor="left", font={"size": 11},
     )  # fmt: skip
     fig.update_layout(
         template=template(),
-        title="Closing accuracy of one random network under different masks",
+        title="Closing accuracy of the same random networks under different masks",
         width=1160,
         height=450,
         xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
-        yaxis={"title": {"text": "share of closers, argmax"}, "range": [-0.03, 1.06]},
+        yaxis={"title": {"text": "share of closers (refitted: among closers)"}, "range": [-0.03, 1.06]},
         legend={"x": 1.01, "y": 1},
     )
     return fig
@@ -173,5 +233,5 @@ def maps_figure(d: Decoy) -> "go.Figure":
         grammar=grammar,
         overlay="stack_top",
         seed_labels=labels,
-        title="Attention of the uniform solver and of its ticket",
+        title="Where the uniform solver and its ticket attend: work, a decoy, an idle layer",
     )

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from case_studies.lottery_ticket.solvers import stack_scores, stack_solver, uniform_solver
 from case_studies.populations import Family, obtain
 from interp import DyckGrammar, SandboxTransformer, load_checkpoint, save_checkpoint
 from interp.presets import Recipe
+from interp.progress import progress_bar
 from interp.rng import generator
 from interp.stats import Estimate, clopper_pearson, mean_over_seeds
 from interp.training.evaluate import EvalSet
@@ -141,7 +141,7 @@ def prune_all(
         out += [(f"uniform solver, D = {depth}", 0, uniform_solver(grammar))]
         out += [(f"stack solver, D = {depth}", 0, stack_solver(grammar))]
     found: list[Pruned] = []
-    for name, seed, model in tqdm(out, desc="pruning", unit="target"):
+    for name, seed, model in progress_bar(out, desc="pruning", unit="target"):
         result = demonstrate_lottery_ticket(model, candidates=N, seed=seed, sweep=(), num_strings=size.strings)
         if found:  # the report looks at single weights of the first; the others' would fill the memory
             result = replace(result, ticket=result.ticket.without_arrays())
@@ -177,11 +177,11 @@ def curve(pruned: Pruned, size: Size) -> Curve:
     assert isinstance(data, EvalSet)
     inputs = {**random_inputs(model, 64, 0), "strings": token_inputs(model, torch.from_numpy(data.inputs))}
     levels = []
-    with tqdm(total=size.networks * len(size.curve), desc="curve", unit="network") as bar:
+    with progress_bar(total=size.networks * len(size.curve), desc="curve", unit="network") as bar:
         for seed in range(size.networks):
             row = []
             for n in size.curve:
-                row.append(measure_level(prune_network(target, n, seed, sizes_used(target, n, None, None)), inputs))
+                row.append(measure_level(prune_network(target, n, seed, sizes_used(target, n)), inputs))
                 bar.update()
             levels.append(tuple(row))
     kinds: dict[str, Any] = {
@@ -284,7 +284,7 @@ def shared_matrices(size: Size) -> list[SharedMatrixResult]:
     names = [f"blocks.{(3 * i) % 8}.{kind}" for i, kind in enumerate(size.shared)]
     pairs = [(uniform, stack, name) for name in names] + [(uniform, swapped, name) for name in names]
     found = []
-    for first, second, name in tqdm(pairs, desc="shared matrices", unit="pair"):
+    for first, second, name in progress_bar(pairs, desc="shared matrices", unit="pair"):
         result = demonstrate_shared_matrix(first, second, name, candidates=N, num_strings=size.strings // 4)
         one, other = (ticket.without_arrays() for ticket in result.tickets)
         found.append(replace(result, tickets=(one, other)))

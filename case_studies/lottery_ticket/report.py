@@ -4,10 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from case_studies.lottery_ticket.figures import accuracy_figure, curve_figure, maps_figure, sums_figure
+from case_studies.lottery_ticket.figures import (
+    accuracy_figure,
+    construction_figure,
+    curve_figure,
+    maps_figure,
+    sums_figure,
+)
 from case_studies.lottery_ticket.measure import BETWEEN, DECOY, Curve, Decoy, Everything, N, Pruned, Sums, widest_gap
 from case_studies.lottery_ticket.theorem import theorem_parts
-from case_studies.lottery_ticket.words import missed, number, share_range, short, span
+from case_studies.lottery_ticket.words import factor, missed, number, share_range, short, span
 from case_studies.page import Figure, Page, Section, Table
 from probes.lottery import CONTROL_STRINGS
 from probes.shared_matrix import SharedMatrixResult
@@ -23,7 +29,9 @@ def report(found: Everything, command: str) -> Page:
         ),
         answer=answers(found),
         sections=[
-            Section("Targets and their tickets", [targets_table(found), norms_table(found)]),
+            Section(
+                "Targets and their tickets", [*construction_parts(found), targets_table(found), norms_table(found)]
+            ),
             Section("Theorem and ours", theorem_parts(found)),
             Section("One entry: subset sums", [*sums_parts(found.sums)]),
             Section("Error against n and width", [*curve_parts(found.curve)]),
@@ -40,21 +48,27 @@ def report(found: Everything, command: str) -> Page:
 def answers(found: Everything) -> list[str]:
     """Three sentences with numbers."""
     worst = max(p.result.relative_error_max.value or 0.0 for p in found.pruned)
+    level = [p.result.levels[-1].epsilon for p in found.pruned]
+    epsilon = {kind: max(e[kind] for e in level) for kind in ("random", "small")}
     gap = max(abs(p.result.accuracy_gap.value or 0.0) for p in found.pruned)
     bound = max(p.result.accuracy_gap.high or 0.0 for p in found.pruned)
-    slope = found.curve.slopes["end to end"]
-    best = max(c.accuracy["argmax"] or 0.0 for p in found.pruned for c in p.result.controls.values())
-    refit = max(c.refitted or 0.0 for p in found.pruned for c in p.result.controls.values())
-    floor = np.mean([c.floor or 0.0 for p in found.pruned for c in p.result.controls.values()])
+    close = "the same closing accuracy, to 4 digits" if gap < 5e-5 else f"a closing accuracy within {gap:.4f}"
+    controls = [c for p in found.pruned for c in p.result.controls.values()]
+    own = [p.result.reference.refitted.value or 0.0 for p in found.pruned if p.result.reference]
+    best = max(c.accuracy["argmax"].value or 0.0 for c in controls)
+    refit = [max(c.refitted.value or 0.0 for c in p.result.controls.values()) for p in found.pruned]
+    floor = np.mean([c.floor or 0.0 for c in controls])
     same = sum(s.identical for s in found.shared)
     apart = [s for s in found.shared if "swapped" in s.names[1]]
     return [
-        f"With {N} candidates an entry, {len(found.pruned)} targets come out of random networks with a largest "
-        f"relative error of {worst:.1e} (asked: < 1e-2) and a closing accuracy at most {gap:.4f} from the target's "
-        f"(95 % bound {bound:.4f}; asked: 0.01); end to end the error falls by a factor "
-        f"{10 ** -(slope.value or 0):.2f} a candidate.",
-        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best, {refit:.2f} "
-        f"with an unembedding fitted to them; closing the token before and else guessing scores {floor:.2f} there.",
+        f"With {N} candidates a weight, {len(found.pruned)} targets come out of random networks with a largest "
+        f"relative error of {worst:.1e} (asked: < 1e-2; in the theorem's norm ε = {epsilon['random']:.1e} on random "
+        f"inputs of norm 1, {epsilon['small']:.1e} on smaller ones) and {close} (95 % bound {bound:.4f}; asked: 0.01); "
+        f"end to end the error falls by a factor {factor(found.curve.slopes['end to end'])} a candidate.",
+        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best. Unembeddings "
+        f"fitted anew read which closer comes next off the tickets for {min(own):.3f} of closers or more, off the best "
+        f"other mask of each network for {min(refit):.3f} to {max(refit):.3f}; closing the token before and else "
+        f"guessing scores {floor:.2f}.",
         f"{same} of {len(found.shared)} pairs of functions share the chosen matrix bit for bit, among them a solver "
         f"that closes {apart[0].accuracy['pruned'][0]:.0%} and one that closes {apart[0].accuracy['pruned'][1]:.0%} "
         "of brackets right; an idle layer of a network that attends evenly looks like a stack "
@@ -71,6 +85,22 @@ def families(pruned: Sequence[Pruned]) -> dict[str, list[Pruned]]:
     for p in pruned:
         out.setdefault(p.family, []).append(p)
     return out
+
+
+def construction_parts(found: Everything) -> list[str | Figure]:
+    """What the words mean."""
+    layers = len(found.pruned[0].result.working)
+    return [
+        "A ticket is a random network under masks: each weight is kept as it was drawn or set to 0, and the whole then "
+        f"computes what its target does. A weight of the target becomes a sum over some of n = {N} candidates, "
+        "products of two random weights on the way from its input to its output; which of them, the masks say. For "
+        "each layer of the target the random network has a link, which prepares its values, a working layer, which "
+        "does what it does, and two idle layers, which pass everything on whatever their attention looks like.",
+        Figure(
+            construction_figure(layers),
+            "Idle layers may stand anywhere, as long as each working layer has its link before it.",
+        ),
+    ]
 
 
 def targets_table(found: Everything) -> Table:
@@ -103,7 +133,7 @@ def targets_table(found: Everything) -> Table:
             "ε, random",
             "ε, small",
             "ε, strings",
-            "largest entry",
+            "largest entry (absolute)",
             "width / MLP",
         ],
         rows,
@@ -191,17 +221,15 @@ def curve_parts(c: Curve) -> list[str | Table | Figure]:
                 span([max(x.relative_float32.values()) for x in column]),
             ]
         )
-    slopes = [
-        [name, number(e), f"{10**-e.value:.2f}" if e.value is not None else "-", "2"] for name, e in c.slopes.items()
-    ]
+    slopes = [[name, number(e), factor(e), "2"] for name, e in c.slopes.items()]
     return [
         Table(
             [
                 "n",
                 "width",
                 "MLP",
-                "entry, median",
-                "entry, largest",
+                "entry, median (absolute)",
+                "entry, largest (absolute)",
                 "ε, random",
                 "ε, small",
                 "ε, strings",
@@ -227,30 +255,35 @@ def curve_parts(c: Curve) -> list[str | Table | Figure]:
 
 def control_parts(pruned: Sequence[Pruned]) -> list[str | Table | Figure]:
     """What other masks reach."""
-    rows = []
+    rows, rules = [], ("argmax", "argmax_closers", "mass", "argmax_nontrivial")
+    every = [c for p in pruned for c in p.result.controls.values()]
+    widest = max(((e.high or 0.0) - (e.low or 0.0)) / 2 for c in every for e in (c.accuracy["argmax"], c.refitted))
     for name, members in families(pruned).items():
-        for control in members[0].result.controls:
-            c = [p.result.controls[control] for p in members]
+        for control in ("", *members[0].result.controls):
+            said = control or "the ticket's own"
+            c = [x for p in members if (x := p.result.controls.get(control, p.result.reference)) is not None]
             rows.append(
                 [
-                    f"{name}: {control}",
-                    *(share_range([x.accuracy[rule] for x in c]) for rule in ("argmax", "argmax_closers", "mass")),
-                    share_range([x.accuracy["argmax_nontrivial"] for x in c]),
-                    share_range([x.refitted for x in c]),
+                    name,
+                    said,
+                    *(share_range([x.accuracy[rule].value for x in c]) for rule in rules),
+                    share_range([x.refitted.value for x in c]),
                     share_range([x.floor for x in c]),
                 ]
             )
     return [
         "The same random networks with as many entries kept: the largest of each matrix, the largest of the whole "
         "network, random ones, and the ticket's own units and counts with each subset drawn anew. The unembedding is "
-        "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew, by least "
-        "squares on other strings.",
+        "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew: which of the "
+        "closers comes next, by logistic regression at the closers of other strings. What the fit makes of the ticket "
+        "itself says how far it can be trusted; a better one might read more off any of them.",
         Table(
-            ["masks", "argmax", "among closers", "mass", "non-trivial", "refitted, argmax", "floor"],
+            ["target", "masks", "argmax", "among closers", "mass", "non-trivial", "refitted, among closers", "floor"],
             rows,
-            f"Closing accuracy, least and greatest over models, on {CONTROL_STRINGS} distinct strings. -: nothing "
-            "reaches the last stream, which is 0. Floor: closing the token before and else guessing, argmax, on the "
-            "same strings.",
+            f"Closing accuracy, least and greatest over models, on {CONTROL_STRINGS} held-out strings each; 95 % "
+            f"intervals over strings (in results.json) are at most ±{widest:.3f} for argmax and refitted. -: nothing "
+            "reaches the last stream, which is 0. Floor: closing the token before and else guessing, same strings.",
+            text=(1,),
         ),
         Figure(accuracy_figure(pruned), "Each point is one target with its own random network."),
     ]
@@ -276,6 +309,7 @@ def decoy_parts(d: Decoy) -> list[str | Table | Figure]:
             f"Of the saved checkpoint {d.path}, loaded again: 1 for a head on the last unmatched opener, 0 for a "
             f"uniform one [95 % over inputs]. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
             f"random network's. It closes {d.accuracy:.4f} of brackets on {d.strings} strings.",
+            text=(1,),
         ),
         Figure(maps_figure(d), "Boxes: the last unmatched opener. The network works as the two panels on the left do."),
     ]
@@ -289,9 +323,10 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
         assert isinstance(strings.null, dict)
         rows.append(
             [
-                f"{s.matrix.removeprefix('blocks.')}: {short(s.names[0])}, {short(s.names[1])}",
+                s.matrix.removeprefix("blocks."),
+                f"{short(s.names[0])}, {short(s.names[1])}",
                 "yes" if s.identical else "NO",
-                f"{s.kept:,} of {s.size:,}",
+                f"{s.kept / s.size:.2%}",
                 f"{sum(s.agreement.values())} of {len(s.agreement)}",
                 f"{max(max(r.values()) for r in s.relative):.1e}",
                 " / ".join("-" if a is None else f"{a:.3f}" for a in s.accuracy["pruned"]),
@@ -305,7 +340,8 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
         "positions and unembedding too, so that what tells the functions apart is the masks of other matrices.",
         Table(
             [
-                "matrix: functions",
+                "matrix",
+                "functions",
                 "identical",
                 "kept",
                 "agree in all",
@@ -316,8 +352,9 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
             ],
             rows,
             "Differ: total variation of next-token distributions of the two pruned networks, mean over Dyck strings "
-            "[95 %], beside that of their targets. Values of an idle layer are wholly masked: sharing W_V is then "
-            "trivial.",
+            "[95 %], beside that of their targets. Kept: share of the matrix's entries. Values of an idle layer are "
+            "wholly masked: sharing W_V is then trivial.",
+            text=(1,),
         ),
         Figure(
             last.figure(),

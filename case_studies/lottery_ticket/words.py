@@ -14,6 +14,16 @@ def number(e: Estimate, digits: int = 3) -> str:
     return f"{e.value + 0.0:.{digits}f}{interval}"
 
 
+def factor(slope: Estimate) -> str:
+    """By how much an error falls a candidate, of the slope of its log10."""
+    if slope.value is None:
+        return "undefined"
+    value = f"{10**-slope.value:.2f}"
+    return (
+        value if slope.low is None or slope.high is None else f"{value} [{10**-slope.high:.2f}, {10**-slope.low:.2f}]"
+    )
+
+
 def span(values: Sequence[float]) -> str:
     """Least to greatest, one digit and a power of ten."""
     low, high = min(values), max(values)

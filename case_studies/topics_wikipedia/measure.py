@@ -108,7 +108,7 @@ def read_encoder(
     encoder: Encoder, pieces: Sequence[Piece], vocabulary: Vocabulary, labels: Mapping[Setting, Labels], documents: int
 ) -> Reading:
     """Run the encoder over the pieces and keep what the pairs of words need."""
-    from tqdm import tqdm
+    from interp.progress import progress_bar
 
     layers, heads = encoder.shape
     columns = layers * heads + layers + 1
@@ -117,7 +117,9 @@ def read_encoder(
         for setting in labels
     }
     found: list[Pairs] = []
-    for number, patterns, states in tqdm(read(encoder, pieces), f"reading, {encoder.name}", len(pieces), leave=False):
+    for number, patterns, states in progress_bar(
+        read(encoder, pieces), desc=f"reading, {encoder.name}", total=len(pieces), unit="piece", leave=False
+    ):
         piece = pieces[number]
         words = vocabulary.find(piece)
         p, q = word_pairs(words)

@@ -4,15 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from interp.errors import GrammarError
+from interp.grammars.brackets import BracketStrings
 from interp.grammars.copying import CopyGrammar
 from interp.grammars.dyck import DyckGrammar
 from interp.grammars.topics import TopicGrammar
+from interp.grammars.vocabulary import Vocabulary
 
-__all__ = ["CopyGrammar", "DyckGrammar", "Grammar", "TopicGrammar", "grammar_from_dict"]
+__all__ = [
+    "BracketStrings",
+    "CopyGrammar",
+    "DyckGrammar",
+    "Grammar",
+    "TopicGrammar",
+    "Vocabulary",
+    "grammar_from_dict",
+]
 
-Grammar = DyckGrammar | TopicGrammar
-_KINDS: Mapping[str, type[DyckGrammar] | type[TopicGrammar]] = {
-    kind.KIND: kind for kind in (DyckGrammar, CopyGrammar, TopicGrammar)
+Grammar = DyckGrammar | TopicGrammar | Vocabulary
+_KINDS: Mapping[str, type[DyckGrammar] | type[TopicGrammar] | type[Vocabulary]] = {
+    kind.KIND: kind for kind in (DyckGrammar, CopyGrammar, BracketStrings, TopicGrammar, Vocabulary)
 }
 
 

@@ -5,6 +5,8 @@ name says. Biases that a config switches off are zero buffers, so that tools whi
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -247,7 +249,7 @@ class Attention(UniformAttention):
     def __init__(self, config: TransformerConfig, project_output: bool):
         super().__init__(config, project_output)
         h, d, e = config.n_heads, config.d_model, config.d_head
-        self.attn_scale = math.sqrt(e) if config.scale_scores else 1.0
+        self.attn_scale = (config.attn_scale or math.sqrt(e)) if config.scale_scores else 1.0
         for name in ("Q", "K"):
             setattr(self, f"W_{name}", weight(h, d, e))
             bias(self, f"b_{name}", config.biases, h, e)
@@ -274,6 +276,14 @@ def heads_in(
     return flat.unflatten(-1, (h, e)) + b
 
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": partial(F.gelu, approximate="tanh"),
+    "gelu_exact": F.gelu,
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
 class MLP(nn.Module):
     """`depth` linear maps with the activation between them; TransformerLens's names for depth 2.
 
@@ -287,7 +297,7 @@ class MLP(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.depth = config.mlp_depth
-        self.relu = config.activation == "relu"
+        self.act = ACTIVATIONS[config.activation]
         self.W_in = weight(config.d_model, config.d_mlp)
         bias(self, "b_in", config.biases, config.d_mlp)
         for i in range(1, self.depth - 1):
@@ -297,9 +307,6 @@ class MLP(nn.Module):
         bias(self, "b_out", config.biases, config.d_model)
         self.hook_pre = HookPoint()  # [batch, pos, d_mlp]
         self.hook_post = HookPoint()  # [batch, pos, d_mlp]
-
-    def act(self, x: Tensor) -> Tensor:
-        return F.relu(x) if self.relu else F.gelu(x, approximate="tanh")
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         x = times(x, self.W_in) + self.b_in

@@ -12,14 +12,18 @@ from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 from transformer_lens.HookedRootModule import HookedRootModule
 
+from interp import html
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar, Grammar
+from interp.grammars.vocabulary import find_token
 from interp.model.blocks import BLOCKS
 from interp.model.init import init_params
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
 
-NORM_NAMES = {"LN": "LN", "LNPre": "LNPre", "unit": "LNPre", "none": None}  # ours -> TransformerLens's
+# ours -> TransformerLens's
+ACTIVATION_NAMES = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
+NORM_NAMES = {"LN": "LN", "LNPre": "LNPre", "unit": "LNPre", "none": None}
 
 
 class SandboxTransformer(HookedRootModule):
@@ -126,7 +130,7 @@ class SandboxTransformer(HookedRootModule):
                 raise RequestError(f"token ids of shape {list(text.shape)} are neither [batch, pos] nor [pos]")
             return text if text.ndim == 2 else text[None]
         if self.grammar is None:
-            raise RequestError("this model carries no grammar: pass token ids instead of text")
+            raise RequestError("this model carries no grammar or vocabulary: pass token ids instead of text")
         texts = text if isinstance(text, str) else list(text)
         ids = self.grammar.to_tokens(texts)
         if prepend_bos is False and self.grammar.has_start:
@@ -140,9 +144,10 @@ class SandboxTransformer(HookedRootModule):
 
     def to_single_token(self, token: str) -> int:
         """Id of one vocabulary string."""
-        if self.grammar is None or token not in self.grammar.vocab:
+        found = find_token(self.grammar, token)
+        if found is None:
             raise RequestError(f"{token!r} is not one token of this model's vocabulary")
-        return self.grammar.vocab.index(token)
+        return found
 
     def tokens_to_residual_directions(self, tokens: Any) -> Tensor:
         """Columns of W_U for the given ids or token string, [..., d_final]."""
@@ -172,7 +177,7 @@ class SandboxTransformer(HookedRootModule):
             d_vocab_out=c.d_out,
             n_ctx=c.n_ctx,
             attn_only=c.mlp_depth == 0,
-            act_fn="relu" if c.activation == "relu" else "gelu_new",
+            act_fn=ACTIVATION_NAMES[c.activation],
             # TransformerLens centres and divides by `hook_scale`: right for a unit norm too, but only
             # for norms that a block *reads* the stream through.
             normalization_type=NORM_NAMES[c.norm] if c.block == "gpt2" else None,
@@ -197,6 +202,17 @@ class SandboxTransformer(HookedRootModule):
             if include_mlp_biases and i < layer and self.config.mlp_depth:
                 total = total + self.blocks[i].mlp.b_out
         return total
+
+    def _repr_html_(self) -> str:
+        c, told = self.config, self.provenance
+        rows: dict[str, Any] = {
+            "block, embedding, attention": f"{c.block}, {c.embedding}, {c.attention}",
+            "layers, heads, d_model, d_head": f"{c.n_layers}, {c.n_heads}, {c.d_model}, {c.d_head}",
+            "parameters": f"{sum(p.numel() for p in self.parameters()):,}",
+            "grammar": self.grammar if self.grammar is not None else "none",
+        }
+        rows |= {key: told[key] for key in ("seed", "step") if key in told}
+        return html.facts(str(told.get("name", type(self).__name__)), rows)
 
     def _stack(self, module: str, name: str) -> Tensor:
         parts = [getattr(block, module, None) for block in self.blocks]

@@ -12,6 +12,8 @@ ROW_TOLERANCE = 5e-3
 
 def as_array(values: Any) -> np.ndarray:
     """numpy float64 from a numpy array, a torch tensor or nested lists of numbers."""
+    if values is None or isinstance(values, (str, bytes)):
+        raise PatternError(f"patterns of type {type(values).__name__} are not an array of numbers")
     if hasattr(values, "detach"):
         values = values.detach().cpu().double().numpy()
     try:
@@ -47,6 +49,25 @@ def is_causal(patterns: np.ndarray) -> bool:
     n = patterns.shape[-1]
     later = np.triu(np.ones((n, n), dtype=bool), 1)
     return not patterns[..., later].any()
+
+
+def even_pattern(n: int, causal: bool) -> np.ndarray:
+    """[query, key]: every query attends evenly to the keys it can see."""
+    visible = np.tri(n) if causal else np.ones((n, n))
+    return np.asarray(visible / visible.sum(axis=-1, keepdims=True))
+
+
+def permute_keys(pattern: np.ndarray, causal: bool, rng: np.random.Generator) -> np.ndarray:
+    """Each row's visible keys in a random order, independently for every row of [..., query, key].
+
+    The sharpness-matched null: rows keep their weights, and forget which keys they were for.
+    """
+    if not causal:
+        return rng.permuted(pattern, axis=-1)
+    out = np.zeros_like(pattern)
+    for row in range(pattern.shape[-1]):
+        out[..., row, : row + 1] = rng.permuted(pattern[..., row, : row + 1], axis=-1)
+    return out
 
 
 def _first(bad: np.ndarray) -> tuple[int, ...]:

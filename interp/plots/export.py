@@ -1,6 +1,7 @@
 """Figures to files: offline HTML with the same bytes every time, and PNG, SVG, PDF."""
 
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 IMAGES = (".png", ".svg", ".pdf")
 ENDINGS = (".html", *IMAGES)
 SCRIPT = "plotly.min.js"
-PLOT_CONFIG = {"responsive": True, "displaylogo": False}
+# plotly.js 4 offers to send a chart to its makers' server unless told otherwise.
+PLOT_CONFIG = {"responsive": True, "displaylogo": False, "showSendToCloud": False}
 DEFAULT_SIZE = (900, 600)
+PLACEHOLDER = "figure-id-that-becomes-a-hash"
+_shown = itertools.count()
 
 
 def save_figure(
@@ -60,9 +64,22 @@ def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
     Without `div_id` the id is a hash of the figure: the same bytes every time, but a page that shows
     one figure twice must name its divs.
     """
-    if div_id is None:
-        div_id = "figure-" + hashlib.sha256(fig.to_json().encode()).hexdigest()[:12]
-    return str(fig.to_html(full_html=False, include_plotlyjs=False, div_id=div_id, config=PLOT_CONFIG))
+    page = fig.to_html(full_html=False, include_plotlyjs=False, div_id=div_id or PLACEHOLDER, config=PLOT_CONFIG)
+    return str(page) if div_id else with_hash_id(page)
+
+
+def notebook_html(fig: "go.Figure") -> str:
+    """`fig` as a <div> that brings the plotly script (4.8 MB) along: no network, in any notebook.
+
+    The id counts the figures of this process: one that is shown twice is drawn twice.
+    """
+    page = fig.to_html(full_html=False, include_plotlyjs=True, div_id=PLACEHOLDER, config=PLOT_CONFIG)
+    return with_hash_id(page, f"-{next(_shown)}")
+
+
+def with_hash_id(page: str, ending: str = "") -> str:
+    """`page` with `PLACEHOLDER` replaced by a hash of itself."""
+    return page.replace(PLACEHOLDER, f"figure-{hashlib.sha256(page.encode()).hexdigest()[:12]}{ending}")
 
 
 def write_plotly_script(folder: Path) -> Path:
@@ -96,7 +113,7 @@ def _page(fig: "go.Figure", include_plotlyjs: str) -> str:
 
     inline = include_plotlyjs == "inline"
     script = f"<script>{get_plotlyjs()}</script>" if inline else f'<script src="{SCRIPT}"></script>'
-    title = re.sub(r"<br>.*|<[^>]*>", "", fig.layout.title.text or "figure")
+    title = re.sub(r"<br><su[bp]>.*|<[^>]*>", " ", fig.layout.title.text or "figure").strip()
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

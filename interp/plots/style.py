@@ -1,5 +1,7 @@
 """One look for every figure: template, palette, colour scales."""
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ MUTED = "#5B6770"
 GRID = "#E3E7EB"
 PAPER = "#FFFFFF"
 OVERLAY = "#D55E00"  # vermilion: stands out from every colour of SEQUENTIAL
+BOXES = (OVERLAY, "#009E73", "#E69F00")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 MONO = "'DejaVu Sans Mono', 'SF Mono', Consolas, monospace"
 
@@ -32,6 +35,18 @@ SEQUENTIAL = (
     "rgb(54,14,36)",
 )
 
+# cmocean's "balance" without its darkest ends: differences, 0 nearly paper.
+DIVERGING = (
+    "rgb(12,94,190)",
+    "rgb(75,142,185)",
+    "rgb(145,178,195)",
+    "rgb(241,236,235)",
+    "rgb(214,161,143)",
+    "rgb(193,98,72)",
+    "rgb(160,32,43)",
+)
+DEPTHS = ("rgb(255,243,196)", "rgb(240,180,41)", "rgb(178,88,12)", "rgb(84,36,16)")  # pale: depth 0
+
 
 def colorscale(power: float = 1.0) -> list[list[object]]:
     """`SEQUENTIAL` as plotly stops on [0, 1]; a weight w gets the colour of w**power.
@@ -40,7 +55,15 @@ def colorscale(power: float = 1.0) -> list[list[object]]:
     """
     steps = 64 if power != 1 else len(SEQUENTIAL) - 1
     stops = [i / steps for i in range(steps + 1)]
-    return [[stop ** (1 / power), _colour_at(stop)] for stop in stops]
+    return [[stop ** (1 / power), mix(SEQUENTIAL, stop)] for stop in stops]
+
+
+def diverging(power: float = 1.0) -> list[list[object]]:
+    """`DIVERGING` as plotly stops on [0, 1], the middle at 1/2; a difference d gets the colour of its signed power."""
+    stops = [i / 64 for i in range(65)]
+    signed = [2 * stop - 1 for stop in stops]
+    places = [(1 + math.copysign(abs(s) ** (1 / power), s)) / 2 for s in signed]
+    return [[place, mix(DIVERGING, stop)] for place, stop in zip(places, stops, strict=True)]
 
 
 def template() -> "go.layout.Template":
@@ -67,6 +90,11 @@ def template() -> "go.layout.Template":
             "colorway": list(PALETTE),
             "hoverlabel": {"font": {"family": MONO, "size": 13}, "bgcolor": PAPER, "bordercolor": MUTED},
             "legend": {"bgcolor": "rgba(255,255,255,0.85)"},
+            # The toolbar lies over the top right corner: as few buttons as do the work.
+            "modebar": {
+                "remove": ["zoomIn", "zoomOut", "autoScale", "select", "lasso", "sendChartToCloud"],
+                "color": MUTED,
+            },
             "margin": {"l": 70, "r": 30, "t": 70, "b": 60},
             "xaxis": axis,
             "yaxis": axis,
@@ -87,9 +115,10 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def _colour_at(share: float) -> str:
-    place = share * (len(SEQUENTIAL) - 1)
-    left = min(int(place), len(SEQUENTIAL) - 2)
-    pair = [[int(c) for c in SEQUENTIAL[i][4:-1].split(",")] for i in (left, left + 1)]
+def mix(colours: Sequence[str], share: float) -> str:
+    """The colour at `share` in [0, 1] of a scale of rgb() colours at equal distances."""
+    place = share * (len(colours) - 1)
+    left = min(int(place), len(colours) - 2)
+    pair = [[int(c) for c in colours[i][4:-1].split(",")] for i in (left, left + 1)]
     mixed = [round(a + (b - a) * (place - left)) for a, b in zip(*pair, strict=True)]
     return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})"

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
@@ -32,7 +31,9 @@ from interp.grammars import Grammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
+from interp.progress import progress_bar
 from interp.rng import check_seed
+from interp.threads import one_thread
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
 from interp.training.state import read_state, write_state
 
@@ -79,13 +80,12 @@ def train_population(
         if out is not None and resume and not (folder / PLAN_FILE).exists() and Path(out).exists():
             return _finished(Path(out), recipe, chosen)
         plan = _Plan.open(folder, recipe, chosen, workers, device)
-        bar = tqdm(
+        bar = progress_bar(
             total=len(chosen) * recipe.settings.steps,
             disable=not progress,
             desc=f"training {len(chosen)} x {recipe.name}",
             unit="step",
             unit_scale=True,
-            mininterval=0.5 if sys.stderr.isatty() else 15,
         )
         with bar:
             if workers == 1 or device != "cpu":
@@ -254,12 +254,8 @@ def run_chunk(plan: "_Plan", index: int, progress: Callable[[int], None] = lambd
         progress((step - done) * len(state.seeds))
         done = step
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # two threads round differently and hardly help
-    try:
+    with one_thread():
         state, timing = train_chunk(plan.recipe, state, device=plan.device, save=save, progress=report)
-    finally:
-        torch.set_num_threads(threads)
     total = Timing(before.training + timing.training, before.evaluation + timing.evaluation)
     write_state(plan.state_file(index), state, plan.digest, total)
 

@@ -125,4 +125,8 @@ def test_committed_results_meet_the_numbers_asked_for():
         assert max(abs(target["accuracy_gap"][end]) for end in ("low", "high")) < 0.01
         trained = min(target["accuracy"]["target"][rule] for rule in ("argmax", "argmax_closers", "mass"))
         assert trained >= 0.97
+        again, copied = target["reference"]["refitted"], target["reference"]["accuracy"]["argmax_closers"]
+        assert abs(again["value"] - copied["value"]) <= 0.01
+        for name, control in target["controls"].items():
+            assert target["accuracy_gap"]["null"][name]["n"] == control["gap"]["n"] == again["n"]
     assert all(pair["identical"] for pair in committed["shared"])

@@ -4,7 +4,8 @@ import re
 
 import plotly.graph_objects as go
 
-from case_studies.page import Figure, Page, Section, Table, render, write_page
+from case_studies.contents import read_report
+from case_studies.page import Figure, Page, Section, Table, render, write_page, write_study
 
 EVIL = "<script>alert('x')</script>"
 
@@ -18,7 +19,7 @@ def page():
 def test_every_text_is_escaped():
     text = render(page())
     assert EVIL not in text
-    assert text.count("&lt;script&gt;") == 11
+    assert text.count("&lt;script&gt;") == 14
 
 
 def test_contents_lead_to_sections_and_ids_are_unique():
@@ -36,3 +37,41 @@ def test_writing_shares_one_script_and_repeats_to_the_byte(tmp_path):
     assert write_page(page(), tmp_path).read_bytes() == first
     assert b"http://" not in first
     assert b'src="https' not in first
+
+
+def test_columns_of_words_read_from_the_left_and_verdicts_stand_out():
+    table = Table(["head", "verdict", "score"], [["L0H0", "supported", "0.98"], ["L1H0", "refuted", "–"]])
+    text = render(Page("t", "a", ["b"], [Section("s", [table])], "c"))
+    assert '<td class="text word supported">supported</td><td>0.98</td>' in text
+    assert '<th class="text">verdict</th><th>score</th>' in text
+
+
+def test_a_folder_called_reports_lists_what_was_run(tmp_path):
+    reports = tmp_path / "reports"
+    for name in ("second", "first"):
+        (reports / name).mkdir(parents=True)
+        write_study({"n": 1}, page(), reports / name)
+    text = (reports / "index.html").read_text()
+    assert text.index('href="first/index.html"') < text.index('href="second/index.html"')
+    assert "2 studies have been run" in text
+    assert EVIL not in text
+    before = text
+    write_study({"n": 1}, page(), reports / "first")
+    assert (reports / "index.html").read_text() == before
+    (reports / "other").mkdir()
+    (reports / "other" / "index.html").write_text("<title>mine</title>")
+    write_study({"n": 1}, page(), reports / "first")
+    assert (reports / "index.html").read_text() == before
+
+
+def test_no_list_is_written_elsewhere(tmp_path):
+    (tmp_path / "out").mkdir()
+    write_study({"n": 1}, page(), tmp_path / "out")
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_a_page_says_of_itself_what_the_list_needs(tmp_path):
+    write_page(page(), tmp_path)
+    report = read_report(tmp_path)
+    assert (report.title, report.asked, report.answer, report.command) == (EVIL, EVIL, (EVIL,), EVIL)
+    assert read_report(tmp_path / "nowhere") is None

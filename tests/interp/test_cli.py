@@ -42,7 +42,10 @@ def test_analyze_variation_prints_and_writes(checkpoint, tmp_path, capsys):
     assert set(variation[0]) >= {"value", "low", "high", "n", "over", "null"}
 
 
-@pytest.mark.parametrize("extra", [[], ["--seed", "1"], ["--population", "mean"], ["--overlay", "none"]])
+@pytest.mark.parametrize(
+    "extra",
+    [[], ["--seed", "1"], ["--population", "mean"], "--overlay depth --overlay partner --null untrained".split()],
+)
 def test_heatmap_writes_a_page_without_network(checkpoint, tmp_path, extra):
     out = tmp_path / "map.html"
     assert main(["heatmap", str(checkpoint), "--text", "([])", "--out", str(out), *extra]) == 0
@@ -86,6 +89,9 @@ BAD_REQUESTS = {
     "unbalanced": (["heatmap", "dyck-standard", "--text", "(]", "--out", "a.html"], "position 1"),
     "too deep": (["heatmap", "dyck-standard", "--text", "((((((", "--out", "a.html"], "position 4"),
     "one file twice": (["train", "dyck-minimal", "--out", "a.x", "--json", "./a.x"], "two outputs"),
+    "train into .pt": (["train", "dyck-minimal", "--out", "a.pt"], "'a.pt' is no name for a checkpoint"),
+    "train into no ending": (["train", "dyck-minimal", "--out", "a"], "ends in .safetensors"),
+    "prune into .html": (["prune", "dyck-standard", "--out", "a.html"], "'a.html' is no name for a checkpoint"),
     "too many seeds": (["train", "dyck-minimal", "--seeds", "9" * 25], "is more than 100000"),
     "huge": (["train", "dyck-minimal", "--set", "max_length=" + "9" * 23], "max_length"),
     "huge batch": (["train", "dyck-minimal", "--batch", "999999999999"], "batch=999999999999"),
@@ -171,11 +177,11 @@ def test_devices_pipes_and_links_are_not_replaced(tmp_path, capsys):
 
 
 def test_a_folder_with_other_things_in_it_is_never_taken_for_a_run(tmp_path, capsys):
-    folder = tmp_path / "x.run"
+    folder = tmp_path / "x.safetensors.run"
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     request = "train dyck-minimal --steps 2 --batch 2 --seeds 1 --workers 1 --resume --out".split()
-    assert main([*request, str(tmp_path / "x")]) == 2
+    assert main([*request, str(tmp_path / "x.safetensors")]) == 2
     assert "thesis.txt" in capsys.readouterr().err
     assert (folder / "thesis.txt").read_text() == "precious"
 
@@ -183,7 +189,7 @@ def test_a_folder_with_other_things_in_it_is_never_taken_for_a_run(tmp_path, cap
 def test_files_in_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
     (tmp_path / "tqdm.py").write_text("raise SystemExit('a file of the user was run')")
     monkeypatch.chdir(tmp_path)
-    assert main("train dyck-minimal --steps 2 --batch 2 --seeds 2 --workers 2 --out a".split()) == 0
+    assert main("train dyck-minimal --steps 2 --batch 2 --seeds 2 --workers 2 --out a.safetensors".split()) == 0
 
 
 def test_an_unforeseen_failure_is_one_line_and_status_1(monkeypatch, capsys):
@@ -262,3 +268,27 @@ def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
     assert main(["heatmap", name, "--text", "([])", "--out", str(tmp_path / "map.html")]) == 0
     assert main(["analyze", "topics", name]) == 2
     assert "is of brackets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where", "said"),
+    [
+        ("train dyck-minimal --out a.safetensors", "interp.training.run.train_population", "with --resume continues"),
+        ("report topics --out b", "case_studies.topics.study.run", "the same command again keeps what was trained"),
+        ("prune dyck-standard --out c.safetensors", "probes.lottery.demonstrate_lottery_ticket", ""),
+        ("analyze stack dyck-standard", "probes.stack.analyze_stack_likeness", ""),
+    ],
+)
+def test_an_interruption_names_a_way_on_where_there_is_one(arguments, where, said, monkeypatch, tmp_path, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, interrupt)
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments.split()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("interp: interrupted")
+    assert said in error
+    assert ("--resume" in error) == ("train" in arguments)
+    assert said or error == "interp: interrupted\n"
+    assert not list(tmp_path.glob("*.safetensors"))

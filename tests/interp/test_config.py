@@ -31,7 +31,11 @@ MINIMAL = {
         ({"direction": "both"}, "direction='both'"),
         ({"block": "llama"}, "block='llama'"),
         ({"norm": "RMS"}, "norm='RMS'"),
-        ({"activation": "silu"}, "activation='silu'"),
+        ({"activation": "tanh"}, "activation='tanh'"),
+        ({"attn_scale": 0}, "attn_scale=0"),
+        ({"attn_scale": 2.0, "scale_scores": False}, "scale_scores=False"),
+        ({"class_names": ["a", "b"]}, "['a', 'b']"),
+        ({"class_names": "abcdefg"}, "class_names='abcdefg'"),
         ({"d_vocab": 0}, "d_vocab=0"),
         ({"d_vocab": "7"}, "d_vocab='7'"),
         ({"n_layers": 0}, "n_layers=0"),
@@ -137,6 +141,7 @@ def test_every_field_survives_the_round_trip():
         embedding="learned", positions="linear", attention="uniform", direction="bidirectional",
         block="paper", norm="unit", norm_eps=0.5, activation="relu", scale_scores=False, biases=False,
         init_std=0.1, d_vocab_out=12, pad_token=8, num_types=3, max_depth=2, unembed="identity",
+        class_names=tuple("abcdefghijkl"),
     )  # fmt: skip
     default = TransformerConfig(d_vocab=7)
     same = [
@@ -144,8 +149,10 @@ def test_every_field_survives_the_round_trip():
         for f in dataclasses.fields(changed)
         if getattr(changed, f.name) == getattr(default, f.name) and f.name != "embedding"
     ]
-    assert same == []
-    assert TransformerConfig.from_dict(changed.to_dict()) == changed
+    assert same == ["attn_scale"]  # excludes scale_scores=False
+    scaled = TransformerConfig(7, attn_scale=2.0)
+    for config in (changed, scaled):
+        assert TransformerConfig.from_dict(config.to_dict()) == config
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from interp.errors import ExportError, OutputError, PatternError, RequestError
 from interp.grammars import DyckGrammar
 from interp.plots import attention_heatmap, figure_html, save_figure
 from interp.plots.arrays import check_patterns
+from interp.plots.drawing import KEY, QUERY
 from interp.plots.export import _without_chance, find_browser
-from interp.plots.heatmap import KEY, QUERY
 from interp.plots.style import SEQUENTIAL, colorscale, escape, shorten
 
 GRAMMAR = DyckGrammar(2, 4)
@@ -162,7 +162,7 @@ def test_long_sequences_get_a_root_scale_and_fewer_ticks():
     fig = attention_heatmap(even(512))
     axis = fig.layout.coloraxis
     assert axis.cmax == 0.1
-    assert axis.colorbar.ticktext[-1] == "≥ 0.1"
+    assert axis.colorbar.ticktext[-1].strip() == "≥ 0.1"
     assert "square root" in axis.colorbar.title.text
     assert len(fig.layout.xaxis.tickvals) < 30
     assert attention_heatmap(np.eye(512)).layout.coloraxis.cmax == 1

@@ -1,8 +1,11 @@
 """Audits of heads whose truth is known: made by hand, constructed, and trained."""
 
 import copy
+import gc
 import json
 import math
+import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,12 +27,14 @@ from probes import _audit_thresholds as limits
 from probes import audit_claim, audit_claims, scan_heads
 from probes._audit_decide import verdict_of
 from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
-from probes._audit_inputs import make_inputs
+from probes._audit_inputs import Inputs, make_inputs
+from probes._audit_model import Nulls, Subject
 from probes._audit_pattern import Head, Laid, matched_lift, overlap
 from probes._audit_population import binomial
+from probes._audit_side import Side
 from probes._audit_stats import ratio, sign_flips
 from probes._audit_tasks import Closers, Copies
-from probes._audit_use import Side, interchange
+from probes._audit_use import interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
 
 torch.set_num_threads(1)
@@ -250,7 +255,7 @@ def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
 def test_self_repair_shows_in_total_against_direct():
     layers, answer, claim, _ = FAMILIES["self-repaired"]
     result = audit_claim(Toy(layers, answer), claim)
-    assert "later layers make up for its loss" in result.reason
+    assert "what comes later makes up for a part" in result.reason
     assert evidence(result, "effect")["high"] < limits.USED < evidence(result, "direct")["low"]
 
 
@@ -449,6 +454,34 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
             "needs topics of tokens, and the model has the grammar",
         ),
         ({"claim": "L0H0 attends to the token [SEP]"}, "needs that token in the vocabulary"),
+        ({"claim": "L0H0 attends to brackets of type 77"}, "'brackets of type 77' are not there: .* of types 0 to 1$"),
+        ({"claim": f"L0H0 attends to the token {'x' * 10_000}"}, r"'the token xxx[^ ]{0,60}' needs that token"),
+        ({"claim": None}, "claim None is neither a sentence nor a Claim: write 'L1H0"),
+        ({"claim": 3}, "claim 3 is neither"),
+        ({"claim": 3.5}, "claim 3.5 is neither"),
+        ({"claim": b"x"}, "claim b'x' is neither"),
+        ({"relations": 5}, "relations=5 is no list of Relations"),
+        ({"untrained": "no"}, "untrained='no' is neither True nor False"),
+        ({"progress": 5}, "progress=5 is neither True nor False"),
+        ({"task": 5}, "task=5 is no task"),
+        ({"task": "closers"}, "task='closers' is no task"),
+        ({"readout": 5}, "readout 5 is neither"),
+        ({"grammar": 5}, "grammar=5 is no grammar"),
+        ({"grammar": "dyck"}, "grammar='dyck' is no grammar"),
+        ({"grammar": DyckGrammar(3, 4)}, r"grammar=DyckGrammar.* has 9 tokens, and the model 7"),
+        ({"num_inputs": 10**9}, "num_inputs=1000000000 is too many"),
+        ({"num_inputs": 10**5000}, "num_inputs=int of very many digits is too many"),
+        ({"length": 10**6}, r"400 inputs of 1000001 tokens give 1\.6e\+15 attention weights"),
+        ({"num_inputs": 10**6}, "give fewer or shorter ones"),
+        *(
+            ({name: value}, f"{name}={value!r} is not a whole number of at least 1")
+            for name in ("num_inputs", "length")
+            for value in (0, -1, 2.5, "a", True, None)
+        ),
+        *(
+            ({"inputs": tokens}, r"inputs cannot be read as an array \(torch")
+            for tokens in (torch.ones(3, 4).bfloat16(), torch.eye(3).to_sparse(), torch.ones(3, 4, device="meta"))
+        ),
         ({"inputs": ["(]"]}, "does not close"),
         ({"inputs": ["()"]}, "1 distinct input cannot be split"),
         ({"inputs": [[0.5, 1.0]]}, r"shape \[1, 2\] and type float64"),
@@ -477,14 +510,105 @@ def test_what_a_model_lacks_is_said():
     assert (result.pattern, result.use) == ("fails", "not asked")
     single = SandboxTransformer.init(TransformerConfig(5, pad_token=4, num_types=1, max_depth=4), 0, DyckGrammar(1, 4))
     assert audit_claim(single, STACK).use == "not asked"
+    scanned = {row.claim for row in scan_heads(single, num_inputs=40).results}
+    assert {"L0H0 attends to brackets of type 0"} == {
+        claim for claim in scanned if "L0H0" in claim and "type 0" in claim
+    }
+    assert not any("type 1" in claim for claim in scanned)
+    with pytest.raises(RequestError, match=r"not there: the grammar has brackets of type 0 only"):
+        audit_claim(single, "L0H0 attends to brackets of type 1")
     with pytest.raises(RequestError, match="one bracket type"):
         audit_claim(single, "L0H0 uses START to predict closing brackets")
-    with pytest.raises(RequestError, match="not a list of at least one claim"):
-        audit_claims(bare, STACK)
+    for claims in (STACK, b"x", None, 3, [], Claim.parse(STACK)):
+        with pytest.raises(RequestError, match="not a list of at least one claim"):
+            audit_claims(bare, claims)
+    with pytest.raises(RequestError, match="claim None is neither a sentence nor a Claim"):
+        audit_claims(bare, ["L0H0 attends to the previous token", None])
+    for relations in (5, "previous"):
+        with pytest.raises(RequestError, match="is no list of relations"):
+            scan_heads(bare, relations)
     with pytest.raises(AnalysisError, match="empty population"):
         audit_claims([], [STACK])
     with pytest.raises(AnalysisError, match="int shows no attention"):
         audit_claims(3, [STACK])
+
+
+def test_the_size_of_what_is_drawn_is_refused_before_it_is_drawn(monkeypatch):
+    monkeypatch.setattr(DyckGrammar, "sample", None)
+    for how in ({"length": 10**6}, {"num_inputs": 10**9}):
+        with pytest.raises(RequestError, match=r"too many|give fewer"):
+            audit_claim(SandboxTransformer.init(SMALL, 0, GRAMMAR), STACK, **how)
+
+
+def test_models_audited_together_are_models_of_one_shape_and_vocabulary():
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    for i, wrong in enumerate([[None], [torch.nn.Linear(2, 2)], [model, None], ["dyck-standard"], range(1), b"x"]):
+        for call in (lambda given: audit_claim(given, STACK), scan_heads):
+            with pytest.raises(AnalysisError, match=rf"model {int(i == 2)} of the list, .*, shows no attention"):
+                call(wrong)
+    for change in ({"n_layers": 3}, {"n_heads": 1}, {"d_model": 12}, {"d_head": 3}, {"d_mlp": 9}):
+        other = SandboxTransformer.init(replace(SMALL, **change), 0, GRAMMAR)
+        ((name, value),) = change.items()
+        with pytest.raises(RequestError, match=rf"model 1 has {name}={value} and model 0 {getattr(SMALL, name)}: "):
+            audit_claim([model, other], STACK)
+    backward = SandboxTransformer.init(replace(SMALL, direction="bidirectional"), 0, GRAMMAR)
+    with pytest.raises(RequestError, match="model 1 has attention_dir='bidirectional' and model 0 'causal'"):
+        audit_claim([model, backward], STACK)
+    with pytest.raises(RequestError, match="model 1 has another vocabulary than model 0"):
+        audit_claim([model, SandboxTransformer.init(SMALL, 0)], STACK)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_refused_by_its_name(dtype):
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR).to(dtype)
+    for given in (model, [SandboxTransformer.init(SMALL, 0, GRAMMAR), model]):
+        with pytest.raises(AnalysisError, match=rf"embed.W_E is {dtype}, .*: pass model.float\(\)"):
+            audit_claim(given, STACK)
+    assert audit_claim(model.float(), STACK, num_inputs=40).verdict
+
+
+def test_tensors_and_calls_in_inference_mode_make_no_difference():
+    model, claim = load_checkpoint("constructed/stack"), f"{STACK.replace('attends to', 'uses')}"
+    expected = audit_claim(model, claim, num_inputs=100).to_dict()
+    with torch.inference_mode():
+        assert audit_claim(model, claim, num_inputs=100).to_dict() == expected
+        assert torch.is_inference_mode_enabled()
+        for module in model.modules():
+            for name, weight in list(module._parameters.items()):
+                module._parameters[name] = torch.nn.Parameter(weight.clone(), requires_grad=False)
+            for name, buffer in list(module._buffers.items()):
+                module._buffers[name] = buffer.clone()
+        tokens = torch.from_numpy(GRAMMAR.to_tokens(["(())"]))
+    weights = dict(model.named_parameters())
+    assert all(weight.is_inference() for weight in weights.values())
+    assert audit_claim(model, claim, num_inputs=100).to_dict() == expected
+    assert reaches_output(model, tokens, 0)
+    assert all(weight is weights[name] for name, weight in model.named_parameters())
+
+
+def test_untrained_models_are_scored_one_by_one():
+    tokens = GRAMMAR.to_tokens(GRAMMAR.sample(40, mode="prefix", length=12, seed=0))
+    laid = Laid(make_inputs(SandboxTransformer.init(SMALL, 0, GRAMMAR), GRAMMAR, tokens, 40, 12, 0))
+    claims = [Claim([(1, 0)], "previous"), Claim([(0, 1)], "previous"), Claim([], "stack-top")]
+    alive = []
+
+    def made():
+        for seed in range(3):
+            assert all(model() is None for model in alive)
+            model = SandboxTransformer.init(SMALL, seed, GRAMMAR)
+            alive.append(weakref.ref(model))
+            yield model
+            del model
+            gc.collect()
+
+    nulls = Nulls(laid, made(), claims)
+    subjects = [Subject(SandboxTransformer.init(SMALL, seed, GRAMMAR), laid, values=False) for seed in range(3)]
+    for claim, heads in zip(claims, [((1, 0),), ((0, 1),), ((0, 0), (1, 1))], strict=True):
+        asked = laid.asked(claim)
+        layers = {layer for layer, _ in heads}
+        scores = [one.score(asked, head) for one in subjects for head in one.heads if head[0] in layers]
+        found = nulls.highest(asked, heads)
+        assert (found.value, found.n) == (max(scores), 3)
 
 
 def test_too_few_inputs_decide_nothing():
@@ -780,3 +904,27 @@ def test_help_lists_the_wordings(capsys):
     printed = capsys.readouterr().out
     assert "the last unmatched open bracket" in printed
     assert "when the current token is a closing bracket" in printed
+
+
+def test_a_rival_that_few_inputs_have_does_not_keep_a_perfect_head_undecided():
+    """Position 60 exists in one input of each half: enough rows, but nothing to compare over inputs."""
+    lengths = np.r_[np.full(118, 30), 80, 80]
+    rng, places = np.random.default_rng(0), np.arange(80)
+    tokens = np.where(places < lengths[:, None], rng.integers(0, 1000, (120, 80)), 1000)
+    real = tokens != 1000
+    visible = real[:, :, None] & real[:, None, :]
+    weights = np.eye(80, k=-1) * 0.999 + 0.001 * visible / np.maximum(visible.sum(-1, keepdims=True), 1)
+    weights = weights * visible / np.maximum((weights * visible).sum(-1, keepdims=True), 1e-9)
+    laid = Laid(Inputs(tokens, visible, np.zeros_like(tokens), None))
+    look = Head(laid, weights).look(laid.asked(Claim([(0, 0)], "previous")), 0.99994)
+    assert look.score.value == pytest.approx(1, abs=0.01)
+    compared = [rival for rival in look.rivals if rival.lead is not None]
+    assert len(compared) >= 5
+    for rival in compared:
+        assert rival.lead.low is not None
+        assert rival.lead.low > 0, rival.name
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_every_built_in_relation_is_found_by_its_name(name):
+    assert Claim([(0, 0)], name).relation is BUILT_IN[name]

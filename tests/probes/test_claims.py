@@ -1,11 +1,13 @@
 """Sentences to claims and back, refusals, and the relations and conditions that only claims have."""
 
 import json
+import math
 import re
 
 import numpy as np
 import pytest
 
+from interp.cli import main
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar, TopicGrammar
 from probes import Claim
@@ -22,6 +24,7 @@ from probes.claims import (
     position,
     position_at_least,
     token,
+    token_is,
     wordings,
 )
 
@@ -87,8 +90,7 @@ REFUSED = [
     ("L1H0 attends to the bracket of doom", "relation 'the bracket of doom' is not understood; the nearest are"),
     ("L1H0 attends to the last unmatched open brackte", "nearest are 'the last unmatched open bracket'"),
     ("L1H0 attends to START when the moon is full", "condition 'the moon is full' is not understood"),
-    ("L1H0 uses START to make tea", "use 'make tea' is not understood; the nearest are 'predict closing brackets'"),
-    ("L1H0 uses START", "does not say what for"),
+    ("L1H0 uses START to make tea", "use 'make tea' is not understood; the nearest are"),
     ("the brave head attends to START", "'the brave head' names no head"),
     ("L1 attends to START", "'L1' names no head"),
     ("L1H0 loves START", "write 'L1H0 attends to RELATION'"),
@@ -114,10 +116,59 @@ def test_typed_and_parsed_claims_are_equal():
     assert Claim([(0, 0)], offset(-5)) == Claim.parse("L0H0 attends to the token 5 positions before")
 
 
-@pytest.mark.parametrize("heads", [[1], [(1,)], [(1, 0.5)], [(-1, 0)], [("a", 0)], [(True, 0)]])
+NO_HEADS = [
+    None, 5, "L0H0", b"L0H0", [1], [(1,)], [(1, 0.5)], [(-1, 0)], [("a", 0)], [(True, 0)], [(np.True_, 0)],
+    [(math.inf, 0)], [(math.nan, 0)], [(1j, 0)], [None], [(10**5000, 0)], [(1e300, 0)], [np.zeros(500)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("heads", NO_HEADS, ids=range(len(NO_HEADS)))
 def test_heads_are_pairs_of_whole_numbers(heads):
-    with pytest.raises(RequestError, match="head "):
+    with pytest.raises(RequestError, match=r"^heads?[ =]") as error:
         Claim(heads, "start")
+    assert len(str(error.value)) < 200
+    assert "\n" not in str(error.value)
+
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        f"L{LONG}H0 attends to START",
+        f"L0H{LONG} attends to START",
+        f"{LONG}.0 attends to START",
+        f"layer 0 head {LONG} attends to START",
+        f"L0H0 attends to position {LONG}",
+        f"L0H0 attends to offset -{LONG}",
+        f"L0H0 attends to the token {LONG} positions before",
+        f"L0H0 attends to the token {LONG} positions after",
+        f"L0H0 attends to brackets of type {LONG}",
+        f"L0H0 attends to START when the depth is at least {LONG}",
+        f"L0H0 attends to START when the position is at least {LONG}",
+        f"L0H0 attends to {'x' * 10_000}",
+        f"L0H0 attends to START when {'x' * 10_000}",
+        f"L0H0 uses START to {'x' * 10_000}",
+        f"{'x' * 10_000} attends to START",
+        "x" * 10_000,
+    ],
+    ids=range(16),
+)
+def test_long_phrases_and_numbers_are_refused_in_a_short_line(phrase, capsys):
+    with pytest.raises(RequestError) as error:
+        Claim.parse(phrase)
+    assert len(str(error.value)) < 400
+    assert re.search(r"\.\.\.(9|x)+'", str(error.value))
+    assert main(["audit", "constructed/stack", "--claim", phrase]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("make", [offset, position, brackets_of_type, depth_at_least, position_at_least])
+@pytest.mark.parametrize("number", [10**5000, "3", None, 1.5], ids=range(4))
+def test_numbers_of_families_are_whole_and_of_a_size(make, number):
+    with pytest.raises(RequestError, match="is not a whole number from"):
+        make(number)
 
 
 def test_wrong_types_are_named():
@@ -125,6 +176,14 @@ def test_wrong_types_are_named():
         Claim([(0, 0)], 3)
     with pytest.raises(RequestError, match="when=3 is neither words nor"):
         Claim([(0, 0)], "start", when=3)
+    for no in ("no", 0, None):
+        with pytest.raises(RequestError, match=f"mainly={no!r} is neither True nor False"):
+            Claim([(0, 0)], "start", mainly=no)
+    for own in (5, None, "x", ["x"], [CLOSING]):
+        with pytest.raises(RequestError, match=r"relations=.* is no list of Relations"):
+            Claim.parse("L0H0 attends to START", relations=own)
+        with pytest.raises(RequestError, match=r"conditions=.* is no list of Conditions"):
+            Claim.parse("L0H0 attends to START when it is", conditions=own)
 
 
 def test_relations_and_conditions_of_ones_own_are_found_by_their_words():
@@ -156,7 +215,17 @@ def test_every_listed_wording_is_understood():
         assert Claim.parse(f"L0H0 attends to START {phrase}").when is not None
     for use in listed["uses"]:
         assert Claim.parse(f"L0H0 uses START {use}").uses in TASKS
-    assert {name: task.words for name, task in _TASKS.items()} == TASKS
+    assert {name: task.words for name, task in _TASKS.items()}.items() <= TASKS.items()
+    assert set(TASKS) - set(_TASKS) == {"labels", "task"}
+
+
+def test_a_claim_may_leave_open_what_for():
+    claim = Claim.parse("L1H0 uses the previous token when the current token is [CLS]")
+    assert (claim.uses, claim.when) == ("task", token_is("[CLS]"))
+    assert claim.text == "L1H0 uses the previous token when the current token is [CLS]"
+    assert claim == Claim.parse(claim.text) == Claim.parse(claim.text.replace(" when", " to do its task when"))
+    assert Claim.parse("L1H0 uses the previous token to predict the label").uses == "labels"
+    assert Claim.parse("L1H0 attends to START and uses it to classify").uses == "labels"
 
 
 @pytest.mark.parametrize("relation", list(BUILT_IN.values()), ids=list(BUILT_IN))

@@ -1,24 +1,55 @@
 """A random Transformer pruned into given ones: masks only, the same function, and errors before any work."""
 
 import json
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import probes
 from case_studies.lottery_ticket.solvers import shared_width, stack_scores, stack_solver, uniform_solver
 from interp import DyckGrammar, Population, SandboxTransformer, TransformerConfig, load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.training.evaluate import EvalSet, evaluate, held_out
-from probes import analyze_stack_likeness, demonstrate_lottery_ticket
+from probes import (
+    analyze_balance,
+    analyze_stack_likeness,
+    analyze_variation,
+    audit_claim,
+    demonstrate_lottery_ticket,
+    demonstrate_shared_matrix,
+)
 from probes._lottery_controls import CONTROLS
-from probes._lottery_inputs import accuracy_gap, closing_accuracy, evaluation_set, random_inputs, token_inputs
-from probes._ticket import draw_network, foreign_entries, prune_network, random_config, sizes_needed, sizes_used
+from probes._lottery_inputs import (
+    SMALL_NORM,
+    accuracy_by_rule,
+    accuracy_gap,
+    closing_accuracy,
+    data_law,
+    evaluation_set,
+    random_inputs,
+    token_inputs,
+)
+from probes._ticket import (
+    MATRICES,
+    draw_network,
+    foreign_entries,
+    pairs_to_prune,
+    prune_network,
+    random_config,
+    read_patterns,
+    sizes_needed,
+    sizes_used,
+)
 from probes._ticket_run import Runner, input_stream, largest_column, target_stream
 from probes._ticket_target import in_double, read_target
-from probes.shared_matrix import demonstrate_shared_matrix
+from probes.lottery import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
 
 GRAMMAR = DyckGrammar(2, 2)
 QUICK = {"sweep": (), "controls": False, "num_inputs": 8, "num_strings": 60}
@@ -46,7 +77,7 @@ def ticket_of(model, n=12, seed=0, **options):
 @pytest.fixture(scope="module")
 def result():
     return demonstrate_lottery_ticket(
-        uniform_solver(GRAMMAR), candidates=14, sweep=(10,), num_inputs=16, num_strings=300
+        uniform_solver(GRAMMAR), candidates=14, sweep=(10,), num_inputs=16, num_strings=320
     )
 
 
@@ -75,6 +106,40 @@ def test_copied_tensors_are_the_targets_padded_with_zeros(result):
     assert torch.equal(params["unembed.W_U"][:m], target.unembed.W_U)
     assert params["embed.W_E"][:, m:].abs().max() == 0
     assert params["unembed.W_U"][m:].abs().max() == 0
+
+
+def test_the_random_network_is_uniform_and_every_layer_its_own():
+    """The law U(-1, 1): mean 0, mean square 1/3, every decile a tenth; equal-shaped matrices differ everywhere."""
+    shape = config(n_layers=3, d_model=48, d_head=48, d_mlp=120, mlp_depth=4)
+    random = draw_network(shape, 7)
+    assert len(random) == 3 * len(MATRICES)
+    for name, w in random.items():
+        x, size = w.astype(np.float64).ravel(), w.size
+        assert np.abs(x).max() < 1
+        assert abs(x.mean()) < 5 * (1 / 3 / size) ** 0.5, name
+        assert abs((x**2).mean() - 1 / 3) < 5 * (4 / 45 / size) ** 0.5, name
+        share = np.histogram(x, 10, (-1, 1))[0] / size
+        assert np.abs(share - 0.1).max() < 5 * (0.09 / size) ** 0.5, name
+    names = list(random)
+    for i, a in enumerate(names):
+        for b in names[:i]:
+            if random[a].shape == random[b].shape:
+                assert (random[a] == random[b]).mean() < 1e-3, (a, b)
+                assert abs(np.corrcoef(random[a].ravel(), random[b].ravel())[0, 1]) < 5 / random[a].size ** 0.5
+
+
+def test_small_inputs_are_small_and_of_many_sizes():
+    model = in_double(read_target(tiny()))
+    found = random_inputs(model, 400, 0)
+    norm = {kind: torch.linalg.vector_norm(given.x, dim=-1).numpy() for kind, given in found.items()}
+    np.testing.assert_allclose(norm["random"], 1)
+    small = norm["small"]
+    np.testing.assert_allclose(small, small[:, :1].repeat(small.shape[1], 1))  # one norm an input
+    assert SMALL_NORM <= small.min() < 1.2 * SMALL_NORM
+    assert 0.8 < small.max() <= 1
+    thirds = np.histogram(np.log(small[:, 0]) / np.log(SMALL_NORM), 3, (0, 1))[0]
+    assert thirds.min() > 90  # log-uniform
+    np.testing.assert_allclose(found["small"].x.numpy() / small[..., None], found["random"].x)
 
 
 def test_foreign_entries_are_counted(result):
@@ -115,7 +180,7 @@ def test_error_and_accuracy_of_a_solver(result):
     assert result.decay < -0.15
     assert set(result.controls) == set(CONTROLS)
     for control in result.controls.values():
-        assert control.accuracy["argmax"] < 0.9
+        assert control.accuracy["argmax"].value < 0.9
 
 
 def test_twenty_candidates_are_enough_for_two_layers():
@@ -134,7 +199,7 @@ def test_the_model_computes_what_was_measured(result):
     tokens = torch.from_numpy(GRAMMAR.to_tokens(["([])[]", "()[()]"]))
     with torch.no_grad():
         x, visible = input_stream(result.ticket.target.model, tokens).double(), model.visible_keys(tokens)
-        stream, patterns = Runner(result.ticket)(x, visible, (1, 4))
+        stream, patterns = Runner(result.ticket)(x, visible, (1, 4), whole=True)
         dense, of_dense = target_stream(model, input_stream(model, tokens), visible)
     assert torch.allclose(stream, dense, atol=1e-9)
     assert stream[..., m:].abs().max() == 0
@@ -149,6 +214,120 @@ def test_closing_accuracy_is_the_librarys_own(result):
     ours = closing_accuracy(model(torch.from_numpy(data.inputs)), data).by_rule
     for rule, value in ours.items():
         assert value == pytest.approx(theirs[rule][0])
+
+
+def test_refitting_recovers_the_ticket(result):
+    """The control's readout, given the network that works: else what it makes of other masks would say nothing."""
+    again = result.reference.refitted
+    assert again.n == CONTROL_STRINGS
+    assert f"{again.value:.3f}" in next(x for x in result.summary().split("\n") if "pruned network" in x)
+    solvers = [build(DyckGrammar(2, depth)) for build in (uniform_solver, stack_solver) for depth in (2, 3)]
+    for solver in solvers[1:]:
+        model = in_double(read_target(solver))
+        data = evaluation_set(model, 600, 0)
+        found = measure_control(ticket_of(solver, 10), model, TICKET, data)
+        assert abs(found.refitted.value - found.accuracy["argmax_closers"].value) <= 0.01
+    assert abs(again.value - result.reference.accuracy["argmax_closers"].value) <= 0.01
+
+
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+def test_refitting_an_exact_stream_whatever_its_rounding(digits):
+    """A target's own stream, rounded more and less: least squares is right at some digits and wrong at others."""
+    model = in_double(read_target(uniform_solver(GRAMMAR)))
+    few, others = _parts(evaluation_set(model, 2000, 0), 0)
+    noise = np.random.default_rng(digits)
+    streams = [token_inputs(model, torch.from_numpy(part.inputs)).wanted for part in (few, others)]
+    test, train = (s + 10.0**-digits * 0.02 * torch.from_numpy(noise.standard_normal(s.shape)) for s in streams)
+    assert closing_accuracy(refitted(train, others, test, few), few).by_rule["argmax"] >= 0.99
+
+
+def test_refitting_reads_what_was_written():
+    """A stream that holds the type of the next closer, mixed with noise and next to nothing else."""
+    data = held_out(GRAMMAR, 300, max_length=10)
+    half = len(data.inputs) // 2
+    names = ("inputs", "targets", "weight", "law_nll", "distance")
+    train, test = (
+        replace(data, **{n: getattr(data, n)[part] for n in names}) for part in (slice(half), slice(half, None))
+    )
+    mix = np.random.default_rng(0).standard_normal((3, 9))
+
+    def stream(part, seed):
+        x = np.random.default_rng(seed).standard_normal((*part.targets.shape, 3))
+        x[..., 0] = np.where(part.closer, part.targets // 2, x[..., 0])
+        return torch.from_numpy(1e-9 * x @ mix)
+
+    logits = refitted(stream(train, 1), train, stream(test, 2), test)
+    assert closing_accuracy(logits, test).by_rule["argmax"] == 1
+    assert refitted(0 * stream(train, 1), train, stream(test, 2), test) == "the last stream is 0"
+    noise = torch.from_numpy(np.random.default_rng(3).standard_normal((*test.targets.shape, 9)))
+    assert closing_accuracy(refitted(stream(train, 1), train, noise, test), test).by_rule["argmax"] < 0.8
+
+
+def test_controls_whose_streams_pass_float32_are_measured_all_the_same(result):
+    """Eight dense layers multiply a stream some 1e40 times where targets and networks are wider than here."""
+    ticket = result.ticket
+    wide = replace(ticket, random={name: 60 * w for name, w in ticket.random.items()})
+    model = in_double(ticket.target)
+    data = evaluation_set(model, 320, 0)
+    name = "largest of the network"
+    found, as_drawn = (measure_control(t, model, name, data) for t in (wide, ticket))
+    assert found.relative.value > 1e40
+    assert as_drawn.relative.value < 1e38
+    assert found.refitted.value is not None
+    assert found.accuracy["argmax_closers"].value > 0
+
+
+def test_controls_are_measured_on_strings_as_drawn():
+    data = held_out(GRAMMAR, 500, max_length=10)
+    few, others = _parts(data, 0)
+    assert few.weight.sum() == CONTROL_STRINGS
+    known = {row.tobytes() for row in few.inputs}
+    assert len(known) == len(few.inputs) < CONTROL_STRINGS
+    assert not known & {row.tobytes() for row in others.inputs}
+    assert 0 < len(others.inputs) <= FITTED_STRINGS
+    alone, none = _parts(held_out(GRAMMAR, 1, max_length=10), 0)
+    assert (alone.weight.sum(), len(none.inputs)) == (1, 0)
+
+
+def test_nulls_of_the_gap_compare_on_the_same_strings(result):
+    """Target and control on the strings of the controls; each says over how many."""
+    for name, null in result.accuracy_gap.null.items():
+        control = result.controls[name]
+        assert null["n"] == control.gap.n == control.accuracy["argmax"].n == CONTROL_STRINGS
+        assert null["value"] == pytest.approx(1 - control.accuracy["argmax"].value)
+        assert -1 <= null["low"] <= null["value"] <= null["high"] <= 1
+        assert result.relative_error_max.null[name]["n"] <= CONTROL_STRINGS
+
+
+def test_intervals_of_shares_stay_within_their_range():
+    sets = (held_out(GRAMMAR, 3, max_length=12, seed=seed) for seed in range(99))
+    data = next(
+        d for d in sets if d.closer.sum(1).max() > 1.5 * np.repeat(d.closer.sum(1), d.weight.astype(int)).mean()
+    )
+    logits = torch.full((*data.inputs.shape, GRAMMAR.vocab_size), 0.0)
+    logits.scatter_(-1, torch.from_numpy(data.targets).clamp(min=0)[..., None], 5.0)
+    right, wrong = closing_accuracy(logits, data), closing_accuracy(-logits, data)
+    for gap in (accuracy_gap(right, wrong, data, 0), accuracy_gap(wrong, right, data, 0)):
+        assert abs(gap.value) == 1
+        assert -1 <= gap.low < gap.high <= 1
+    assert accuracy_gap(right, right, data, 0).high == 1  # three strings bound nothing
+    for found, value in ((right, 1), (wrong, 0)):
+        e = accuracy_by_rule(found, data, 0)["argmax"]
+        assert (e.value, e.n) == (value, 3)
+        assert 0 <= e.low < e.high <= 1
+
+
+def test_a_law_without_closers_leaves_accuracy_undefined():
+    model = tiny(10)
+    model.provenance["settings"] = {"data": "prefix", "length": 1}
+    found = demonstrate_lottery_ticket(model, candidates=8, **{**QUICK, "controls": True})
+    assert found.accuracy_gap.reason == "no bracket is closed in these strings"
+    assert found.reference.refitted.reason == "no other string closes a bracket"
+    found.summary()
+    found.figure()
+    shared = demonstrate_shared_matrix(model, tiny(11), "blocks.2.mlp.W_in", candidates=8, num_strings=20)
+    assert shared.accuracy["pruned"] == (None, None)
+    json.dumps([found.to_dict(), shared.to_dict()], allow_nan=False)
 
 
 def test_accuracy_gap_counts_strings_as_drawn():
@@ -202,6 +381,117 @@ def test_values_of_any_size_are_scaled_into_reach():
     assert ticket.config.norm_eps == pytest.approx(target.scale * 0.1)
     inputs = random_inputs(in_double(target), 20, 0)["random"]
     assert inputs.errors(Runner(ticket)(inputs.x, inputs.visible)[0])[1].max() < 5e-3
+
+
+def test_next_to_no_values_are_covered():
+    """LN_C of values 1e-30 long is 0 to any precision: the stream alone counts, and comes out."""
+    model = times(tiny(4), "blocks.0.attn.W_V", 1e-30)
+    target = read_target(model)
+    assert target.scale * 0.1 == pytest.approx(1e6)
+    ticket = ticket_of(model, 16)
+    inputs = random_inputs(in_double(target), 20, 0)["random"]
+    assert inputs.errors(Runner(ticket)(inputs.x, inputs.visible)[0])[1].max() < 5e-3
+
+
+def test_a_poor_ticket_says_so(result):
+    assert "NOT the same function" not in result.summary()
+    poor = demonstrate_lottery_ticket(times(tiny(), "blocks.0.mlp.W_out", 2e-3), candidates=6, **QUICK)
+    assert poor.relative_error_max.value > 0.1
+    assert "NOT the same function" in poor.summary()
+
+
+def test_a_zero_embedding_has_its_reason():
+    found = demonstrate_lottery_ticket(large(tiny(), "embed.W_E", 0.0), candidates=8, **QUICK)
+    assert found.epsilon["strings"].value is None
+    assert "0 / 0" in found.epsilon["strings"].reason
+    assert found.epsilon["random"].value > 0
+    assert found.relative_error_max.value > 0
+    found.summary()
+    found.figure()
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("positions", ["learned", "linear", "none"])
+@pytest.mark.parametrize(("n_ctx", "longest"), [(7, 6), (12, 11), (40, 26)])
+def test_strings_are_no_longer_than_n_ctx_admits(positions, n_ctx, longest):
+    model = tiny(3, positions=positions, n_ctx=n_ctx)
+    found = demonstrate_lottery_ticket(model, candidates=8, **QUICK)
+    assert found.law == {"data": "complete", "min_length": 2, "max_length": longest}
+    data = evaluation_set(model, 200, 0)
+    assert (data.inputs != GRAMMAR.pad).sum(1).max() <= n_ctx
+    other = tiny(5, positions=positions, n_ctx=n_ctx)
+    demonstrate_shared_matrix(model, other, "blocks.2.mlp.W_in", candidates=8, num_strings=30, num_inputs=4)
+
+
+def test_prefixes_are_cut_to_n_ctx_and_no_room_is_said():
+    model = told(tiny(3, positions="learned", n_ctx=9), settings={"data": "prefix", "length": 28})
+    assert data_law(model) == {"data": "prefix", "length": 8}
+    assert "Dyck strings: prefix, 8 brackets" in demonstrate_lottery_ticket(model, candidates=8, **QUICK).summary()
+    found = demonstrate_lottery_ticket(tiny(3, positions="learned", n_ctx=2), candidates=8, **QUICK)
+    assert "n_ctx=2 of the target has no room for START and 2 brackets" in found.accuracy_gap.reason
+    assert found.law is None
+    with pytest.raises(AnalysisError, match="n_ctx=2"):
+        demonstrate_shared_matrix(tiny(n_ctx=2), tiny(5, n_ctx=2), "blocks.2.mlp.W_in", candidates=8)
+
+
+def test_numbers_of_numpy_are_numbers():
+    options = {"num_inputs": np.int64(4), "num_strings": np.int32(20), "candidates": np.int64(8)}
+    found = demonstrate_lottery_ticket(
+        tiny(), **{**QUICK, **options, "sweep": np.array([6])}, d_model=np.int64(104), d_mlp=np.int64(800)
+    )
+    assert (found.d_model, found.d_mlp, found.candidates) == (104, 800, 8)
+    assert [level.candidates for level in found.levels] == [6, 8]
+
+
+def test_patterns_may_be_lists_tensors_and_numpy_keys():
+    model, scores = tiny(), np.arange(16).reshape(4, 4) / 8
+    options = {"candidates": 8, "working": (3,), **QUICK}
+    same = [{0: scores}, {np.int64(0): scores.tolist()}, {0: torch.tensor(scores, requires_grad=True)}]
+    masks = [demonstrate_lottery_ticket(model, **options, patterns=p).ticket.masks for p in same]
+    for other in masks[1:]:
+        for name, mask in other.items():
+            np.testing.assert_array_equal(mask, masks[0][name])
+    target = read_target(model)
+    sizes = sizes_used(target, 8, patterns=read_patterns(same[1], target, (3,)))
+    raw = prune_network(target, 8, 0, sizes, working=(3,), patterns=same[1])
+    np.testing.assert_array_equal(raw.masks["blocks.0.attn.W_K"], masks[0]["blocks.0.attn.W_K"])
+
+
+def test_pruning_runs_on_one_thread(monkeypatch):
+    seen, threads = [], torch.get_num_threads()
+
+    def draw(config, seed):
+        seen.append(torch.get_num_threads())
+        return draw_network(config, seed)
+
+    monkeypatch.setattr("probes._ticket.draw_network", draw)
+    torch.set_num_threads(2)
+    try:
+        demonstrate_lottery_ticket(tiny(), candidates=6, **QUICK)
+        demonstrate_shared_matrix(tiny(), tiny(5), "blocks.2.mlp.W_in", candidates=6, num_strings=20)
+        with pytest.raises(AnalysisError):
+            demonstrate_lottery_ticket("nothing")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [1, 1, 1]
+
+
+def test_progress_counts_every_pair_of_matrices():
+    target, calls = read_target(tiny(n_layers=2)), []
+    shown = read_patterns({0: np.ones((4, 4)), 5: None}, target, (2, 4))
+    options = {"working": (2, 4), "patterns": shown, "progress": lambda: calls.append(1)}
+    prune_network(target, 6, 0, sizes_used(target, 6, patterns=shown), **options)
+    assert len(calls) == pairs_to_prune(target, shown) == 19
+
+
+def test_the_whole_stream_is_kept_only_when_asked_for(result):
+    inputs = random_inputs(in_double(result.ticket.target), 5, 0)["random"]
+    run, m = Runner(result.ticket), result.ticket.target.width
+    part, whole = (run(inputs.x, inputs.visible, whole=w)[0] for w in (False, True))
+    assert (part.shape[-1], whole.shape[-1]) == (m, result.d_model)
+    assert torch.equal(part, whole[..., :m])
+    assert part.untyped_storage().nbytes() == part.numel() * 8
 
 
 @pytest.mark.parametrize("working", [(1, 3), (2, 5), (1, 7), (4, 6)])
@@ -324,17 +614,40 @@ def test_the_same_call_gives_the_same_numbers():
     assert json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
-def test_the_ticket_is_a_checkpoint_for_every_probe(result, tmp_path):
-    path = save_checkpoint(result.model, tmp_path / "ticket.safetensors")
-    loaded = load_checkpoint(path)
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A small ticket, saved and loaded."""
+    target = told(tiny(2), name="a small target")
+    made = demonstrate_lottery_ticket(target, candidates=6, **QUICK)
+    path = save_checkpoint(made.model, tmp_path_factory.mktemp("ticket") / "ticket.safetensors")
+    return path, load_checkpoint(path), made
+
+
+def test_the_ticket_is_a_checkpoint(saved):
+    _, loaded, made = saved
     assert isinstance(loaded, SandboxTransformer)
     assert foreign_entries(loaded) == 0
-    for name, p in result.model.named_parameters():
+    for name, p in made.model.named_parameters():
         assert torch.equal(dict(loaded.named_parameters())[name], p)
-    assert loaded.provenance["working"] == [1, 3]
-    assert len(analyze_stack_likeness(loaded, "([])").score) == 8
+    assert loaded.provenance["working"] == [1]
+    assert loaded.provenance["target"] == "a small target"
     _, cache = loaded.run_with_cache("([])")
-    assert cache["blocks.7.hook_resid_post"].shape[-1] == result.d_model
+    assert cache["blocks.3.hook_resid_post"].shape[-1] == made.d_model
+
+
+def test_every_probe_takes_the_ticket(saved, tmp_path):
+    path, loaded, _ = saved
+    assert len(analyze_stack_likeness(loaded, "([])", untrained=False).score) == 4
+    balance = analyze_balance(loaded, num_inputs=6, length=12, untrained=False)
+    assert balance.functional.value is not None
+    variation = analyze_variation([loaded, loaded], ["([])"], untrained=False)
+    assert [e.value for e in variation.variation] == [0.0] * 4
+    claim = "L1H0 attends to the last unmatched open bracket"
+    audit = audit_claim(loaded, claim, num_inputs=40, length=12, untrained=False)
+    assert audit.pattern in ("fails", "undecided")  # nobody trained it
+    out = tmp_path / "map.html"
+    assert main(["heatmap", str(path), "--text", "([])", "--layer", "1", "--out", str(out)]) == 0
+    assert out.exists()
 
 
 def test_a_target_without_brackets_has_errors_and_no_accuracy():
@@ -414,6 +727,12 @@ def test_uniform_and_stack_attention_from_one_network():
     assert scores[1][working][0].value > 0.9
 
 
+def test_both_demonstrations_are_imported_when_first_used():
+    code = "import sys, probes; assert 'torch' not in sys.modules; probes.demonstrate_shared_matrix.__name__"
+    assert {"demonstrate_lottery_ticket", "demonstrate_shared_matrix"} <= set(probes.__all__)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def test_shared_matrices_refuse_what_has_no_common_network():
     solver = uniform_solver(GRAMMAR)
     with pytest.raises(RequestError, match=r"no matrix 'blocks.9.mlp.W_in'"):
@@ -426,12 +745,63 @@ def test_shared_matrices_refuse_what_has_no_common_network():
         demonstrate_shared_matrix(solver, uniform_solver(DyckGrammar(2, 3)))
 
 
+def test_one_function_twice_is_said_to_be_one():
+    solver = uniform_solver(GRAMMAR)
+    found = demonstrate_shared_matrix(solver, solver, candidates=8, num_strings=30)
+    assert found.same_function
+    assert "one function, twice" in found.summary()
+    other = demonstrate_shared_matrix(solver, uniform_solver(GRAMMAR, swapped=True), candidates=8, num_strings=30)
+    assert not other.same_function
+    assert "one function" not in other.summary()
+
+
+@pytest.mark.parametrize(
+    ("options", "quoted"),
+    [
+        ({"num_inputs": 0}, "num_inputs=0"),
+        ({"num_inputs": 2.5}, "num_inputs=2.5"),
+        ({"num_strings": -1}, "num_strings=-1"),
+        ({"num_strings": True}, "num_strings=True"),
+        ({"patterns": [1]}, "'list' given"),
+    ],
+)
+def test_shared_matrices_refuse_bad_numbers(options, quoted):
+    with pytest.raises(RequestError, match=quoted):
+        demonstrate_shared_matrix(uniform_solver(GRAMMAR), stack_solver(GRAMMAR), **options)
+
+
+def test_one_string_and_one_input_are_enough():
+    found = demonstrate_lottery_ticket(tiny(), candidates=8, **{**QUICK, "controls": True, "num_strings": 1})
+    assert found.accuracy_gap.n == 1
+    assert found.accuracy_gap.low is None
+    assert all(c.refitted.value is None for c in found.controls.values())
+    found.summary()
+    pair = (uniform_solver(GRAMMAR), stack_solver(GRAMMAR))
+    shared = demonstrate_shared_matrix(*pair, candidates=8, num_strings=np.int64(1), num_inputs=1)
+    assert shared.difference["strings"].n == 1
+    json.dumps([found.to_dict(), shared.to_dict()], allow_nan=False)
+
+
 # -- bad input ------------------------------------------------------------------------------------------------
 
 
 def large(model, name, value):
     with torch.no_grad():
         dict(model.named_parameters())[name].fill_(value)
+    return model
+
+
+def times(model, name, factor):
+    """Every weight whose name begins so, multiplied."""
+    with torch.no_grad():
+        for found, p in model.named_parameters():
+            if found.startswith(name):
+                p *= factor
+    return model
+
+
+def told(model, **provenance):
+    model.provenance.update(provenance)
     return model
 
 
@@ -466,7 +836,33 @@ UNCOVERED = {
     "pattern": (tiny, {"patterns": {1: None}}, "layer 1 has no free attention"),
     "pattern shape": (tiny, {"patterns": {2: np.zeros((3, 4))}}, "(4, 4)"),
     "pattern size": (tiny, {"patterns": {2: np.full((4, 4), 99.0)}}, "out of reach"),
+    "pattern list": (tiny, {"patterns": [np.zeros((4, 4))]}, "'list' given, and a dict"),
+    "pattern key": (tiny, {"patterns": {"2": None}}, "'2' is no layer"),
+    "pattern True": (tiny, {"patterns": {True: None}}, "True is no layer"),
+    "pattern 2.0": (tiny, {"patterns": {2.0: None}}, "2.0 is no layer"),
+    "pattern bools": (tiny, {"patterns": {2: np.ones((4, 4), dtype=bool)}}, "real numbers, not bool"),
+    "pattern complex": (tiny, {"patterns": {2: np.ones((4, 4), dtype=complex)}}, "real numbers, not complex"),
+    "pattern objects": (tiny, {"patterns": {2: np.full((4, 4), None)}}, "real numbers, not object"),
+    "pattern text": (tiny, {"patterns": {2: "stack"}}, "real numbers, not <U5"),
+    "pattern ragged": (tiny, {"patterns": {2: [[1.0], [1.0, 2.0]]}}, "layer 2 are no array"),
+    "pattern NaN": (tiny, {"patterns": {2: torch.full((4, 4), torch.nan)}}, "finite scores"),
+    "pattern number": (tiny, {"patterns": {2: 3.0}}, "not ()"),
     "no strings": (tiny, {"num_strings": 0}, "num_strings=0"),
+    "inputs": (tiny, {"num_inputs": True}, "num_inputs=True"),
+    "sweep None": (tiny, {"sweep": None}, "sweep=None"),
+    "sweep 8": (tiny, {"sweep": 8}, "sweep=8"),
+    "sweep text": (tiny, {"sweep": "8"}, "sweep='8'"),
+    "width True": (tiny, {"d_model": True}, "d_model=True is not a whole number"),
+    "few outputs": (lambda: tiny(d_vocab_out=3), {}, "d_vocab_out=3 of the target is less than its grammar's"),
+    "settings": (lambda: told(tiny(), settings=7), {}, "provenance['settings'] of the target is 'int'"),
+    "unknown setting": (lambda: told(tiny(), settings={"speed": 1}), {}, "'speed'"),
+    "small MLP": (lambda: times(tiny(), "blocks.0.mlp", 1e-6), {}, "first MLP map of layer 0"),
+    "small MLP out": (lambda: times(tiny(), "blocks.0.mlp.W_out", 1e-8), {}, "too little beside the errors"),
+    "small values": (
+        lambda: times(tiny(n_layers=2, norm_eps=1e-4), "blocks.1.attn.W_V", 1e-4),
+        {},
+        "values W_V of layer 1",
+    ),
 }
 
 
@@ -485,8 +881,17 @@ def test_bad_input_is_one_line_before_any_work(build, options, quoted, monkeypat
 
 
 def test_a_network_beyond_what_is_built_is_refused():
-    with pytest.raises(AnalysisError, match="take fewer candidates or a smaller target"):
-        demonstrate_lottery_ticket(tiny(n_layers=3, d_model=40, d_head=40, d_mlp=40, init_std=0.1))
+    model = tiny(n_layers=3, d_model=40, d_head=40, d_mlp=40, init_std=0.1)
+    with pytest.raises(AnalysisError, match="5 candidates an entry fit, or a smaller target"):
+        demonstrate_lottery_ticket(model)
+    target = read_target(model)
+    sizes_used(target, 5)
+    with pytest.raises(AnalysisError, match="more than"):
+        sizes_used(target, 6)
+    with pytest.raises(AnalysisError, match=r"no number of candidates .at least 4. fits: take a smaller target"):
+        sizes_used(read_target(tiny(n_layers=3, d_model=50, d_head=50, d_mlp=100, init_std=0.1)), 20)
+    with pytest.raises(AnalysisError, match="or leave d_model and d_mlp out"):
+        sizes_used(target, 5, d_mlp=6000)
 
 
 def test_needed_widths_are_enough_for_many_draws():
@@ -536,3 +941,30 @@ def test_prune_refuses_in_one_line(arguments, quoted, tmp_path, capsys):
     assert quoted in error
     assert error.count("\n") == 1
     assert not out.exists()
+
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / name for name in ("README.md", "docs/manual.md", "case_studies/lottery_ticket/README.md")]
+
+
+def test_what_the_documents_say_works_end_to_end(tmp_path, monkeypatch, capsys):
+    """The commands as printed, but for steps and candidates, and the manual's Python."""
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    found = [re.findall(r"^ *(interp (?:train dyck-paper|prune t).*)$", text, re.MULTILINE) for text in texts]
+    assert found[0] == found[1] == found[2]
+    train, prune = (line.split()[1:] for line in found[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("probes.lottery.CONTROL_STRINGS", 16)
+    assert main([*train, "--steps", "2"]) == 0
+    sizes_used(read_target(load_checkpoint("target.safetensors")), 20)  # the printed command fits
+    assert main([*prune, "--candidates", "6"]) == 0
+    assert "wrote ticket.safetensors" in capsys.readouterr().out
+    assert foreign_entries(load_checkpoint("ticket.safetensors")) == 0
+    section = texts[1].split("## Pruning")[1].split("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    Path("ticket.safetensors").unlink()
+    assert main([*train, "--steps", "3", "--out", "other.safetensors"]) == 0
+    few = re.sub(r"candidates=\d+", "candidates=6", code).replace("sweep=(8, 12)", "sweep=(5,)")
+    exec(few, {})
+    assert "Lottery ticket: 2 layers inside 8" in capsys.readouterr().out
+    assert Path("ticket.safetensors").exists()

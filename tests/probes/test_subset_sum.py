@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from interp.rng import generator
-from probes._subset_sum import LARGE, best_subsets, expected_error, fit_entries
+from probes._subset_sum import LARGE, UNLUCKY, best_subsets, expected_error, fit_entries
 
 
 def products(seed, *shape):
@@ -61,6 +61,28 @@ def test_two_groups_and_a_coarse_sum_reach_what_one_group_does_not():
     assert fit.error.max() < 2e-3
     items = groups.reshape(1500, -1)
     np.testing.assert_allclose(np.abs((items * fit.chosen).sum(1) - targets), fit.error, atol=1e-12)
+
+
+def test_small_targets_that_both_groups_miss_are_rescued():
+    """No group reaches .45 within .04 alone; .26 of one and .2 of the other do within .01."""
+    groups, targets = np.array([[[0.2, 0.21], [0.25, 0.26]]]), np.array([0.45])
+    alone = [best_subsets(targets, groups[:, i])[1][0] for i in (0, 1)]
+    assert alone == pytest.approx([0.04, 0.06])
+    fit = fit_entries(targets, groups)
+    assert fit.error[0] == pytest.approx(0.01)
+    assert fit.chosen[0].sum() == 2
+
+
+def test_the_rescue_is_what_brings_the_largest_errors_down():
+    groups, targets = products(3, 1500, 2, 12), generator(3, "test/targets").uniform(-0.5, 0.5, 1500)
+    alone = np.minimum(*(best_subsets(targets, groups[:, i])[1] for i in (0, 1)))
+    found = fit_entries(targets, groups).error
+    missed = alone > UNLUCKY
+    assert missed.sum() > 10
+    assert (found <= alone + 1e-15).all()
+    assert (found[missed] < alone[missed]).mean() > 0.5
+    assert found.max() < alone.max() / 2
+    np.testing.assert_allclose(found[~missed], alone[~missed], atol=1e-12)
 
 
 def test_large_targets_need_extra_items():

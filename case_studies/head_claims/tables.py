@@ -1,0 +1,139 @@
+"""Tables of `head-claims`."""
+
+from collections.abc import Sequence
+
+from case_studies.head_claims.audits import LENGTH, NUM_INPUTS, Audited, Tally, estimate_of
+from case_studies.head_claims.encoder import Scan
+from case_studies.head_claims.groups import OWN_STRINGS
+from case_studies.head_claims.said import VERDICTS
+from case_studies.page import Table
+from interp.stats import Estimate
+from probes.claims import heads_text
+
+
+def interval(e: Estimate) -> str:
+    """ "[0.12, 0.45]"; nothing where there is none."""
+    return "" if e.low is None or e.high is None else f"[{e.low:.2f}, {e.high:.2f}]"
+
+
+def number(e: Estimate | None) -> str:
+    """ "0.30 [0.12, 0.45]"."""
+    return (
+        "–" if e is None or e.value is None else f"{e.value + 0.0:.2f} {interval(e)}".strip().replace("-0.00", "0.00")
+    )
+
+
+def count(t: Tally, verdict: str) -> str:
+    """ "3 [0.01, 0.25]": seeds, and the interval of their share."""
+    share = t.share(verdict)
+    return f"{t.count(verdict)}" if share is None else f"{t.count(verdict)} {interval(share)}"
+
+
+def supported_table(found: Sequence[Audited]) -> Table:
+    """Statements by groups: in how many seeds supported."""
+    names = {name: t.statement.words for a in found for name, t in a.tallies.items()}
+    rows = [
+        [words, *(count(a.tallies[name], "supported") if name in a.tallies else "–" for a in found)]
+        for name, words in names.items()
+    ]
+    levels = ", ".join(f"{100 * level:.2f} %" for level in sorted({a.level for a in found}))
+    return Table(
+        ["supported", *(f"{a.group.name}, of {next(iter(a.tallies.values())).n}" for a in found)],
+        rows,
+        f"Seeds that support a statement, with the exact (Clopper-Pearson) interval of the share of such models at "
+        f"level {levels}: the claims of a group are corrected together. –: the models have no such layer.",
+    )
+
+
+VERDICT_COLUMNS = (
+    "Counts are of seeds, with exact intervals. Score: mean over seeds [95 %]; of one model over inputs. Use: seeds by "
+    "the word on use, where it was examined. Effect: share of the margin moved when what is read there is exchanged, "
+    "less the sham, mean over the seeds where it was measured [95 %]; 2 turns the margin over. A model that does not "
+    "do the task has a margin near 0, and no effect that means something."
+)
+
+
+def verdict_table(a: Audited) -> Table:
+    """Everything about one group."""
+    rows = []
+    for t in a.tallies.values():
+        uses = ", ".join(f"{word} {n}" for word, n in t.uses.items())
+        counts = [count(t, verdict) for verdict in VERDICTS]
+        rows.append([t.statement.words, t.population, *counts, number(t.score), uses or "not asked", number(t.effect)])
+    floor, n = next((t.floor, t.n) for t in a.tallies.values())
+    certain = "" if floor is None else f", and so many seeds can be certain of a share of {floor:.2f} at most"
+    return Table(
+        [a.group.name, "verdict", *VERDICTS, "score", "use", "effect"],
+        rows,
+        f"{n} {'seeds' if n > 1 else 'model'}, {a.claims} claims, {a.inputs} inputs; intervals of counts are at level "
+        f"{100 * a.level:.2f} %{certain}.",
+    )
+
+
+def control_table(found: Sequence[Audited]) -> Table:
+    """Verdicts known by construction beside those found."""
+    rows = []
+    for a in found:
+        for name, known in a.group.known:
+            t = a.tallies[name]
+            effect = number(t.effect)
+            rows.append([f"{a.group.name}: {t.statement.words}", known, t.population, number(t.score), effect])
+    right = sum(row[1] == row[2] for row in rows)
+    return Table(
+        ["model: statement", "known", "found", "score", "effect"],
+        rows,
+        f"{right} of {len(rows)} as known. Statements whose truth follows from the weights; use of the first layer is "
+        "not among them: the pairs of inputs change a bracket's type, and these first layers read its depth.",
+    )
+
+
+def encoder_table(trained: Scan, random: Scan) -> Table:
+    """Heads by verdict, relation by relation, trained and at random."""
+    rows = []
+    for relation in trained.relations:
+        ours, null = trained.counts(relation), random.counts(relation)
+        scored = [(e, r) for r in trained.of(relation) if (e := estimate_of(r, "score")) is not None]
+        at_random = [e.value or 0.0 for r in random.of(relation) if (e := estimate_of(r, "score")) is not None]
+        best, head = max(scored, key=lambda pair: pair[0].value or 0.0, default=(None, None))
+        rows.append(
+            [
+                relation.words,
+                *(str(ours[verdict]) for verdict in ("supported", "undecided", "refuted")),
+                "–" if head is None else f"{heads_text(head.heads)} {number(best)}",
+                *(str(null[verdict]) for verdict in ("supported", "undecided", "refuted")),
+                f"{max(at_random):.2f}" if at_random else "–",
+            ]
+        )
+    open_ones = [r for r in trained.relations if set(trained.counts(r)) == {"undecided"}]
+    why = "".join(f" For {r.words}: {trained.of(r)[0].reason.split('. ')[0]}." for r in open_ones)
+    return Table(
+        [
+            "relation",
+            *("supported", "undecided", "refuted"),
+            "highest score",
+            *(f"twin: {word}" for word in ("supported", "undecided", "refuted")),
+            "twin: highest score",
+        ],
+        rows,
+        f"Heads, of {len(trained.heads)}. The heads of one model are no independent draws: counts have no interval. "
+        f"Twin: randomly initialised.{why}",
+    )
+
+
+def settings_table(found: Sequence[Audited]) -> Table:
+    """What each group is."""
+    rows = []
+    for a in found:
+        family = a.group.family
+        options = "–" if family is None else ", ".join(f"{k}={v}" for k, v in family.options.items()) or "the preset's"
+        n = next(iter(a.tallies.values())).n
+        inputs = f"{a.inputs} " + ("strings as trained" if a.group.own_strings else f"prefixes of {LENGTH} brackets")
+        steps = "–" if family is None or a.group.kind == "null" else str(family.recipe.settings.steps)
+        preset = a.group.name if family is None else family.preset
+        rows.append([a.group.name, preset, options, steps, str(n), str(a.claims), inputs])
+    return Table(
+        ["models", "preset", "options", "steps", "seeds", "claims", "inputs"],
+        rows,
+        f"Every distinct input counts once; {NUM_INPUTS} prefixes are drawn, or {OWN_STRINGS} held-out strings of the "
+        "training law. Half of the inputs chooses heads, rivals and partners, the other half decides.",
+    )

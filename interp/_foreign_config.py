@@ -1,0 +1,137 @@
+"""TransformerLens's settings as a `TransformerConfig`. Imports no torch."""
+
+import difflib
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from interp.config import TransformerConfig
+from interp.errors import ConfigError, quoted
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "silu": "silu",
+    "gelu": "gelu_exact",
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+}
+NORMS = {"LN": "LN", "LNPre": "LNPre", None: "none"}
+POSITIONS = {"standard": "learned", "none": "none"}
+_READ = (
+    "n_layers", "d_model", "d_head", "n_ctx", "d_vocab", "n_heads", "d_mlp", "act_fn", "d_vocab_out", "attn_only",
+    "eps", "normalization_type", "attention_dir", "positional_embedding_type", "use_attn_scale", "attn_scale",
+)  # fmt: skip
+# Settings under which the model computes what our blocks do not, with the values that change nothing.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "parallel_attn_mlp": (False, None),
+    "gated_mlp": (False, None),
+    "use_local_attn": (False, None),
+    "final_rms": (False, None),
+    "uses_rms_norm": (False, None),
+    "post_embedding_ln": (False, None),
+    "use_qk_norm": (False, None),
+    "scale_attn_by_inverse_layer_idx": (False, None),
+    "use_normalization_before_and_after": (False, None),
+    "num_experts": (None, 0, 1),
+    "attn_scores_soft_cap": (-1, None, 0),
+    "output_logits_soft_cap": (-1, None, 0),
+    "scale_embedding": (False, None),
+}
+
+
+def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfig:
+    """The same model under our names. Raises `ConfigError` naming a setting that is missing or not covered."""
+    _check_names(settings)
+
+    def get(name: str, default: Any, *unset: Any) -> Any:
+        value = settings.get(name, default)
+        return default if value is None or value in unset else value
+
+    heads, width, size = get("n_heads", None, -1), settings["d_model"], settings["d_head"]
+    if heads is None:
+        if not all(isinstance(n, int) and n > 0 for n in (width, size)) or width % size:
+            raise ConfigError(f"n_heads is missing, and d_model={width!r} is no multiple of d_head={size!r}")
+        heads = width // size
+    only, norm = get("attn_only", False), settings.get("normalization_type", "LN")
+    if not isinstance(only, bool):
+        raise _unsupported(settings, "attn_only", "True or False")
+    if get("n_key_value_heads", heads) != heads:
+        raise _unsupported(settings, "n_key_value_heads", f"one key and value a head, n_heads={heads}")
+    activation = settings.get("act_fn")
+    if not only and activation is None:
+        raise ConfigError(f"config setting 'act_fn' is missing: one of {', '.join(ACTIVATIONS)}")
+    tables: tuple[tuple[str, Any, Mapping[Any, str]], ...] = (
+        ("normalization_type", norm, NORMS),
+        ("act_fn", activation if not only else "relu", ACTIVATIONS),
+        ("positional_embedding_type", get("positional_embedding_type", "standard"), POSITIONS),
+        ("attention_dir", get("attention_dir", "causal"), {"causal": "causal", "bidirectional": "bidirectional"}),
+    )
+    for name, value, known in tables:
+        if not isinstance(value, str | None) or value not in known:
+            raise _unsupported(settings, name, ", ".join(map(repr, known)))
+    scaled, scale = get("use_attn_scale", True), get("attn_scale", None, -1)
+    if scale is not None and not _finite(scale):
+        raise _unsupported(settings, "attn_scale", "a finite number, or None")
+    if not _finite(size):  # before its root is taken
+        raise _unsupported(settings, "d_head", "a whole number of at least 1")
+    outputs = get("d_vocab_out", settings["d_vocab"], -1)
+    return TransformerConfig(
+        d_vocab=settings["d_vocab"],
+        n_layers=settings["n_layers"],
+        n_heads=heads,
+        d_model=width,
+        d_head=size,
+        d_mlp=get("d_mlp", 4 * width if isinstance(width, int) else width),
+        mlp_depth=0 if only else 2,
+        n_ctx=settings["n_ctx"],
+        positions=POSITIONS[tables[2][1]],  # type: ignore[arg-type]
+        direction=tables[3][1],
+        norm=NORMS[norm],  # type: ignore[arg-type]
+        norm_eps=get("eps", 1e-5),
+        activation=ACTIVATIONS[tables[1][1]],  # type: ignore[arg-type]
+        scale_scores=scaled,
+        attn_scale=float(scale) if scaled and scale is not None and abs(scale - abs(size) ** 0.5) > 1e-6 else None,
+        d_vocab_out=None if outputs == settings["d_vocab"] else outputs,
+        class_names=class_names,
+    )
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    for name in ("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"):
+        if settings.get(name) in (None, -1):
+            close = difflib.get_close_matches(name, [key for key in settings if key not in _READ], n=1, cutoff=0.8)
+            hint = f" ({close[0]!r} is there)" if close else ""
+            raise ConfigError(
+                f"config setting {name!r} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
+            )
+    for name, value in settings.items():  # a slip of the pen must not pass for a default
+        near = difflib.get_close_matches(str(name)[:80], _READ, n=1, cutoff=0.85)
+        if not near or name in _READ or name in _NEUTRAL or value is None:
+            continue
+        right = settings.get(near[0])
+        if right is None:
+            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {near[0]!r}?")
+        if right != value:
+            raise ConfigError(
+                f"config setting {quoted(name)}={quoted(value)} is unknown, and {near[0]!r}={quoted(right)} is there: "
+                "leave it out"
+            )
+    for name, neutral in _NEUTRAL.items():
+        if name in settings and settings[name] not in neutral:
+            raise _unsupported(settings, name, repr(neutral[0]))
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond floats
+        return False
+
+
+def _unsupported(settings: Mapping[str, Any], name: str, right: str) -> ConfigError:
+    given = quoted(settings.get(name))
+    return ConfigError(f"config setting {name}={given} is not supported: this loader takes {right}")

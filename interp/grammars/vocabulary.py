@@ -1,0 +1,159 @@
+"""`Vocabulary`: the tokens of a model whose language is not one of ours. No law, no ground truth; just names of ids."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.errors import GrammarError
+
+Ints = NDArray[np.int64]
+
+# What special tokens are usually called, brackets around the word taken off and case ignored.
+_SPECIALS = {
+    "start": ("start", "bos", "s", "cls", "beginoftext"),
+    "end": ("end", "eos", "/s", "sep", "endoftext"),
+    "pad": ("pad", "padding"),
+}
+_MEANING = {word: meaning for meaning, words in _SPECIALS.items() for word in words}
+_BORROWED = ("[CLS]", "[SEP]")  # a model that has them calls them so: no other names of START and END
+_AROUND = (("[", "]"), ("<|", "|>"), ("<", ">"), ("{", "}"))
+
+
+def special_meaning(token: str) -> str | None:
+    """ "start", "end" or "pad" for what is usually called so ([start], <s>, BOS, [PAD], ...), None for others."""
+    bare = token.strip().lower()
+    for left, right in _AROUND:
+        if bare.startswith(left) and bare.endswith(right) and len(bare) > len(left + right):
+            return _MEANING.get(bare[len(left) : -len(right)])
+    return _MEANING.get(bare) if token.strip().isupper() and len(bare) > 2 else None  # "end" may be a word like others
+
+
+def find_token(grammar: Any, text: str) -> int | None:
+    """Id of a token by its name, or by a usual name of START, END or PAD where the grammar has such; None without."""
+    vocabulary = tuple(getattr(grammar, "vocab", ()))
+    if text in vocabulary:
+        return vocabulary.index(text)
+    meaning = None if text in _BORROWED else special_meaning(text)
+    found = None if meaning is None else getattr(grammar, meaning, None)
+    return None if found is None else int(found)
+
+
+def cut(text: str, ids: dict[str, int]) -> list[int]:
+    """Ids of a text, at every place the longest token that fits; blanks between tokens are skipped.
+
+    Raises `GrammarError` with the place (from 0) where no token fits.
+    """
+    longest = max(map(len, ids), default=0)
+    out: list[int] = []
+    at = 0
+    while at < len(text):
+        for size in range(min(longest, len(text) - at), 0, -1):
+            if (found := ids.get(text[at : at + size])) is not None:
+                out.append(found)
+                at += size
+                break
+        else:
+            if not text[at].isspace():
+                known = " ".join(list(ids)[:8])
+                raise GrammarError(
+                    f"text {text[:60]!r} position {at}: no token fits {text[at : at + 12]!r}; the first tokens of the "
+                    f"vocabulary are {known}"
+                )
+            at += 1
+    return out
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int | None) -> Ints:
+    """Rows of ids [batch, longest], PAD on the right. Raises `GrammarError` where that is needed and there is none."""
+    longest = max(map(len, rows), default=0)
+    if pad is None and any(len(row) != longest for row in rows):
+        short = next(i for i, row in enumerate(rows) if len(row) != longest)
+        raise GrammarError(
+            f"text {short} has {len(rows[short])} tokens and the longest {longest}: there is no padding token, so "
+            "texts must be of one length (or say pad_token in the model's config)"
+        )
+    return np.array([[*row, *[pad or 0] * (longest - len(row))] for row in rows], dtype=np.int64).reshape(-1, longest)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """`names`: the text of each token id. `start`, `end`, `pad`: ids of special tokens, None without.
+
+    Default ids of special tokens: those whose names are the usual ones. A text gets START first if there is one.
+    """
+
+    KIND: ClassVar[str] = "vocabulary"
+
+    names: tuple[str, ...]
+    start: int | None = None
+    end: int | None = None
+    pad: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", checked_names(self.names))
+        for name in ("start", "end", "pad"):
+            value = getattr(self, name)
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.names)
+            ):
+                raise GrammarError(f"{name}={value!r} is no id of a vocabulary of {len(self.names)} tokens")
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "Vocabulary":
+        """With the special tokens that have usual names; none where two tokens would fit."""
+        names = checked_names(names)
+        meanings = [special_meaning(name) for name in names]
+        once = {m: meanings.index(m) for m in ("start", "end", "pad") if meanings.count(m) == 1}
+        return cls(names, **once)
+
+    @property
+    def vocab(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.names)
+
+    @property
+    def has_start(self) -> bool:
+        return self.start is not None
+
+    def read(self, text: str) -> list[int]:
+        """Ids of one text, START first if there is one. Longest token first, blanks between tokens skipped."""
+        if not isinstance(text, str):
+            raise GrammarError(f"{text!r} is not a text: give a str")
+        ids = cut(text, {name: i for i, name in enumerate(self.names)})
+        return ids if self.start is None or ids[:1] == [self.start] else [self.start, *ids]
+
+    def to_tokens(self, texts: str | Sequence[str]) -> Ints:
+        """Model inputs [batch, longest], PAD on the right."""
+        return padded([self.read(text) for text in ([texts] if isinstance(texts, str) else texts)], self.pad)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready description; `from_dict` inverts it."""
+        special = {"start": self.start, "end": self.end, "pad": self.pad}
+        return {"kind": self.KIND, "names": list(self.names), **special}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Vocabulary":
+        """The vocabulary `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
+        expected = {"kind", *(field.name for field in fields(cls))}
+        if set(data) != expected:
+            raise GrammarError(f"keys {sorted(data)} describe no vocabulary: {sorted(expected)} do")
+        return cls(**{name: value for name, value in data.items() if name != "kind"})
+
+    def __repr__(self) -> str:
+        return f"Vocabulary of {len(self.names)}: {' '.join(self.names[:8])}{' ...' if len(self.names) > 8 else ''}"
+
+
+def checked_names(names: Any) -> tuple[str, ...]:
+    """The names of ids as a tuple. Raises `GrammarError` unless they are distinct texts."""
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
+        raise GrammarError(f"vocabulary {str(names)[:80]!r} is not a list of strings, none of them empty")
+    if len(set(names)) < len(names):
+        twice = next(n for i, n in enumerate(names) if n in names[:i])
+        raise GrammarError(f"vocabulary names {twice!r} twice: each token id has a name of its own")
+    return tuple(names)

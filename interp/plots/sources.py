@@ -1,0 +1,220 @@
+"""What `attention_heatmap` was given, as arrays: models are run, plain arrays are checked and labelled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from interp.errors import AnalysisError, InterpError, PatternError, RequestError
+from interp.plots.arrays import as_array, check_patterns
+
+Show = Literal["one", "mean", "grid", "sd"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """`layers`: one array [seed, head, query, key] a layer; a label a position.
+
+    `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    """
+
+    layers: tuple[np.ndarray, ...]
+    labels: tuple[str, ...]
+    tokens: np.ndarray | None
+    grammar: Any
+    seeds: tuple[object, ...] = ()
+
+
+def read_source(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+    """Patterns of a model, a population, or plain arrays."""
+    if is_model(given) or is_population(given):
+        return _from_models(given, text, population, grammar)
+    return _from_arrays(given, text, population, grammar)
+
+
+def is_model(thing: Any) -> bool:
+    """Whatever reads text: a `SandboxTransformer`, a `TransformerBridge`."""
+    return hasattr(thing, "to_tokens") and not isinstance(thing, type)
+
+
+def is_population(thing: Any) -> bool:
+    """A sequence of models."""
+    if isinstance(thing, np.ndarray) or hasattr(thing, "detach") or not isinstance(thing, Sequence):
+        return False
+    return len(thing) > 0 and is_model(thing[0])
+
+
+def untrained(given: Any) -> Any:
+    """The same model or population before training; `RequestError` where that cannot be rebuilt."""
+    if hasattr(given, "untrained"):
+        return given.untrained()
+    if is_population(given):
+        return [untrained(model) for model in given]
+    seed = getattr(given, "provenance", {}).get("seed")
+    if not hasattr(given, "config") or not isinstance(seed, int):
+        raise RequestError(
+            f"null='untrained' needs a model whose first weights can be drawn again, and {type(given).__name__} "
+            "carries no config and seed"
+        )
+    return type(given).init(given.config, seed, given.grammar)
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+def _from_models(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+    from interp.patterns import attention_patterns
+
+    if text is None:
+        raise RequestError("a model needs a text or tokens to attend to: attention_heatmap(model, '([])')")
+    if population != "one" and is_model(given):
+        raise RequestError(f"population={population!r} needs a population of models, and one model was given")
+    models = [given] if is_model(given) else [given[0]] if population == "one" else list(given)
+    names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(given))))
+    first = models[0]
+    grammar = grammar if grammar is not None else getattr(first, "grammar", None)
+    ids = _ids(first, text)
+    ids = ids[:, : _without_padding(as_array(ids[0]).astype(int), _pad_of(first, grammar))]
+    runs = [_patterns_of(attention_patterns, model, ids) for model in models]
+    layers = [np.concatenate([run[i] for run in runs]) for i in range(len(runs[0]))]
+    tokens = as_array(ids[0]).astype(int)
+    checked = tuple(_checked(p, i, len(layers)) for i, p in enumerate(layers))
+    return Source(checked, tuple(_labels_of(first, ids[0], grammar)), tokens, grammar, names)
+
+
+def _patterns_of(run: Any, model: Any, ids: Any) -> list[np.ndarray]:
+    try:
+        return [as_array(p) for p in run(model, ids)]
+    except InterpError:
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:  # a foreign model's own words about its input
+        reason = str(error).strip().split("\n")[0]
+        raise AnalysisError(f"{type(model).__name__} fails on {ids.shape[1]} tokens: {reason}") from error
+
+
+def _ids(model: Any, text: Any) -> Any:
+    """Token ids [1, pos] as a tensor. Ids are taken as they are; a model without a tokenizer needs them."""
+    import torch
+
+    if isinstance(text, str) or (isinstance(text, (list, tuple)) and any(isinstance(t, str) for t in text)):
+        try:
+            ids = model.to_tokens(text)
+        except InterpError:
+            raise
+        except Exception as error:  # foreign tokenizers raise what they like
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise RequestError(f"this model cannot read {_short(text)} ({reason}): pass token ids") from error
+    else:
+        try:
+            ids = torch.as_tensor(text)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise RequestError(f"{_short(text)} is neither a text nor token ids") from error
+        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool or ids.ndim not in (1, 2):
+            raise RequestError(f"{_short(text)} is neither a text nor token ids [pos] or [1, pos]")
+        ids = ids.long() if ids.ndim == 2 else ids.long()[None]
+        ids = ids.to(getattr(getattr(model, "cfg", None), "device", None) or "cpu")
+    if len(ids) != 1:
+        raise RequestError(f"one heatmap shows one text, and {len(ids)} were given")
+    if ids.shape[1] == 0:
+        raise RequestError("an empty text has nothing to attend to")
+    size = getattr(getattr(model, "cfg", None), "d_vocab", None)
+    if isinstance(size, int) and size > 0 and (int(ids.min()) < 0 or int(ids.max()) >= size):
+        bad = int(ids.max()) if int(ids.max()) >= size else int(ids.min())
+        raise RequestError(f"token {bad} is outside the model's vocabulary of {size}")
+    return ids
+
+
+def _labels_of(model: Any, ids: Any, grammar: Any) -> list[str]:
+    if hasattr(model, "to_str_tokens") and (grammar is not None or getattr(model, "tokenizer", None) is not None):
+        return [str(word) for word in model.to_str_tokens(ids)]
+    return _names(as_array(ids).astype(int), grammar)
+
+
+def _pad_of(model: Any, grammar: Any) -> int | None:
+    pad = getattr(getattr(model, "config", None), "pad_token", None)
+    return pad if pad is not None else getattr(grammar, "pad", None)
+
+
+# -- plain arrays ----------------------------------------------------------------------------------
+
+
+def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+    items = list(given) if _is_layer_list(given) else [given]
+    if not items:
+        raise PatternError("an empty list holds no patterns")
+    layers = []
+    for i, item in enumerate(items):
+        p = _checked(item, i, len(items))
+        if p.ndim > 4:
+            raise PatternError(f"patterns of shape {list(p.shape)}: at most [seed, head, query, key]")
+        seeds_first = population != "one" and p.ndim == 3
+        layers.append(p[:, None] if seeds_first else p.reshape((1,) * (4 - p.ndim) + p.shape))
+    if len({(p.shape[0], p.shape[2]) for p in layers}) > 1:
+        shapes = ", ".join(str(list(p.shape)) for p in layers)
+        raise PatternError(f"layers differ in seeds or positions: {shapes}")
+    labels, tokens = _labels_for(text, layers[0].shape[-1], grammar)
+    return Source(tuple(layers), tuple(labels), tokens, grammar)
+
+
+def _is_layer_list(source: Any) -> bool:
+    """A list of arrays is one a layer; nested lists of numbers are one array."""
+    return isinstance(source, (list, tuple)) and all(hasattr(item, "shape") for item in source)
+
+
+def _checked(patterns: Any, index: int, count: int) -> np.ndarray:
+    return check_patterns(patterns, "patterns" if count == 1 else f"patterns of layer {index}")
+
+
+def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray | None]:
+    """A label for each of `n` positions of plain arrays, and token ids where they are known."""
+    if text is None:
+        return [str(i) for i in range(n)], None
+    if isinstance(text, str) and grammar is not None:
+        text = grammar.to_tokens(text)[0]
+    if isinstance(text, str) or (isinstance(text, (list, tuple)) and any(isinstance(t, str) for t in text)):
+        names, tokens = [str(t) for t in text], None
+    else:
+        tokens = _whole_numbers(text)
+        tokens = tokens[: _without_padding(tokens, getattr(grammar, "pad", None))]
+        names = _names(tokens, grammar)
+    start = getattr(grammar, "start", None)
+    if isinstance(text, str) and len(names) + 1 == n:
+        names = ["START", *names]
+    elif tokens is not None and start is not None and len(names) + 1 == n and tokens[:1] != start:
+        names, tokens = ["START", *names], np.concatenate([[start], tokens])
+    if len(names) != n:
+        raise RequestError(f"{len(names)} tokens were given for patterns of {n} positions")
+    return names, tokens
+
+
+def _whole_numbers(text: Any) -> np.ndarray:
+    try:
+        values = as_array(text)
+    except PatternError:
+        values = np.array(np.nan)
+    if values.ndim == 2 and len(values) == 1:
+        values = values[0]
+    if values.ndim != 1 or not (values == np.rint(values)).all():
+        raise RequestError(f"{_short(text)} is neither a text, nor token ids [pos], nor strings, one a position")
+    return values.astype(int)
+
+
+def _without_padding(tokens: np.ndarray, pad: int | None) -> int:
+    """Length of `tokens` [pos] without PAD at its end."""
+    kept = np.flatnonzero(tokens != pad) if pad is not None else np.arange(len(tokens))
+    return int(kept[-1]) + 1 if len(kept) else len(tokens)
+
+
+def _names(tokens: np.ndarray, grammar: Any) -> list[str]:
+    vocab = getattr(grammar, "vocab", None)
+    if vocab is None:
+        return [str(i) for i in tokens]
+    if len(bad := tokens[(tokens < 0) | (tokens >= len(vocab))]):
+        raise RequestError(f"token {bad[0]} is outside the grammar's vocabulary of {len(vocab)}")
+    return [vocab[i] for i in tokens]
+
+
+def _short(thing: Any) -> str:
+    text = " ".join(repr(thing).split())
+    return text if len(text) <= 60 else text[:57] + "..."

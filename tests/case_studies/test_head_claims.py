@@ -1,0 +1,231 @@
+"""The study on two barely trained seeds and on constructed models: what it counts is what the audits say."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from case_studies.head_claims import audits, study
+from case_studies.head_claims.audits import audit_group, of_seeds, restored, tally
+from case_studies.head_claims.encoder import FEWEST, LENGTHS, Scan, Vocabulary, paragraphs
+from case_studies.head_claims.encoder import scan as scan_encoder
+from case_studies.head_claims.figures import scan_grid, verdict_bars
+from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models
+from case_studies.head_claims.report import report
+from case_studies.head_claims.said import DYCK, ENCODER, SOURCES, VERDICTS, copying, of_options
+from case_studies.head_claims.study import run
+from case_studies.topics_wikipedia.corpus import Document
+from interp import DyckGrammar, load_checkpoint
+from interp.errors import AnalysisError, InterpError, RequestError
+from probes import audit_claims
+from probes.claims import BUILT_IN, Claim
+
+NAMED = {g.name: g for g in GROUPS}
+CONTROLS = [g for g in GROUPS if g.kind == "control"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    groups = [NAMED["constructed/stack"], NAMED["constructed/constant"], NAMED[COPY_ONE.name]]
+    run(out, seeds=2, steps=2, workers=1, groups=groups, encoder=False)
+    return out
+
+
+@pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
+def test_what_is_known_by_construction_is_found(group, tmp_path):
+    audited = audit_group(group, group.load(1, tmp_path, 1), tmp_path)
+    assert {name: audited.tallies[name].population for name, _ in group.known} == dict(group.known)
+
+
+def test_counts_are_those_of_the_seeds(folder):
+    results = json.loads((folder / "results.json").read_text())["groups"][COPY_ONE.name]
+    for statement in results["statements"].values():
+        counts = Counter(statement["seeds"])
+        assert {v: statement[v]["count"] for v in VERDICTS} == {v: counts[v[0]] for v in VERDICTS}
+        assert statement["n"] == 2
+        for verdict in VERDICTS:
+            assert statement[verdict]["low"] <= statement[verdict]["count"] / 2 <= statement[verdict]["high"]
+
+
+def test_the_page_names_every_group_and_its_command(folder):
+    page = (folder / "index.html").read_text()
+    assert "constructed/constant" in page
+    assert f"interp report head-claims --quick --out {folder}" in page
+    assert "Rebuild this page" in page
+    for statement in copying(DyckGrammar()):
+        assert statement.words in page
+
+
+def test_running_again_audits_nothing_and_gives_the_same_bytes(folder, monkeypatch):
+    before = {name: (folder / name).read_bytes() for name in ("index.html", "results.json")}
+
+    def fail(*given, **how):
+        raise AssertionError("audited again")
+
+    monkeypatch.setattr(audits, "audit_claims", fail)
+    groups = [NAMED["constructed/stack"], NAMED["constructed/constant"], NAMED[COPY_ONE.name]]
+    run(folder, seeds=2, steps=2, workers=1, groups=groups, encoder=False)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_another_auditor_or_other_inputs_are_not_served_from_the_file(tmp_path, monkeypatch):
+    model = load_checkpoint("constructed/uniform")
+    claims = [Claim([(1, 0)], "all")]
+    calls = []
+
+    def count(*given, **how):
+        calls.append(given)
+        return audit_claims(*given, **how)
+
+    monkeypatch.setattr(audits, "audit_claims", count)
+    tokens = model.grammar.to_tokens(model.grammar.sample(60, mode="prefix", length=10, seed=0))
+    for inputs in (tokens, tokens, tokens[:50]):
+        audits.kept("x", Models(model, "same"), claims, tmp_path, inputs, grammar=None)
+    assert len(calls) == 2
+    monkeypatch.setattr(audits, "auditor", lambda: "another")
+    audits.kept("x", Models(model, "same"), claims, tmp_path, tokens, grammar=None)
+    assert len(calls) == 3
+
+
+def test_a_missing_encoder_is_said_before_anything_is_audited(tmp_path, monkeypatch):
+    def missing():
+        raise RequestError("the default encoder is not installed")
+
+    monkeypatch.setattr(study, "default_model", missing)
+    with pytest.raises(RequestError, match="not installed"):
+        run(tmp_path / "out", groups=[NAMED["constructed/stack"]])
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_audit_survives_its_file():
+    population = load_checkpoint("dyck-minimal")[:2]
+    (one,) = audit_claims(population, ["L0H0 attends to all visible tokens evenly"], num_inputs=120, length=12)
+    again = restored(json.loads(json.dumps(one.to_dict())))
+    assert again.to_dict() == one.to_dict()
+    assert again.summary() == one.summary()
+    assert again.share == one.share
+
+
+def test_a_population_is_judged_as_the_audit_judges_it():
+    population = load_checkpoint("dyck-standard")
+    claims = ["L0H0 attends to all visible tokens evenly", "L1H0 attends to START"]
+    for result in audit_claims(population, claims, num_inputs=200):
+        assert of_seeds([row["verdict"] for row in result.seeds], result.level) == result.verdict
+        assert result.verdict != "undecided"
+
+
+def test_options_make_one_verdict():
+    assert of_options(["refuted", "supported", "misleading"]) == "supported"
+    assert of_options(["refuted", "misleading"]) == "misleading"
+    assert of_options(["refuted", "misleading", "undecided"]) == "undecided"
+    assert of_options(["refuted", "refuted"]) == "refuted"
+
+
+def test_a_statement_with_options_takes_the_best_of_each_seed():
+    population = load_checkpoint("dyck-minimal")[:3]
+    results = audit_claims(population, [Claim([], BUILT_IN[r]) for r in ("type-0", "type-1")], num_inputs=120)
+    statement = next(s for s in copying(population.grammar) if s.name == "one-type")
+    found = tally(statement, results)
+    best = [max(a["score"], b["score"]) for a, b in zip(results[0].seeds, results[1].seeds, strict=True)]
+    assert found.score.value == pytest.approx(np.mean(best))
+    pairs = zip(results[0].seeds, results[1].seeds, strict=True)
+    assert found.verdicts == tuple(of_options([a["verdict"], b["verdict"]]) for a, b in pairs)
+
+
+def test_a_model_of_one_layer_is_not_asked_about_a_first_one():
+    assert not [s for s in DYCK if s.layer == "first" and s.claims(1)]
+    assert [c.heads for s in DYCK if s.layer == "last" for c in s.claims(2)] == [((1, 0),)] * sum(
+        s.layer == "last" for s in DYCK
+    )
+
+
+def test_every_source_is_held_against_something_that_is_asked():
+    asked = {s.name for s in (*DYCK, *copying(DyckGrammar()))}
+    for source in SOURCES:
+        if source.group is None:
+            assert source.statement in {r.name for r in ENCODER}
+        else:
+            assert source.group in NAMED
+            assert source.statement in asked
+
+
+def test_names_from_outside_are_escaped(folder):
+    group = replace(NAMED["constructed/uniform"], name="<b>mine</b>")
+    audited = audit_group(group, Models(load_checkpoint("constructed/uniform"), "<i>x</i>"), folder / "escaped")
+    from case_studies.head_claims.report import Findings
+    from case_studies.page import render
+
+    page = render(report(Findings([audited], None, 1), "<script>"))
+    assert "<b>mine" not in page
+    assert "<i>x" not in page
+    assert "<script>\n" not in page
+    bars = verdict_bars([audited], "t").to_json()
+    assert "<b>mine" not in bars
+
+
+# -- encoders ---------------------------------------------------------------------------------------------
+
+
+class Words:
+    """A tokenizer: [CLS], a number a word, [SEP]."""
+
+    def __call__(self, texts, truncation, max_length):
+        rows = [[1, *(10 + len(w) for w in text.split()), 2] for text in texts]
+        return {"input_ids": [[*row[: max_length - 1], 2] if len(row) > max_length else row for row in rows]}
+
+
+def test_two_paragraphs_an_article_cut_to_its_length():
+    long, short, other = "word " * 100, "too short", "some " * 60
+    documents = [Document(str(i), (short, long, other, long)) for i in range(FEWEST)]
+    tokens = paragraphs(documents, Words(), 0)
+    assert tokens.shape == (2 * FEWEST, max(LENGTHS))
+    assert (tokens != 0).sum(1).tolist() == [length for _ in range(FEWEST // 3) for length in LENGTHS for _ in range(2)]
+    assert (tokens[:, 0] == 1).all()
+    assert ((tokens == 2).sum(1) == 1).all()
+    with pytest.raises(AnalysisError, match=f"{FEWEST - 1} articles"):
+        paragraphs(documents[1:], Words(), 0)
+    with pytest.raises(AnalysisError, match="0 articles"):
+        paragraphs([replace(d, paragraphs=(long, short)) for d in documents], Words(), 0)
+
+
+def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
+    from case_studies.topics_wikipedia.encoder import load_encoder
+
+    try:
+        encoder = load_encoder()
+    except InterpError as error:
+        pytest.skip(f"no encoder here: {error}")
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(2000, 20000, (2 * FEWEST, 12))
+    tokens[:, 0], tokens[::2, 9:], tokens[::2, 8], tokens[1::2, 11] = 101, 0, 102, 102
+    names = encoder.tokenizer.convert_ids_to_tokens(range(len(encoder.tokenizer)))
+    found = scan_encoder(encoder, [(0, 2)], tokens, Vocabulary(tuple(names), 0), tmp_path, ENCODER[:1])
+    (result,) = found.results
+    assert result.claim == "L0H2 attends to the previous token"
+    assert result.pattern == "holds", result.reason
+    assert next(row for row in result.evidence if row["name"] == "score")["value"] > 0.9
+
+
+def test_a_scan_counts_heads_by_relation():
+    model = load_checkpoint("constructed/stack")
+    relations = (BUILT_IN["previous"], BUILT_IN["all"])
+    heads = ((0, 0), (1, 0))
+    results = audit_claims(model, [Claim([h], r) for h in heads for r in relations], num_inputs=120)
+    scan = Scan("<b>mine</b>", relations, heads, tuple(results))
+    assert scan.counts(BUILT_IN["all"]) == {"supported": 1, "refuted": 1}
+    assert scan.counts(BUILT_IN["previous"]) == {"refuted": 2}
+    rows = scan.to_dict()["relations"]
+    assert rows["all visible tokens evenly"]["heads"] == "sr"
+    assert rows["all visible tokens evenly"]["scores"][0] == pytest.approx(1.0, abs=1e-3)
+    assert "<b>mine" not in scan_grid(scan).to_json()
+
+
+def test_special_tokens_are_found_by_the_vocabulary():
+    vocabulary = Vocabulary(("[PAD]", "[CLS]", "[SEP]", "."), 0)
+    tokens = np.array([[1, 3, 2, 0]])
+    visible = (tokens != 0)[:, :, None] & (tokens != 0)[:, None, :]
+    separator = next(r for r in ENCODER if r.name == "token-[SEP]")
+    assert separator.keys(tokens, vocabulary, visible)[0].sum(0).tolist() == [0, 0, 3, 0]
