@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint test report clean
+.PHONY: help install lint test report bench clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
 	@echo "make test     lint, types, import direction, tests"
+	@echo "make bench    all speed comparisons, one after the other, and the README's table"
 	@echo "make install  only set up .venv"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -34,6 +35,12 @@ test: lint
 report: $(STAMP)
 	$(BIN)/interp report dyck-attention --quick --out reports/dyck-attention
 	@echo "open reports/dyck-attention/index.html"
+
+BENCHMARKS := step study evaluation balance analyzers
+
+bench: $(STAMP)
+	for name in $(BENCHMARKS); do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/tables.py
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

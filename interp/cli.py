@@ -122,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
     )
     analyze.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
@@ -145,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _foreign_options(audit)
     audit.add_argument("--seed", type=_whole(0), default=0, help="for whatever is drawn at random")
+    audit.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audit.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
     )
@@ -199,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--corpus", metavar="FILE", help="of topics-wikipedia: a dump (.xml.bz2) or a document a line")
     report.add_argument("--model", metavar="NAME", help="of topics-wikipedia: an encoder's folder or Hugging Face name")
     report.add_argument("--workers", type=_whole(1), metavar="W", help="processes (default: one a core)")
+    report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
 
     listing = _command(commands, "list", _list, "presets, studies and bundled checkpoints")
     listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
@@ -315,14 +318,17 @@ def _find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, d
 
 
 def _load(arguments: argparse.Namespace) -> Any:
-    """The model or population of the command's checkpoint."""
+    """The model or population of the command's checkpoint, on the device it names, if any."""
+    from interp.devices import usable_device
+
+    device = usable_device(getattr(arguments, "device", "cpu"))
     if arguments.model_config is not None:
         from interp.foreign import load_foreign
 
-        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab)
+        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
     from interp.checkpoints import load_checkpoint
 
-    return load_checkpoint(arguments.checkpoint)
+    return load_checkpoint(arguments.checkpoint).to(device)
 
 
 # -- commands -------------------------------------------------------------------------------------------
@@ -562,7 +568,14 @@ def _report(arguments: argparse.Namespace) -> int:
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    if arguments.device == "cpu":
+        page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    else:
+        from case_studies.populations import train_on
+        from interp.devices import usable_device
+
+        with train_on(usable_device(arguments.device)):
+            page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
     print(f"wrote {page}")
     return 0
 

@@ -195,6 +195,11 @@ class TransformerConfig:
         """Width of what the unembedding reads."""
         return self.n_heads * self.d_head if self.block == "bare" else self.d_model
 
+    @property
+    def counts_suffice(self) -> bool:
+        """Do logits depend on nothing but the own state and the counts of states seen (see `interp.model.counts`)?"""
+        return self.n_layers == 1 and self.positions == "none" and self.direction == "causal"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {name: value for name, value in asdict(self).items() if _LATER.get(name, _NEVER) != value}

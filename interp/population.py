@@ -1,7 +1,7 @@
 """`Population`: S models of one config, as stacked tensors with their provenance."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import torch
@@ -69,7 +69,20 @@ class Population(Sequence[SandboxTransformer]):
 
     def untrained(self) -> "Population":
         """The same config and seeds before training: the null of every analyzer."""
-        return Population.init(self.config, self.seeds, self.grammar)
+        return Population.init(self.config, self.seeds, self.grammar).to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(iter(self.params.values())).device
+
+    def to(self, device: str | torch.device) -> "Population":
+        """The same population with its weights and snapshots on `device`."""
+        if torch.device(device) == self.device:
+            return self
+        params = {n: p.to(device) for n, p in self.params.items()}
+        snapshots = {step: {n: p.to(device) for n, p in ps.items()} for step, ps in self.snapshots.items()}
+        return replace(self, params=params, snapshots=snapshots)
 
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""

@@ -18,7 +18,11 @@ _WHOLE = {  # beyond, nothing here would ever finish
     "min_length": (0, 10_000),
     "max_length": (0, 10_000),
 }
-_LATER = {"start": "random", "trained": "all"}  # not in `to_dict` at their defaults (see interp.config)
+_LATER = {
+    "start": "random",
+    "trained": "all",
+    "compute": "attention",
+}  # not in `to_dict` at their defaults (see interp.config)
 MOST_EXACT = 5 * 10**7  # numbers of the exact law held at once
 _LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
 
@@ -37,6 +41,9 @@ class TrainingSettings:
     - `start` (topic models): weights `random`, all `zero`, or W_V at the `block` or `diagonal` optimum of the theory or
       the `identity` (then W_Q = W_K = 0). `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
+    - `compute` (brackets): `attention` over the positions of a string, or, for one layer without positions, `counts`
+      of states: the same function at less cost, with other rounding (trained weights agree to 1e-3, but for b_K,
+      which nothing depends on).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
     """
 
@@ -59,6 +66,7 @@ class TrainingSettings:
     snapshots: tuple[int, ...] = ()
     start: Literal["random", "zero", "block", "diagonal", "identity"] = "random"
     trained: Literal["all", "attention", "embedding"] = "all"
+    compute: Literal["attention", "counts"] = "attention"
 
     def __post_init__(self) -> None:
         if not isinstance(self.snapshots, (list, tuple)):
@@ -72,6 +80,7 @@ class TrainingSettings:
             ("data", ("complete", "prefix", "documents", "exact")),
             ("start", ("random", "zero", "block", "diagonal", "identity")),
             ("trained", ("all", "attention", "embedding")),
+            ("compute", ("attention", "counts")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
@@ -142,6 +151,8 @@ class Recipe:
             raise ConfigError(
                 f"pad_token={c.pad_token}: documents have no padding, and every token is a word or [MASK]"
             )
+        if s.compute != "attention":
+            raise ConfigError(f"compute={s.compute!r} is for brackets: topic models always train on counts")
         if s.contrastive or s.targets != "all":
             raise ConfigError("contrastive and targets are for brackets: topic models predict the chosen positions")
         if s.trained == "attention" and c.attention == "uniform":
@@ -180,6 +191,11 @@ class Recipe:
             raise ConfigError(f"data={s.data!r} is for topic models: bracket models train on 'complete' or 'prefix'")
         if s.start != "random" or s.trained != "all":
             raise ConfigError(f"start={s.start!r}, trained={s.trained!r} are for topic models")
+        if s.compute == "counts" and not self.config.counts_suffice:
+            raise ConfigError(
+                f"compute='counts' needs one layer and positions='none', not n_layers={self.config.n_layers}, "
+                f"positions={self.config.positions!r}: elsewhere attention does not depend on counts alone"
+            )
         if self.config.pad_token not in (None, grammar.pad):
             raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {grammar.pad}")
         if self.config.direction != "causal":

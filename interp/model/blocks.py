@@ -35,7 +35,15 @@ class PreNormBlock(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
-        x = x + self.hook_attn_out(self.attn(self.ln1(x), visible))
+        return self.finish(x, self.attn(self.read(x), visible))
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        """What the attention reads of the stream, position by position (as in every block)."""
+        return self.ln1(x)
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
+        """All that follows the attention, position by position (as in every block)."""
+        x = x + self.hook_attn_out(attended)
         if self.has_mlp:
             x = self.hook_resid_mid(x)
             x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
@@ -62,7 +70,13 @@ class PaperBlock(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
-        x = self.hook_resid_mid(x + self.hook_attn_out(self.ln1_post(self.attn(x, visible))))
+        return self.finish(x, self.attn(self.read(x), visible))
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
+        x = self.hook_resid_mid(x + self.hook_attn_out(self.ln1_post(attended)))
         return self.hook_resid_post(self.mlp(x))
 
 
@@ -83,7 +97,13 @@ class BareAttention(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch pos d_final"]:
         x = self.hook_resid_pre(x)
-        return self.hook_attn_out(self.ln1_post(self.attn(x, visible)))
+        return self.finish(x, self.attn(self.read(x), visible))
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_final"]:
+        return self.hook_attn_out(self.ln1_post(attended))
 
 
 BLOCKS: dict[str, type[nn.Module]] = {"gpt2": PreNormBlock, "paper": PaperBlock, "bare": BareAttention}

@@ -33,13 +33,13 @@ def bias(module: nn.Module, name: str, learned: bool, *shape: int) -> None:
 NARROW = 16
 
 
-def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "d_in d_out"]) -> Tensor:
+def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "*batch d_in d_out"]) -> Tensor:
     """x @ w, with fewer than `NARROW` columns (or 4 rows) padded with zeros during the product.
 
     MKL rounds narrow products differently as their memory happens to be aligned, so a model's bits
     would depend on where in a stack of seeds it lies.
     """
-    rows, width = w.shape
+    rows, width = w.shape[-2:]
     if rows < 4:
         x, w = F.pad(x, (0, 4 - rows)), F.pad(w, (0, 0, 0, 4 - rows))
     if width >= NARROW:
@@ -228,8 +228,11 @@ class UniformAttention(nn.Module):
         v = self.hook_v(heads_in(x, self.W_V, self.b_V))
         pattern = self.hook_pattern(self.pattern(x, visible))
         z = (pattern @ v.transpose(1, 2)).transpose(1, 2)
-        z = self.hook_z(z)
-        flat = z.flatten(2)
+        return self.project(self.hook_z(z))
+
+    def project(self, z: Float[Tensor, "*pos head d_head"]) -> Float[Tensor, "*pos d_out"]:
+        """Heads side by side, through W_O where the block has one."""
+        flat = z.flatten(-2)
         if not self.project_output:
             return flat
         return times(flat, self.W_O.flatten(0, 1)) + self.b_O

@@ -15,14 +15,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.config import MINIMAL_EMBEDDINGS
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
+from interp.model.counts import is_hooked
+from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
+from interp.training.shared import evaluate_shared
+from interp.training.weighted import MASS_THRESHOLD
 
 RULES = ("argmax", "argmax_closers", "mass")
-MASS_THRESHOLD = 0.8
-_CELLS = 6000  # positions a forward pass, per seed: bounds memory
+_SHORT = 48  # longest strings that share rows
+_CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
+_PAIRS = 300_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,21 @@ def evaluate(
 
     `loss` and `excess` (over the exact law on the same strings) in nats a prediction; each rule, and
     each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
+    Without hooks, one layer without positions is evaluated through counts, and short strings share what they have in
+    common: the same to rounding.
     """
+    if not is_hooked(template):
+        if template.config.counts_suffice:
+            return evaluate_counted(template, params, data, by_distance)
+        if data.inputs.shape[1] <= _SHORT and template.config.embedding not in MINIMAL_EMBEDDINGS:
+            return evaluate_shared(template, params, data, by_distance)
+    return evaluate_positions(template, params, data, by_distance)
+
+
+def evaluate_positions(
+    template: SandboxTransformer, params: Params, data: EvalSet, by_distance: bool = False
+) -> dict[str, NDArray[np.float64]]:
+    """`evaluate` position by position, for any model."""
     sums: dict[str, Any] = {}
 
     def add(name: str, value: Tensor | float, weight: Tensor) -> None:
@@ -131,11 +151,13 @@ def evaluate(
             if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
                 kwargs["positions"] = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
             logits = stacked_logits(template, params, inputs, **kwargs)
+            first = _even_start(data.targets[rows, :used])
+            logits, target = logits[..., first:, :], target[:, first:]
             weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
             scored = (target != IGNORE) * weight
             index = target.clamp(min=0).expand(logits.shape[:-1])[..., None]
             nll = torch.logsumexp(logits, -1) - logits.gather(-1, index)[..., 0]
-            floor = torch.from_numpy(data.law_nll[rows, :used]).to(device, dtype)
+            floor = torch.from_numpy(data.law_nll[rows, first:used]).to(device, dtype)
             add("loss", nll, scored)
             add("excess", nll - floor, scored)
             if data.copying:
@@ -145,11 +167,11 @@ def evaluate(
                 continue  # one type: nothing to get right
             correct = closing_rules(logits, target, data.num_types)
             for kind, mask in (("", data.closer), ("_nontrivial", data.nontrivial)):
-                chosen = torch.from_numpy(mask[rows, :used]).to(device) * weight
+                chosen = torch.from_numpy(mask[rows, first:used]).to(device) * weight
                 for rule, right in correct.items():
                     add(rule + kind, right.to(dtype), chosen)
             if by_distance:
-                distance = torch.from_numpy(data.distance[rows, :used]).to(device)
+                distance = torch.from_numpy(data.distance[rows, first:used]).to(device)
                 for d in np.unique(data.distance[rows][data.closer[rows]]):
                     add(f"mass@{d}", correct["mass"].to(dtype), (distance == int(d)) * weight)
     return {name: (v / w).cpu().numpy() for name, (v, w) in sums.items()}
@@ -196,12 +218,19 @@ def _even_width(used: int) -> int:
     return max(16, -(-used // 4) * 4)
 
 
+def _even_start(targets: NDArray[np.int64]) -> int:
+    """A position before which nothing is scored, such that an even width remains."""
+    return int((targets != IGNORE).any(0).argmax()) // 16 * 16
+
+
 def _chunks(data: EvalSet) -> list[slice]:
-    """Slices of strings (sorted by length) of at most `_CELLS` positions after trimming."""
+    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs after trimming."""
     lengths = np.where(data.targets != IGNORE, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
     chunks, begin = [], 0
     for i in range(1, len(lengths) + 1):
-        if i == len(lengths) or lengths[i] * (i + 1 - begin) > _CELLS or lengths[i] > 1.25 * lengths[begin] + 2:
+        cells = 0 if i == len(lengths) else lengths[i] * (i + 1 - begin)
+        full = i < len(lengths) and (cells > _CELLS or cells * lengths[i] > _PAIRS)
+        if i == len(lengths) or full or lengths[i] > 1.25 * lengths[begin] + 2:
             chunks.append(slice(begin, i))
             begin = i
     return chunks

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,22 +147,27 @@ class _Run:
             return
         steps = range(self.step, until)
         drawn = [self.task.draw(seed, steps) for seed in self.seeds]
-        parts = [torch.from_numpy(np.stack(part, axis=1)).to(self.device) for part in zip(*drawn, strict=True)]
-        dead = self._dead()
+        batches = [torch.from_numpy(np.stack(part, axis=1)).to(self.device) for part in zip(*drawn, strict=True)]
+        losses = self.take_steps(steps, batches)
+        self.step = until
+        self._retire(losses, steps)
+
+    def take_steps(self, steps: range, batches: Sequence[Tensor]) -> Tensor:
+        """One step a batch (arrays [steps, S, ...]); losses [steps, S]. Nothing in here waits for the device."""
+        dead = self._dead()[:, None]
+        leaves = {name: self.flat.leaves[name] for name in self.task.trained}
         losses = []
         for i, step in enumerate(steps):
             for group in self.optimizer.param_groups:
                 group["lr"] = learning_rate(self.recipe.settings, step)
-            loss = self.task(self.flat.leaves, *(part[i] for part in parts))  # [S]
-            leaves = {name: self.flat.leaves[name] for name in self.task.trained}
+            loss = self.task(self.flat.leaves, *(part[i] for part in batches))  # [S]
             grads = torch.autograd.grad(loss.sum(), list(leaves.values()))
             self.flat.set_grad(dict(zip(leaves, grads, strict=True)))
             if self.diverged:
-                self.flat.grad[dead] = 0
+                self.flat.grad.masked_fill_(dead, 0)
             self.optimizer.step()
             losses.append(loss.detach())
-        self.step = until
-        self._retire(torch.stack(losses), steps)
+        return torch.stack(losses)
 
     def _dead(self) -> Tensor:
         return torch.tensor([seed in self.diverged for seed in self.seeds], device=self.device)

@@ -1,5 +1,6 @@
 """What is minimised: the loss of one seed on its batch, and the regulariser that asks for balance."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,12 +13,13 @@ from torch.func import functional_call
 from interp.functional import Params
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
+from interp.model.counts import CountModel, count_arrays, counted_logits, num_states, states_of
 from interp.presets import Recipe
 from interp.rng import generator
 from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
 
-Batch = tuple[NDArray[np.int64], ...]  # arrays [steps, ...]
+Batch = tuple[NDArray[Any], ...]  # arrays [steps, ...]
 EVAL_STRINGS, FINAL_STRINGS = 400, 4000
 LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
@@ -55,18 +57,29 @@ class Objective:
         self._small: list[tuple[str, EvalSet]] | None = None
         self.source = data_source(recipe)
         self.nested = NestedPairs(self.grammar, self.source.layout()) if self.settings.contrastive else None
-        self.where = _on(self.source.layout(), device)
+        self.layout = self.source.layout()
+        self.where = _on(self.layout, device)
         self.where_nested = _on(self.nested.layout, device) if self.nested else {}
+        self.counted = CountModel(template) if self.settings.compute == "counts" else None
         self._losses = torch.vmap(self._one)
 
     def draw(self, seed: int, steps: range) -> Batch:
-        """Inputs and targets [steps, rows, width]; with `contrastive` also its inputs and indices."""
+        """What is read (`_read`) and targets [steps, rows, width]; with `contrastive` also its own and indices."""
         inputs, targets = self.source.draw(seed, steps)
         if isinstance(self.grammar, CopyGrammar):
             targets = copy_targets(self.grammar, inputs)
         if self.nested is None:
-            return inputs, targets
-        return inputs, targets, *self.nested.draw(seed, steps, inputs)
+            return *self._read(inputs, self.layout), targets
+        nested, index = self.nested.draw(seed, steps, inputs)
+        return *self._read(inputs, self.layout), targets, *self._read(nested, self.nested.layout), index
+
+    def _read(self, tokens: NDArray[np.int64], layout: Layout) -> Batch:
+        """What the computation reads: tokens, or one-hot states and log counts where it goes through counts."""
+        if self.counted is None:
+            return (tokens,)
+        config = self.template.config
+        states = states_of(config, torch.from_numpy(tokens)).numpy()
+        return count_arrays(states, layout.visible[:, 0], num_states(config))
 
     def __call__(self, params: Params, *batch: Tensor) -> Tensor:
         """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""
@@ -81,9 +94,17 @@ class Objective:
             out |= {prefix + name: v for name, v in evaluate(self.template, params, data).items()}
         return out
 
-    def _one(self, params: Params, inputs: Tensor, targets: Tensor, *contrast: Tensor) -> Tensor:
-        s = self.settings
-        logits = functional_call(self.template, params, (inputs,), self.where)
+    def _logits(self, params: Params, read: Sequence[Tensor], where: dict[str, Tensor]) -> Tensor:
+        """Logits [rows, width, vocab] of one seed."""
+        if self.counted is None:
+            return functional_call(self.template, params, (*read,), where)
+        query, log_counts = (x.to(next(iter(params.values())).dtype) for x in read)
+        return counted_logits(self.counted, params, query, log_counts)
+
+    def _one(self, params: Params, *batch: Tensor) -> Tensor:
+        s, n = self.settings, 1 if self.counted is None else 2  # arrays that hold what is read
+        targets, contrast = batch[n], batch[n + 1 :]
+        logits = self._logits(params, batch[:n], self.where)
         counted = targets != IGNORE
         if s.targets == "closers":
             counted = counted & (targets < 2 * self.grammar.num_types) & (targets % 2 == 1)
@@ -94,14 +115,14 @@ class Objective:
             each = logits.square().sum(-1) - 2 * picked + 1
         loss = (each * counted).sum() / counted.sum().clamp(min=1)
         if contrast:
-            loss = loss + s.contrastive * self._contrast(params, logits, *contrast)
+            loss = loss + s.contrastive * self._contrast(params, logits, contrast[:-1], contrast[-1])
         if s.l2:
             loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
         return loss
 
-    def _contrast(self, params: Params, logits: Tensor, inputs: Tensor, index: Tensor) -> Tensor:
+    def _contrast(self, params: Params, logits: Tensor, read: Sequence[Tensor], index: Tensor) -> Tensor:
         """Mean squared difference of the logits with and without nested pairs before a string (eq. 18)."""
-        moved = functional_call(self.template, params, (inputs,), self.where_nested).flatten(0, 1)
+        moved = self._logits(params, read, self.where_nested).flatten(0, 1)
         vocab = moved.shape[-1]
         compared = (index >= 0).flatten()
         again = moved.gather(0, index.clamp(min=0).flatten()[:, None].expand(-1, vocab))

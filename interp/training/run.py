@@ -24,6 +24,7 @@ import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
+from interp.devices import usable_device
 from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
 from interp.files import check_writable, write_text
 from interp.grammars import Grammar, grammar_from_dict
@@ -71,7 +72,7 @@ def train_population(
     """
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
-    device = _device(device)
+    device = usable_device(device)
     if resume and out is None:
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
@@ -442,16 +443,6 @@ def _workers(workers: int | None, seeds: int, device: str) -> int:
     if device != "cpu":
         return 1
     return min(workers or len(os.sched_getaffinity(0)), seeds)
-
-
-def _device(device: str | torch.device) -> str:
-    """The device's one spelling, after a try-out."""
-    try:
-        torch.zeros(1, device=torch.device(device)).tolist()
-    except (RuntimeError, AssertionError, TypeError, ImportError, AttributeError) as error:
-        raise RequestError(f"device {device!r} is not usable here: {str(error).splitlines()[0]}") from error
-    name = str(torch.device(device))
-    return "cpu" if name.startswith("cpu") else name
 
 
 def _finished(out: Path, recipe: Recipe, seeds: list[int]) -> Population:

@@ -2,6 +2,7 @@
 
 import collections
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,19 @@ from interp.grammars import dyck as dyck_module
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
+from interp.training import evaluate as evaluate_module
 from interp.training import layout as layout_module
-from interp.training.evaluate import IGNORE, RULES, closing_rules, evaluate, held_out, rule_floors
+from interp.training.evaluate import (
+    IGNORE,
+    RULES,
+    closing_rules,
+    evaluate,
+    evaluate_positions,
+    held_out,
+    rule_floors,
+)
 from interp.training.layout import CompleteStrings
+from interp.training.shared import share_rows
 
 SETS = {
     "complete": (DyckGrammar(2, 4), {"data": "complete"}),
@@ -150,10 +161,62 @@ def test_memory_bound_changes_nothing(monkeypatch):
     data = held_out(grammar, 200, **options)
     template = SandboxTransformer(population.config)
     whole = evaluate(template, population.params, data)
+    positions = evaluate_positions(template, population.params, data)
     monkeypatch.setattr("interp.training.evaluate._CELLS", 100)
-    parts = evaluate(template, population.params, data)
-    for name in whole:
-        np.testing.assert_allclose(parts[name], whole[name], rtol=1e-5, atol=1e-7)
+    monkeypatch.setattr("interp.training.shared._ROWS", 2)
+    for parts in (
+        evaluate(template, population.params, data),
+        evaluate_positions(template, population.params, data),
+        positions,
+    ):
+        assert parts.keys() == whole.keys()
+        for name in whole:
+            np.testing.assert_allclose(parts[name], whole[name], rtol=1e-5, atol=1e-6)
+
+
+@every_set
+def test_common_beginnings_lie_once_and_each_position_sees_its_own_string(grammar, options):
+    data = held_out(grammar, COUNT, **options)
+    lengths = np.where(data.targets >= 0, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
+    rows = share_rows(data.inputs, lengths, grammar.pad)
+    count, width = rows.tokens.shape
+    assert count % 2 == 0
+    assert width % 16 == 0
+    used = set()
+    for string, length, cells in zip(data.inputs, lengths, rows.cell, strict=True):
+        assert (cells[:length] >= 0).all()
+        assert (cells[length:] == -1).all()
+        assert len({int(c) // width for c in cells[:length]}) == 1, "a string lies in one row"
+        for i, cell in enumerate(cells[:length]):
+            assert rows.tokens.flat[cell] == string[i]
+            assert rows.position.flat[cell] == i
+            seen = np.flatnonzero(rows.visible[cell // width, cell % width])
+            np.testing.assert_array_equal(np.sort(seen), np.sort(cells[: i + 1] % width))
+        used |= set(cells[:length].tolist())
+    prefixes = {tuple(s[: i + 1]) for s, n in zip(data.inputs.tolist(), lengths, strict=True) for i in range(n)}
+    assert len(prefixes) <= len(used) <= lengths.sum()
+    if count == 2 and width >= len(prefixes) and "length" not in options:
+        assert len(used) == len(prefixes), "one row holds every beginning once"
+
+
+def test_hooked_models_and_oracles_are_not_given_shared_rows(monkeypatch):
+    """An edit may speak of positions, and an oracle counts brackets along its row."""
+
+    def refuse(*_):
+        raise AssertionError("shared rows")
+
+    monkeypatch.setattr(evaluate_module, "evaluate_shared", refuse)
+    grammar, options = SETS["complete"]
+    population = random_models(grammar)
+    template, data = SandboxTransformer(population.config), held_out(grammar, COUNT, **options)
+    with pytest.raises(AssertionError, match="shared rows"):
+        evaluate(template, population.params, data)
+    with template.hooks(fwd_hooks=[("blocks.0.hook_resid_pre", lambda x, hook: x)]):
+        evaluate(template, population.params, data)
+    recipe = make_recipe("dyck-minimal")
+    oracle = replace(recipe.config, block="gpt2", n_layers=2)
+    params = Population.init(oracle, range(1), grammar).params
+    evaluate(SandboxTransformer(oracle), params, data)
 
 
 def test_learned_positions_that_just_fit_are_enough():

@@ -84,6 +84,10 @@ VARIANTS = {
     ),
     "decayed": ("dyck-paper", {"weight_decay": 0.1, "schedule": "constant", "warmup": 3}),
     "contrastive": ("dyck-minimal", {"contrastive": 0.5, "heads": 2, "width": 34}),
+    "counts": ("dyck-minimal", {"compute": "counts"}),
+    "counts-heads": ("dyck-minimal-sum", {"compute": "counts", "heads": 3, "width": 27, "k": 3, "depth": 3}),
+    "counts-contrastive": ("dyck-minimal-angle", {"compute": "counts", "contrastive": 0.5, "data": "prefix"}),
+    "counts-tokens": ("dyck-uniform", {"compute": "counts", "layers": 1}),
     # one row of many heads: MKL took a lone seed by another path
     "one-string": ("dyck-standard", {"heads": 5, "width": 40, "layers": 1, "batch": 1, "data": "prefix", "length": 28}),
 }

@@ -1,0 +1,201 @@
+"""What all benchmarks share: two programs timed in turn, a JSON each, and a comparison with the committed one.
+
+Absolute times drift on shared machines, so every figure is a ratio of two programs run one after the other,
+the median over pairs, with the least and the largest ratio beside it. CPU time counts this process only.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+HERE = Path(__file__).parent
+FALLEN = 1.2  # a ratio this many times the committed one is named
+Program = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """`quick`: a smoke run on tiny sizes, whose numbers mean nothing. `pairs`: timed pairs of programs."""
+
+    quick: bool
+    device: str
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds a unit of ours and of the reference (medians), and their ratio over pairs."""
+
+    ours: float
+    reference: float
+    ratio: float
+    least: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. `unit`: what the seconds are for. `target`: the ratio asked for, if one was."""
+
+    what: str
+    reference: str
+    unit: str
+    cpu: Time
+    wall: Time
+    pairs: int
+    target: float | None = None
+
+
+def sync(device: str) -> None:
+    """Wait for the device, so that a clock means something."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def clock(program: Program, device: str) -> tuple[float, float]:
+    """CPU and wall seconds of one run."""
+    sync(device)
+    cpu, wall = time.process_time(), time.perf_counter()
+    program()
+    sync(device)
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def compare(
+    ours: dict[str, tuple[Program, float]],
+    reference: tuple[str, Program, float],
+    unit: str,
+    arguments: Arguments,
+    targets: dict[str, float] | None = None,
+    warm_up: bool = True,
+) -> list[Row]:
+    """Each program of `ours` beside the reference. A program comes with the units that one run does.
+
+    All run once a pair, in turn, after a run of each that is not counted (`warm_up`).
+    """
+    name, program, count = reference
+    programs = {**ours, "": (program, count)}
+    if warm_up:
+        for run, _ in programs.values():
+            run()
+    times: dict[str, list[tuple[float, float]]] = {key: [] for key in programs}
+    for _ in range(arguments.pairs):
+        for key, (run, units) in programs.items():
+            cpu, wall = clock(run, arguments.device)
+            times[key].append((cpu / units, wall / units))
+    return [
+        Row(
+            key,
+            name,
+            unit,
+            *(_time([t[i] for t in times[key]], [t[i] for t in times[""]]) for i in (0, 1)),
+            arguments.pairs,
+            (targets or {}).get(key),
+        )
+        for key in ours
+    ]
+
+
+def _time(ours: list[float], reference: list[float]) -> Time:
+    ratios = [a / b if b > 0 else float("inf") for a, b in zip(ours, reference, strict=True)]
+    return Time(
+        statistics.median(ours), statistics.median(reference), statistics.median(ratios), min(ratios), max(ratios)
+    )
+
+
+def matmuls(size: int = 256, count: int = 40) -> tuple[str, Program, float]:
+    """A reference for what has no rival: `count` products of float32 matrices, the machine's own measure."""
+    a = torch.ones(size, size)
+
+    def run() -> None:
+        for _ in range(count):
+            a @ a
+
+    return f"a product of two {size} x {size} matrices", run, count
+
+
+def peak_memory_gb() -> float:
+    """Most memory this process has held so far, in GB."""
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+
+def machine(device: str) -> dict[str, Any]:
+    """What the numbers were measured on."""
+    gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        cpu = platform.processor()
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "threads": torch.get_num_threads(),
+        "device": gpu or "cpu",
+        "gpu": "none at hand" if gpu is None else gpu,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def main(name: str, doc: str, measure: Callable[[Arguments], dict[str, Any]]) -> None:
+    """Command line of one benchmark: measure, print, compare with what is committed, write."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smoke run: tiny sizes, one pair, nothing written")
+    parser.add_argument("--json", type=Path, help=f"where to write (default: benchmarks/{name}.json; quick: nowhere)")
+    parser.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    parser.add_argument("--pairs", type=int, default=5, help="timed pairs of programs (default 5)")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    arguments = Arguments(given.quick, given.device, 1 if given.quick else max(1, given.pairs))
+    about = machine(given.device)
+    found = measure(arguments)
+    rows = [asdict(row) for row in found.pop("rows", [])]
+    result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
+    for row in rows:
+        print(line(row))
+    committed = HERE / f"{name}.json"
+    if committed.exists() and not given.quick:
+        for text in fallen(json.loads(committed.read_text(encoding="utf-8")), result):
+            print(text)
+    path = given.json or (None if given.quick else committed)
+    if path is not None:
+        path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(f"wrote {path}")
+
+
+def line(row: dict[str, Any]) -> str:
+    """One comparison, for the terminal."""
+    cpu, wall = row["cpu"], row["wall"]
+    target = "" if row["target"] is None else f"  target {row['target']:.3g}"
+    return (
+        f"{row['what']}: {cpu['ours']:.3g} CPU s {row['unit']}, {row['reference']} {cpu['reference']:.3g}; "
+        f"ratio {cpu['ratio']:.3g} [{cpu['least']:.3g}, {cpu['largest']:.3g}], wall {wall['ratio']:.3g}{target}"
+    )
+
+
+def fallen(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What became slower, against its own reference, by more than a fifth."""
+    if old["machine"]["device"] != new["machine"]["device"]:
+        return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]
+    before = {row["what"]: row["cpu"]["ratio"] for row in old["rows"]}
+    out = []
+    for row in new["rows"]:
+        was, now = before.get(row["what"]), row["cpu"]["ratio"]
+        if was is not None and now > FALLEN * was:
+            out.append(f"SLOWER: {row['what']}: ratio to {row['reference']} {was:.3g} -> {now:.3g}")
+    return out or [f"nothing is slower than committed by more than {FALLEN - 1:.0%}"]

@@ -1,0 +1,139 @@
+"""Write the numbers of the JSON files into the README and benchmarks/README.md: `python benchmarks/tables.py`.
+
+Between the README's markers go the figures a user cares about and whatever has a target; the other file holds all.
+Nothing there is typed by hand, so that the text says what was measured.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
+BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
+NAMES = ("step", "study", "evaluation", "balance", "analyzers")
+
+
+def load() -> dict[str, dict[str, Any]]:
+    """The committed results, by benchmark."""
+    paths = {name: HERE / f"{name}.json" for name in NAMES}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+
+
+def block(results: dict[str, dict[str, Any]]) -> str:
+    """The README's part: what a user cares about, and a table of studies and of whatever has a target."""
+    rows = [row for result in results.values() for row in result["rows"]]
+    chosen = [row for row in rows if row["target"] is not None or row["what"].startswith("study")]
+    more = "All comparisons: [benchmarks/README.md](benchmarks/README.md)."
+    return "\n\n".join([headline(results), table(chosen), *notes(results), more])
+
+
+def whole(results: dict[str, dict[str, Any]]) -> str:
+    """benchmarks/README.md: every comparison."""
+    parts = [
+        "# Speed",
+        "Written by `python benchmarks/tables.py` from the JSON files beside it; `make bench` measures.",
+    ]
+    for name, result in results.items():
+        parts += [f"## {name}", table(result["rows"])]
+    return "\n\n".join([*parts, "## Beside", *notes(results)]) + "\n"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Comparisons as Markdown."""
+    return (
+        "Ratios are of CPU time, ours over the reference, run in turn in one process on one thread: the median"
+        " of at least five pairs [least, largest]; a study is run once, with its reference before and after it.\n\n"
+        "| what | unit | ours, CPU s | reference | CPU s | ratio | wall ratio | target |\n" + "|---" * 8 + "|"
+    ) + "".join("\n" + row_of(row) for row in rows)
+
+
+def headline(results: dict[str, dict[str, Any]]) -> str:
+    """The three figures: what a study costs, what a step costs, what long strings cost."""
+    study = results["study"]
+    released = sum(study["released_cpu_s_a_seed"].values())
+    costs = "; ".join(
+        f"{name.removeprefix('study ')}: {s['cpu_s_a_seed']:.1f} CPU s a seed, "
+        f"{s['released_over_ours']:.0f} times less than the released code's {released:.0f}"
+        for name, s in study["studies"].items()
+    )
+    steps = {row["what"]: row["cpu"]["ratio"] for row in results["step"]["rows"]}
+    chosen = [f"{steps[w]:.2f} ({w})" for w in steps if w.endswith("batch 100, S=40")]
+    (long,) = (r for r in results["evaluation"]["rows"] if r["what"].startswith("length 400-500, dyck-minimal, S="))
+    return (
+        f"- A whole study (every step, evaluation and probe), after which every seed closes at least"
+        f" {study['goal']:.0%} of brackets by every rule: {costs}.\n"
+        "- A training step of `dyck-standard` takes this part of a loop over `TransformerBridge.boot_native` models:"
+        f" {', '.join(chosen)}.\n"
+        f"- A prediction at length 400-500 costs {long['cpu']['ratio']:.2f} times one at length 28 where counts suffice"
+        " (`dyck-minimal`)."
+    )
+
+
+def row_of(row: dict[str, Any]) -> str:
+    """One comparison as a table row."""
+    cpu, wall = row["cpu"], row["wall"]
+    target = ""
+    if row["target"] is not None:
+        target = f"≤ {row['target']:.2g}: {'met' if cpu['ratio'] <= row['target'] else 'not met'}"
+    cells = [row["what"], row["unit"], number(cpu["ours"]), row["reference"], number(cpu["reference"])]
+    cells += [
+        f"{number(cpu['ratio'])} [{number(cpu['least'])}, {number(cpu['largest'])}]",
+        number(wall["ratio"]),
+        target,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def notes(results: dict[str, dict[str, Any]]) -> list[str]:
+    """What is no comparison: shares, memory, the machine."""
+    out = []
+    if "evaluation" in results:
+        shares = (
+            f"{k.removeprefix('evaluation of a run, ')} {v:.1%}" for k, v in results["evaluation"]["share"].items()
+        )
+        out.append(f"Share of a run spent in evaluation: {'; '.join(shares)} (target: at most 5 %).")
+    if "study" in results:
+        out.append(
+            "Studies: "
+            + "; ".join(
+                f"{name.removeprefix('study ')}: training {s['training_cpu_s_a_seed']:.2f}, evaluation"
+                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f} CPU s a"
+                f" seed, peak memory {s['peak_memory_gb']:.1f} GB, least accuracy "
+                + ", ".join(f"{rule} {value:.3f}" for rule, value in s["worst_accuracy"].items())
+                for name, s in results["study"]["studies"].items()
+            )
+            + "."
+        )
+    if "step" in results:
+        step = results["step"]
+        reached = ", ".join(f"{k} {v['share_of_matmul_rate']:.0%}" for k, v in step["reached"].items())
+        out.append(
+            f"One thread multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here;"
+            f" a step's products reach {reached} of that."
+        )
+    about = next(iter(results.values()))["machine"]
+    out.append(
+        f"Measured on {about['cpu']}, {about['cores']} shared cores, torch {about['torch']}; GPU: {about['gpu']}."
+    )
+    return out
+
+
+def number(x: float) -> str:
+    """Three significant digits."""
+    return f"{x:.3g}" if 0.001 <= abs(x) < 10_000 else f"{x:.2e}"
+
+
+def rewrite(text: str, inner: str) -> str:
+    """`text` with what lies between the markers replaced."""
+    if BEGIN not in text or END not in text:
+        sys.exit(f"README.md lacks its markers {BEGIN!r} and {END!r}")
+    head, rest = text.split(BEGIN, 1)
+    _, tail = rest.split(END, 1)
+    return f"{head}{BEGIN}\n{inner}\n{END}{tail}"
+
+
+if __name__ == "__main__":
+    (HERE / "README.md").write_text(whole(load()), encoding="utf-8")
+    README.write_text(rewrite(README.read_text(encoding="utf-8"), block(load())), encoding="utf-8")
