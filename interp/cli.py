@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "--bench", action="store_true", help="instead: the audit's own error rates, on claims whose truth is known"
     )
     audit.add_argument(
-        "--per-family", type=_whole(1), metavar="N", help="claims of each family of the bench (default 72: 20 CPU min)"
+        "--per-family", type=_whole(1), metavar="N", help="claims of each family of the bench (default 72: 30 CPU min)"
     )
     audit.add_argument(
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"

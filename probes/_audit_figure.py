@@ -74,15 +74,15 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
         if groups[i] != groups[i - 1]:
             fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
     labels = [_label(r) for r in rows]
-    title = "<br>".join(textwrap.wrap(escape(result.claim), 100))
+    title = "<br>".join(textwrap.wrap(escape(result.claim), 62))
     models = "one model" if result.num_models == 1 else f"{result.num_models} models"
     note = f"<b>{result.verdict}</b>: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
     fig.update_layout(
         template=template(),
-        title={"text": title, "subtitle": {"text": note, "font": {"size": 13}}},
+        title={"text": title, "subtitle": {"text": note, "font": {"size": 12}}, "x": 0.02, "xref": "container"},
         autosize=True,
-        height=max(360, 190 + 30 * len(rows)),
-        margin={"t": 100, "l": 20},
+        height=max(360, 190 + sum(36 if "<br>" in label else 30 for label in labels)),
+        margin={"t": 100 + 20 * title.count("<br>"), "l": 20},
         barmode="overlay",
         xaxis={"title": {"text": f"value, {100 * result.level:.4g} % interval"}, "gridcolor": GRID, "zeroline": True},
         yaxis={

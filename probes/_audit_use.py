@@ -34,7 +34,7 @@ class Effects:
     - `margin`: intact, in logits. The rest is None where the margin is not positive or an edit is dead.
     - `total`, `sham`, `raw`: net effect of the interchange, that of the sham, and the two added up.
     - `direct`: the net effect with later patterns and norm scales frozen.
-    - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, where use rests on `direct`.
+    - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
     - `every`: the interchange in all heads at once; `token`: the donor's token itself.
     - `aimed`: share of items whose claimed edges ever read a token that the donor changes.
     - `paired`: donors are minimal pairs. Else they are other inputs, and `token` exchanges what the claimed edges read.
@@ -192,7 +192,9 @@ class Used:
             fill=side.share(filled),
             unnatural=float(((norm < natural[0]) | (norm > natural[1])).mean()),
         )
-        if found.direct and found.total and low(found.direct) >= t.USED > low(found.total):
+        # Later parts may make up for the loss of the mean as they do for an exchange.
+        settled = low(found.total) >= t.USED and (found.fill.value or 0.0) > 0 if found.total and found.fill else False
+        if found.direct and low(found.direct) >= t.USED and not settled:
             changed = side.margin - side.margin_of(side.edited(fills, frozen=side.cache))
             found = replace(found, direct_fill=side.share(changed))
         found = self._among_others(found, asked, side, keys, heads, swap, shams)

@@ -220,13 +220,13 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
     if not isinstance(text, str):
         raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
     clean = " ".join(text.split()).rstrip(".")
-    if re.search(r"\b(?:does|do|did|is|are)(?: not|n't)\b|\bcannot\b", clean, re.IGNORECASE):
-        raise RequestError(f"claim {quoted(text)} says what is not: state what is, and see whether it is refuted")
     found = _SENTENCE.fullmatch(clean)
     heads = heads_said(found["heads"]) if found else None
     if found is None:
         raise RequestError(f"claim {quoted(text)} is not understood: {FORM}")
     if heads is None:
+        if re.search(r"\b(?:does|do|did)(?: not|n't)$|\bnever$", found["heads"], re.IGNORECASE):
+            raise RequestError(f"claim {quoted(text)} says what is not: claim what is, and see whether it is refuted")
         raise RequestError(
             f"claim {quoted(text)}: {quoted(found['heads'])} names no head; write L1H0, or L0H1 and L1H0"
         )

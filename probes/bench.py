@@ -39,9 +39,11 @@ PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 # Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
 # writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (unread, for another
 # task); partners may have to go two at once (any two of four); the best looking head need not be the one that is used
-# (another looks better); of heads claimed together each must have a part in it (one of two idle).
+# (another looks better); of heads claimed together each must have a part in it (one of two idle); what stands by
+# stands by for a filled-in mean, too (self-repaired).
 DEVELOPED = (
     "cancelled", "unread", "for another task", "any two of four", "another looks better", "one of two idle",
+    "self-repaired",
 )  # fmt: skip
 WORDS = ("supported", "misleading", "refuted", "undecided")
 
@@ -122,7 +124,7 @@ def run_bench(
 ) -> BenchResult:
     """Audit `per_family` claims of every family (default: all of `FAMILIES`), each by itself.
 
-    `workers`: processes, of one thread each; the result does not depend on them. Takes about .7 CPU seconds a claim.
+    `workers`: processes, of one thread each; the result does not depend on them. Takes about 1 CPU second a claim.
     Raises `RequestError` for a family that is not there and for numbers that are none.
     """
     check_seed(seed)

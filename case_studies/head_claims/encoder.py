@@ -34,6 +34,11 @@ class Vocabulary:
     vocab: tuple[str, ...]
     pad: int
 
+    @property
+    def vocab_size(self) -> int:
+        """Tokens of the tokenizer; a model may know more."""
+        return len(self.vocab)
+
 
 @dataclass(frozen=True)
 class Scan:

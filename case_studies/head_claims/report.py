@@ -168,7 +168,7 @@ def rules(f: Findings) -> list[str | Table | Figure]:
         "reach that. Refuted: the pattern fails. Supported: it holds (and is used, where use is claimed). "
         "Misleading: it holds, and the model is shown not to use it.",
         f"Of a population a word is said if more than {MOST_SEEDS:.0%} of such models deserve it, for sure. Where a "
-        "model has one head a layer, that head is meant; “some head” is the one that fits best on half of the inputs.",
+        "model has one head a layer, that head is meant; “some head” may be any that fits on half of the inputs.",
     ]
 
 
@@ -176,7 +176,16 @@ def verdict_parts(found: Sequence[Audited], title: str) -> list[str | Table | Fi
     """Bars and the table of what is supported."""
     if not found:
         return ["None were audited."]
+    parts: list[str | Table | Figure] = []
+    unsure = [a for a in found if any(t.floor is not None and t.floor <= MOST_SEEDS for t in a.tallies.values())]
+    if unsure:
+        n = min(t.n for a in unsure for t in a.tallies.values())
+        parts.append(
+            f"With {n} seeds and this many claims corrected together no share can be certain to be above "
+            f"{MOST_SEEDS:.0%}: below are counts of seeds, and every word about a population stays undecided."
+        )
     return [
+        *parts,
         Figure(
             verdict_bars(found, title),
             "Each bar is one statement about one group of models: how many seeds support it, refute it, show it to be "

@@ -451,7 +451,7 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"claim": "L0H0 attends to the void"}, "not understood"),
         (
             {"claim": "L0H0 attends to tokens of the same topic"},
-            "needs topics of tokens, and the model has the grammar",
+            "needs topics of tokens, and the model knows the tokens",
         ),
         ({"claim": "L0H0 attends to the token [SEP]"}, "needs that token in the vocabulary"),
         ({"claim": "L0H0 attends to brackets of type 77"}, "'brackets of type 77' are not there: .* of types 0 to 1$"),

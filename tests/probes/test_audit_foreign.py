@@ -343,7 +343,8 @@ def test_labels_of_language_models_are_tokens():
             audit_claim(copier(), "L0H0 uses the previous token", [{"text": "abc", "label": label}])
 
 
-def test_texts_of_unequal_length_need_padding():
+def test_a_causal_model_reads_texts_of_any_length_without_a_padding_token():
+    """Nothing sees what stands after it, so any token may fill the rows; the rows themselves are not counted."""
     model = copier()
     state = dict(model.state_dict())
     config = {
@@ -351,8 +352,24 @@ def test_texts_of_unequal_length_need_padding():
         "normalization_type": None,
     }  # fmt: skip
     unpadded = load_foreign(state, config, ["<bos>", "z", *"abcdefgh"])
+    mixed = [{**entry, "text": entry["text"][: 7 + i % 3], "position": -1} for i, entry in enumerate(copies())]
+    assert len({len(entry["text"]) for entry in mixed}) > 1
+    plain, padded = (audit_claim(m, "L0H0 attends to the previous token", mixed) for m in (unpadded, model))
+    score = [next(row for row in r.evidence if row["name"] == "score") for r in (plain, padded)]
+    assert score[0]["value"] == pytest.approx(score[1]["value"], abs=1e-5)
+    rows = [next(row for row in r.evidence if row["name"] == "rows")["value"] for r in (plain, padded)]
+    assert rows[0] == rows[1]
+
+
+def test_texts_of_unequal_length_need_padding_where_all_is_seen():
+    config = {
+        "n_layers": 1, "n_heads": 2, "d_model": 26, "d_head": 26, "attn_only": True, "n_ctx": N, "d_vocab": 10,
+        "normalization_type": None, "attention_dir": "bidirectional",
+    }  # fmt: skip
+    unpadded = load_foreign(dict(copier().state_dict()), config, ["<bos>", "z", *"abcdefgh"])
+    mixed = [{**entry, "text": entry["text"][: 7 + i % 3], "position": -1} for i, entry in enumerate(copies())]
     with pytest.raises(InterpError, match="there is no padding token"):
-        audit_claim(unpadded, "L0H0 uses the previous token", copies())
+        audit_claim(unpadded, "L0H0 uses the previous token", mixed)
 
 
 # -- the command line ---------------------------------------------------------------------------------------
