@@ -77,6 +77,7 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
     if not _finite(size):  # before its root is taken
         raise _unsupported(settings, "d_head", "a whole number of at least 1")
     outputs = get("d_vocab_out", settings["d_vocab"], -1)
+    # The tables hold plain strings; the config checks that they are names it knows.
     return TransformerConfig(
         d_vocab=settings["d_vocab"],
         n_layers=settings["n_layers"],

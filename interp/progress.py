@@ -34,4 +34,5 @@ class _Lines(tqdm):
     def close(self) -> None:
         if not self.disable:
             self.disable = True
+            # Of tqdm, and not in its stubs: takes this bar off its list.
             self._decr_instances(self)  # type: ignore[attr-defined]

@@ -90,6 +90,7 @@ class View:
         kept: dict[str, list[Tensor]] = {name: [] for name in names_filter}
         for part in tokens.split(BATCH):
             with hooked(self.model, {name: kept[name].append for name in names_filter}):
+                # mypy cannot infer a lambda whose default binds the loop's variable.
                 last_hidden(self.model, lambda part=part: self.model(part, **self._mask(part)))  # type: ignore[misc]
         return None, {name: torch.cat(parts) for name, parts in kept.items()}
 
@@ -167,6 +168,7 @@ def probed(model: Any, given: LaidOut, half: NDArray[np.int64], pad: int | None)
         for at in range(0, len(there), BATCH):
             rows = there[at : at + BATCH]
             tokens = torch.from_numpy(given.tokens[rows]).to(model.cfg.device)
+            # As above: the default binds the loop's variable.
             states = last_hidden(model, lambda tokens=tokens: view(tokens))  # type: ignore[misc]
             hidden.append(states[torch.arange(len(rows)), torch.from_numpy(given.read[rows])].double().cpu().numpy())
     x = np.concatenate(hidden) if hidden else np.zeros((0, model.cfg.d_model))

@@ -26,12 +26,13 @@ NULL_MODELS = 4  # untrained models of the same config
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model says to one claim."""
+    """What one model says to one claim. `level`: of its intervals."""
 
     heads: tuple[HeadAt, ...]
     pattern: Finding
     use: Finding
     verdict: Verdict
+    level: float
 
 
 class Subject:
@@ -157,7 +158,7 @@ def audit_model(
             use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
         else:
             use = Finding("not asked", "Use is not examined, since the pattern is not shown to hold.", ())
-        out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim)))
+        out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim), setting.level))
     return out
 
 

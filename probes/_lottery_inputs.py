@@ -126,6 +126,7 @@ def evaluation_set(model: SandboxTransformer, count: int, seed: int) -> EvalSet 
     """Held-out strings of `data_law`, or why there are none."""
     law = data_law(model)
     assert model.grammar is not None or isinstance(law, str)
+    # A dict of mixed values: mypy cannot tell which belongs to which argument.
     return law if isinstance(law, str) else held_out(model.grammar, count, seed=seed, **law)  # type: ignore[arg-type]
 
 

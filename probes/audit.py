@@ -63,7 +63,8 @@ class AuditResult(Result):
     - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
     - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
       required of it (`side`, `threshold`), and whether that is `met` (None: open, or nothing was required).
-    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together.
+    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
+      where several heads were tried for "some head".
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
     - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
     - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
@@ -430,7 +431,7 @@ def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResu
         share=None,
         floor=None,
         seeds=(),
-        **common,
+        **{**common, "level": found.level},  # stricter where several heads were tried for "some head"
     )
 
 

@@ -185,7 +185,13 @@ def _axes(fig: Any, drawing: Drawing, sizes: Sizes, columns: int, queries: list[
     if sizes.strip:
         common |= {"ticklen": sizes.strip + 2, "tickcolor": "rgba(0,0,0,0)"}
     if n > LINEAR_UP_TO:  # lines from the cell under the mouse to both axes
-        common |= {"showspikes": True, "spikemode": "across", "spikethickness": 1, "spikecolor": MUTED, "spikedash": "dot"}  # noqa: E501  # fmt: skip
+        common |= {
+            "showspikes": True,
+            "spikemode": "across",
+            "spikethickness": 1,
+            "spikecolor": MUTED,
+            "spikedash": "dot",
+        }
     shown, x_text, y_text = _ticks(drawing, sizes)
     for i in range(count):
         at = {"row": i // columns + 1, "col": i % columns + 1}

@@ -928,3 +928,12 @@ def test_a_rival_that_few_inputs_have_does_not_keep_a_perfect_head_undecided():
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_every_built_in_relation_is_found_by_its_name(name):
     assert Claim([(0, 0)], name).relation is BUILT_IN[name]
+
+
+def test_the_level_said_is_that_of_the_intervals():
+    """Of "some head" several are tried, each at a stricter level."""
+    layers = [[(TOP, TYPE), (mixed(0.9, TOP, EVEN), TYPE)]]
+    model = Toy(layers, lambda a: a[..., 0])
+    some, named = (audit_claim(model, c) for c in ("some head attends to the last unmatched open bracket", STACK))
+    assert named.level == pytest.approx(0.95)
+    assert some.level == pytest.approx(0.975)
