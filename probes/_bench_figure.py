@@ -83,8 +83,8 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
         template=template(),
         title={"text": "What the audit says of claims whose truth is known", "subtitle": {"text": note}},
         width=860,
-        height=170 + 25 * len(families),
-        margin={"t": 90, "l": 260},
+        height=195 + 25 * len(families),
+        margin={"t": 115, "l": 260},
         yaxis={"autorange": "reversed", "showgrid": False},
         xaxis={"side": "top", "showgrid": False},
     )
