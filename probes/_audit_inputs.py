@@ -146,6 +146,10 @@ def _tokens(grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -
         raise AnalysisError("the model carries no grammar to draw inputs from: pass inputs=, token ids [input, pos]")
     texts = isinstance(given, str) or (isinstance(given, (list, tuple)) and all(isinstance(x, str) for x in given))
     if texts:
+        if isinstance(given, str) and given.endswith(".json"):
+            raise RequestError(
+                f"inputs={quoted(given)} would be read as one text: a file is given as Path({quoted(given)})"
+            )
         if grammar is None:
             raise AnalysisError("the model carries no grammar to read texts with: pass token ids [input, pos]")
         return np.asarray(grammar.to_tokens([given] if isinstance(given, str) else list(given)), np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from interp.errors import InterpError, RequestError
+from interp.errors import InterpError, RequestError, quoted
 from interp.foreign import is_classifier, read_json
 from interp.grammars import DyckGrammar
 from interp.grammars.vocabulary import find_token, padded
@@ -112,14 +112,14 @@ def labelled(given: Any) -> list[LabelledInput] | None:
 def _entry(number: int, entry: Any) -> LabelledInput:
     if isinstance(entry, Mapping):
         if unknown := [key for key in entry if key not in FIELDS]:
-            raise RequestError(f"entry {number}: {unknown[0]!r} is none of {', '.join(FIELDS)}")
+            raise RequestError(f"entry {number}: {quoted(unknown[0])} is none of {', '.join(FIELDS)}")
         if "text" not in entry:
             raise RequestError(f"entry {number} has no 'text'")
         entry = LabelledInput(**entry)
     if not isinstance(entry, LabelledInput):
-        raise RequestError(f"entry {number}: {str(entry)[:60]!r} is no {{'text': ..., 'label': ..., 'position': ...}}")
+        raise RequestError(f"entry {number}: {quoted(entry)} is no {{'text': ..., 'label': ..., 'position': ...}}")
     if isinstance(entry.position, bool) or not isinstance(entry.position, int):
-        raise RequestError(f"entry {number}: position {entry.position!r} is no whole number")
+        raise RequestError(f"entry {number}: position {quoted(entry.position)} is no whole number")
     return entry
 
 
@@ -137,7 +137,7 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
             raise RequestError(f"entry {number}: {len(ids)} tokens are more than the model's n_ctx={limit}")
         if not -len(ids) <= entry.position < len(ids):
             raise RequestError(
-                f"entry {number}: position {entry.position} is outside its text of {len(ids)} tokens: "
+                f"entry {number}: position {quoted(entry.position)} is outside its text of {len(ids)} tokens: "
                 f"{-len(ids)} to {len(ids) - 1}"
             )
         rows.append(ids)
@@ -191,9 +191,9 @@ def _ids(number: int, text: Any, grammar: Any, model: Any) -> list[int]:
             except InterpError as error:
                 raise RequestError(f"{where}: {error}") from error
     else:
-        raise RequestError(f"{where}: text {text!r} is neither a string nor a list of tokens")
+        raise RequestError(f"{where}: text {quoted(text)} is neither a string nor a list of tokens")
     if not ids:
-        raise RequestError(f"{where}: the text {text!r} holds no token")
+        raise RequestError(f"{where}: the text {quoted(text)} holds no token")
     return list(ids)
 
 
@@ -201,11 +201,13 @@ def _token(where: str, token: Any, grammar: Any, model: Any) -> int:
     if grammar is None:
         if isinstance(token, (int, np.integer)) and not isinstance(token, bool) and 0 <= token < model.cfg.d_vocab:
             return int(token)
-        raise RequestError(f"{where}: {token!r} is no token id from 0 to {model.cfg.d_vocab - 1}")
+        raise RequestError(f"{where}: {quoted(token)} is no token id from 0 to {model.cfg.d_vocab - 1}")
     found = find_token(grammar, token) if isinstance(token, str) else None
     if found is None:
         hint = "" if isinstance(token, str) else " (tokens go by their names, not by ids)"
-        raise RequestError(f"{where}: {token!r} is not a token of the model's vocabulary{hint}; {_first(grammar)}")
+        raise RequestError(
+            f"{where}: {quoted(token)} is not a token of the model's vocabulary{hint}; {_first(grammar)}"
+        )
     return found
 
 
@@ -218,7 +220,7 @@ def _label(number: int, label: Any, classes: list[str] | None, model: Any, gramm
     if label is None:
         return -1
     if isinstance(label, bool) or not isinstance(label, (str, int, np.integer)):
-        raise RequestError(f"{where} {label!r} is neither a string nor a whole number")
+        raise RequestError(f"{where} {quoted(label)} is neither a string nor a whole number")
     if classes is None:
         return _token(where, label, grammar, model)
     if free:
@@ -229,10 +231,10 @@ def _label(number: int, label: Any, classes: list[str] | None, model: Any, gramm
             right = (
                 f"classes are {', '.join(named)}" if named else "give class_names in the model's config, or a number"
             )
-            raise RequestError(f"{where} {label!r} names no class: {right}")
+            raise RequestError(f"{where} {quoted(label)} names no class: {right}")
         return classes.index(label)
     if not 0 <= label < len(classes):
-        raise RequestError(f"{where} {label} is no class from 0 to {len(classes) - 1}")
+        raise RequestError(f"{where} {quoted(label)} is no class from 0 to {len(classes) - 1}")
     return int(label)
 
 

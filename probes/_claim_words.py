@@ -195,6 +195,7 @@ _TO_DO = re.compile(
 )
 _WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
 
+VERBS = {"attends": "attends to", "attend": "attend to", "uses": "uses", "use": "use"}
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
     "'L1H0 uses RELATION [to predict closing brackets]'"
@@ -215,6 +216,17 @@ def heads_said(text: str) -> tuple[tuple[int, int], ...] | None:
     return tuple((layer, head) for layer, head in pairs)
 
 
+def _verb_meant(text: str) -> str | None:
+    """Of a sentence without a known verb: the verb that its words after the heads come nearest."""
+    words = text[: 2 * LONGEST].split(" ")
+    for end in range(1, len(words)):
+        if heads_said(" ".join(words[:end])) is None:
+            continue
+        if near := difflib.get_close_matches(words[end].lower(), VERBS, n=1, cutoff=0.7):
+            return f"{quoted(words[end])} is no verb of claims; the nearest is {VERBS[near[0]]!r}"
+    return None
+
+
 def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, str | None, bool]:
     """(heads, relation, condition, task, mainly) of a claim, as phrases."""
     if not isinstance(text, str):
@@ -223,7 +235,7 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
     found = _SENTENCE.fullmatch(clean)
     heads = heads_said(found["heads"]) if found else None
     if found is None:
-        raise RequestError(f"claim {quoted(text)} is not understood: {FORM}")
+        raise RequestError(f"claim {quoted(text)} is not understood: {_verb_meant(clean) or FORM}")
     if heads is None:
         if re.search(r"\b(?:does|do|did)(?: not|n't)$|\bnever$", found["heads"], re.IGNORECASE):
             raise RequestError(f"claim {quoted(text)} says what is not: claim what is, and see whether it is refuted")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interp.cli import main, worst_accuracy
+from interp.cli import main
+from interp.cli.commands import worst_accuracy
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +197,7 @@ def test_an_unforeseen_failure_is_one_line_and_status_1(monkeypatch, capsys):
     def fail(_):
         raise MemoryError("two\nlines")
 
-    monkeypatch.setattr("interp.cli._list", fail)
+    monkeypatch.setattr("interp.cli.commands.list_all", fail)
     assert main(["list"]) == 1
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1

@@ -877,9 +877,13 @@ def test_the_command_line_audits(tmp_path, capsys):
     assert json.loads(out.read_text())["verdict"] == "supported"
     assert "Plotly.newPlot" in page.read_text()
     claims = tmp_path / "claims.txt"
-    claims.write_text("# two claims\nL1H0 attends to the previous token\n\nL0H0 attends to the next token\n")
+    claims.write_text("  # two claims\nL1H0 attends to the previous token # why\n\nL0H0 attends to the next token #\n")
     assert main(["audit", "constructed/stack", "--claims", str(claims), "--json", str(out)]) == 0
     assert [a["verdict"] for a in json.loads(out.read_text())["audits"]] == ["refuted", "undecided"]
+    claims.write_text("\nL1H0 attends to START\nL1H0 attends to the void # it does not\n")
+    capsys.readouterr()
+    assert main(["audit", "constructed/stack", "--claims", str(claims)]) == 2
+    assert "claims.txt line 3: relation 'the void' is not understood" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

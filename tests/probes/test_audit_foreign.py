@@ -323,6 +323,8 @@ GOOD = {"text": "ab!cd", "label": "one", "position": 0}
         ({**GOOD, "text": []}, "entry 2: the text .* holds no token"),
         ({**GOOD, "text": "a" * 16}, "entry 2: 17 tokens are more than the model's n_ctx=16"),
         ({"label": "one"}, "entry 2 has no 'text'"),
+        ({**GOOD, "text": [*"ab", "x" * 999]}, r"entry 2: 'x{40}\.\.\.x{15}' is not a token"),
+        ({**GOOD, "label": "four" * 99}, r"label 'four[four]*\.\.\.[four]*' names no class"),
         ({**GOOD, "lable": 1}, "entry 2: 'lable' is none of text, label, position"),
         ("abcd", "entry 2: 'abcd' is no"),
         ({**GOOD, "text": "dab!c", "label": "two"}, "entries 1 and 2 are the same text with another label"),
@@ -335,6 +337,11 @@ def test_inputs_that_do_not_fit_are_one_clear_line(entry, message):
         audit_claim(model, "L1H0 uses the token !", [{**GOOD, "text": "dab!c"}, entry])
     assert "\n" not in str(error.value)
     assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_file_is_given_as_a_path():
+    with pytest.raises(InterpError, match=r"inputs='mine.json' would be read as one text: .* Path\('mine.json'\)"):
+        audit_claim(classifier(), "L1H0 uses the token !", "mine.json")
 
 
 def test_labels_of_language_models_are_tokens():

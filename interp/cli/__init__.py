@@ -1,0 +1,51 @@
+"""The command line: `interp` or `python -m interp`. Starts in milliseconds; torch is loaded when work begins."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from interp.cli import commands
+from interp.cli.parser import make_parser
+from interp.errors import InterpError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns 0 (done), 1 (the work failed) or 2 (the request was wrong)."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
+    arguments = argparse.Namespace()
+    try:
+        arguments = make_parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except InterpError as error:
+        complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"interp: interrupted{_going_on(arguments)}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader (head, less) has gone
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # whatever it is, a user gets one line; INTERP_DEBUG=1 shows where it came from
+        if os.environ.get("INTERP_DEBUG"):
+            raise
+        complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
+        return 1
+
+
+def _going_on(arguments: argparse.Namespace) -> str:
+    """What to do after an interruption: nothing is kept but training runs."""
+    run = getattr(arguments, "run", None)
+    if run is commands.train:
+        return "; the same command with --resume continues an unfinished training run"
+    return "; the same command again keeps what was trained" if run is commands.report else ""
+
+
+def complain(message: str) -> None:
+    """One line on standard error, however long or broken the message."""
+    line = " ".join(message.split())
+    print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr)

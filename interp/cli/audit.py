@@ -1,0 +1,97 @@
+"""`interp audit`: claims about heads, or the audit's own error rates (`--bench`)."""
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from interp.cli.files import check_figure, check_outputs, draw, find, load, write_json
+from interp.errors import InterpError, RequestError
+
+
+def audit(arguments: argparse.Namespace) -> int:
+    """Audit claims. Returns 1 if every one of them ends undecided."""
+    if arguments.bench:
+        check_figure(arguments.figure)
+        return bench(arguments)
+    if arguments.per_family is not None:
+        raise RequestError(f"--per-family {arguments.per_family} is of --bench, which is not asked for")
+    if arguments.checkpoint is None:
+        raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
+    from probes.claims import Claim
+
+    check_figure(arguments.figure)
+    # A wrong claim is refused before torch is loaded.
+    claims = [*map(Claim.parse, arguments.claim), *_claims_of(arguments.claims)]
+    if not claims:
+        raise RequestError("nothing to audit: give --claim 'L1H0 attends to the last unmatched open bracket'")
+    if arguments.figure is not None and len(claims) > 1:
+        raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
+    find(arguments, arguments.json, arguments.figure)
+    model = load(arguments)
+    from probes import audit_claims
+
+    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
+    print("\n\n".join(result.summary() for result in results))
+    whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
+    write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
+    draw(arguments.figure, results[0])
+    return 1 if all(result.verdict == "undecided" for result in results) else 0
+
+
+def _claims_of(path: Path | None) -> list[Any]:
+    """Claims of a text file, one a line; behind " # " there may be a comment."""
+    if path is None:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"cannot read claims from {str(path)!r}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    from probes.claims import Claim
+
+    claims = []
+    for number, line in enumerate(lines, start=1):
+        text = "" if line.lstrip().startswith("#") else re.sub(r"\s#(\s.*)?$", "", line).strip()
+        if text:
+            try:
+                claims.append(Claim.parse(text))
+            except InterpError as error:
+                raise RequestError(f"{path.name} line {number}: {error}") from error
+    if not claims:
+        raise RequestError(f"{str(path)!r} holds no claim: write one a line")
+    return claims
+
+
+def wordings_help() -> str:
+    """What `Claim.parse` understands, for the help."""
+    from probes.claims import wordings
+
+    parts = (f"{part}:\n" + "".join(f"  {phrase}\n" for phrase in phrases) for part, phrases in wordings().items())
+    return (
+        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION [to ...]'.\n"
+        + "".join(parts)
+    )
+
+
+def bench(arguments: argparse.Namespace) -> int:
+    """The audit on claims whose truth is known: no checkpoint, no claims."""
+    for name in ("checkpoint", "claim", "claims"):
+        if given := getattr(arguments, name):
+            what = given if name == "checkpoint" else f"--{name} {given[0] if name == 'claim' else given}"
+            raise RequestError(f"--bench brings its own models and claims: leave out {str(what)!r}")
+    check_outputs(arguments.json, arguments.figure)
+    from probes.bench import PER_FAMILY, run_bench
+
+    result = run_bench(
+        arguments.per_family or PER_FAMILY,
+        seed=arguments.seed,
+        workers=min(8, os.cpu_count() or 1),
+        progress=True,
+    )
+    print(result.summary())
+    write_json(arguments.json, result.to_dict())
+    draw(arguments.figure, result)
+    return 0

@@ -1,0 +1,236 @@
+"""The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
+from interp.errors import RequestError
+
+STUDIES = {
+    "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
+    "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
+    "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
+    "head-claims": "what the literature says of attention heads, audited over seeds and on a real encoder",
+    "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
+    "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
+    "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
+}
+ANALYZERS = ("balance", "stack", "topics", "variation")
+DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
+
+
+def train(arguments: argparse.Namespace) -> int:
+    """Train a population and write its checkpoint."""
+    from interp.presets import make_recipe
+
+    recipe = make_recipe(
+        arguments.preset,
+        _options(arguments.options),
+        steps=arguments.steps,
+        batch=arguments.batch,
+        snapshots=sorted(set(arguments.snapshot)),
+    )
+    out = arguments.out or Path(f"{arguments.preset}.safetensors")
+    if arguments.out is None and out.exists() and not arguments.resume:
+        raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
+    check_outputs(out, arguments.json)
+    check_checkpoint(out)
+    from interp.training.run import train_population
+
+    population = train_population(
+        recipe,
+        range(arguments.first_seed, arguments.first_seed + arguments.seeds),
+        out=out,
+        resume=arguments.resume,
+        workers=arguments.workers,
+        device=arguments.device,
+        progress=True,
+    )
+    print(population.summary())
+    if population.timing:
+        print(
+            f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
+            f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
+        )
+    print(f"wrote {out}")
+    write_json(
+        arguments.json,
+        {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing},
+    )
+    return 0
+
+
+def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise RequestError(f"--set {twice}=... is given twice")
+    return options
+
+
+def analyze(arguments: argparse.Namespace) -> int:
+    """Measure a checkpoint with one analyzer."""
+    if arguments.analyzer not in ANALYZERS:
+        raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
+    check_figure(arguments.figure)
+    if arguments.text is not None and arguments.analyzer not in ("stack", "variation"):
+        raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
+    if arguments.matrix is not None and arguments.analyzer != "topics":
+        raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
+    _, meta = find(arguments, arguments.json, arguments.figure)
+    kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
+    if arguments.analyzer in ("balance", "stack") and kind == "topics":
+        raise RequestError(
+            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
+        )
+    if arguments.analyzer == "topics" and kind != "topics":
+        if arguments.model_config is not None:
+            raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
+        raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
+    model = load(arguments)
+    if arguments.analyzer == "variation":
+        from probes import analyze_variation
+
+        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+    elif arguments.analyzer == "stack":
+        from probes import analyze_stack_likeness
+
+        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+    elif arguments.analyzer == "topics":
+        from probes import analyze_topic_blocks
+
+        result = analyze_topic_blocks(model, matrix=arguments.matrix, seed=arguments.seed)
+    else:
+        from probes import analyze_balance
+
+        result = analyze_balance(model, seed=arguments.seed)
+    print(result.summary())
+    write_json(arguments.json, result.to_dict())
+    draw(arguments.figure, result)
+    return 0
+
+
+def heatmap(arguments: argparse.Namespace) -> int:
+    """Draw attention patterns."""
+    check_figure(arguments.out)
+    _, meta = find(arguments, arguments.out)
+    if arguments.seed is not None and arguments.seed not in meta["seeds"]:
+        raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
+    model: Any = load(arguments)
+    from interp.plots import attention_heatmap, save_figure
+
+    several = meta["kind"] == "population"
+    if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
+        model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
+        several = False
+    truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
+    overlay: Any = arguments.overlay or [truth]
+    figure = attention_heatmap(
+        model,
+        arguments.text,
+        layer=arguments.layer,
+        head=arguments.head,
+        overlay=None if "none" in overlay else overlay,
+        null=arguments.null,
+        population=arguments.population if several else "one",
+    )
+    save_figure(figure, arguments.out)
+    print(f"wrote {arguments.out}")
+    return 0
+
+
+def prune(arguments: argparse.Namespace) -> int:
+    """Prune a random network into the target."""
+    check_figure(arguments.figure)
+    from interp.header import find_checkpoint, read_header
+
+    checkpoint = find_checkpoint(arguments.target)
+    check_outputs(arguments.out, arguments.json, arguments.figure, keep=checkpoint)
+    check_checkpoint(arguments.out)
+    meta = read_header(checkpoint)
+    from interp.checkpoints import load_checkpoint, save_checkpoint
+    from probes import demonstrate_lottery_ticket
+
+    model: Any = load_checkpoint(arguments.target)
+    if meta["kind"] == "population":
+        model = model[0]
+        print(f"target: seed {meta['seeds'][0]}, the first of {len(meta['seeds'])} models")
+    result = demonstrate_lottery_ticket(model, candidates=arguments.candidates, seed=arguments.seed, progress=True)
+    print(result.summary())
+    save_checkpoint(result.model, arguments.out)
+    print(f"wrote {arguments.out}")
+    write_json(arguments.json, result.to_dict())
+    draw(arguments.figure, result)
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Run a case study."""
+    if arguments.study not in STUDIES:
+        raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+    given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
+    if given and arguments.study != "topics-wikipedia":
+        raise RequestError(f"--{next(iter(given))} is for topics-wikipedia, not {arguments.study}")
+    from interp.files import make_folder
+
+    make_folder(arguments.out)
+    import importlib
+
+    study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
+    if arguments.device == "cpu":
+        page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    else:
+        from case_studies.populations import train_on
+        from interp.devices import usable_device
+
+        with train_on(usable_device(arguments.device)):
+            page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+    print(f"wrote {page}")
+    return 0
+
+
+def list_all(arguments: argparse.Namespace) -> int:
+    """Print presets, studies and bundled checkpoints."""
+    from interp.header import PRETRAINED, list_pretrained, read_header
+    from interp.presets import PRESETS
+
+    bundled = {}
+    for name in list_pretrained():
+        meta = read_header(PRETRAINED / f"{name}.safetensors")
+        bundled[name] = {
+            "models": len(meta["seeds"]),
+            "about": meta["provenance"].get("about", ""),
+            **worst_accuracy(meta),
+        }
+    print("Presets (interp train PRESET)")
+    for name, preset in PRESETS.items():
+        print(f"  {name:<20} {preset.about}")
+    print("Studies (interp report STUDY)")
+    for name, about in STUDIES.items():
+        print(f"  {name:<20} {about}")
+    print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
+    for name, info in bundled.items():
+        rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
+        count = "1 model" if info["models"] == 1 else f"{info['models']} models"
+        print(f"  {name:<20} {count}: {rules or info['about']}")
+    write_json(
+        arguments.json,
+        {
+            "presets": {name: preset.about for name, preset in PRESETS.items()},
+            "studies": STUDIES,
+            "checkpoints": bundled,
+        },
+    )
+    return 0
+
+
+def worst_accuracy(meta: dict[str, Any]) -> dict[str, float]:
+    """The least closing accuracy over seeds at the last step, by rule, from a checkpoint's header."""
+    rows = {row["seed"]: row for row in meta["history"]}
+    rules = ("argmax", "argmax_closers", "mass", "mass_nontrivial")
+    return {
+        rule: min(row[rule] for row in rows.values())
+        for rule in rules
+        if rows and all(row.get(rule) is not None for row in rows.values())
+    }

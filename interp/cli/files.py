@@ -1,0 +1,82 @@
+"""Files of a command: outputs are checked before the work, checkpoints found and loaded."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from interp.errors import RequestError
+
+
+def write_json(path: Path | None, data: Any) -> None:
+    """Write `data` where a path was given."""
+    if path is not None:
+        from interp.files import write_text
+
+        write_text(path, json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def draw(path: Path | None, result: Any) -> None:
+    """Write the result's figure where a path was given."""
+    if path is not None:
+        from interp.plots import save_figure
+
+        save_figure(result.figure(), path)
+
+
+def check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
+    """Refuse, before the work, an unwritable output, one named twice, and one that is the input (`keep`)."""
+    from interp.files import check_writable
+
+    given = [path for path in paths if path is not None]
+    for i, path in enumerate(given):
+        check_writable(path)
+        if any(path.resolve() == other.resolve() for other in given[:i]):
+            raise RequestError(f"{str(path)!r} is named for two outputs: the second would overwrite the first")
+        if keep is not None and path.resolve() == keep.resolve():
+            raise RequestError(f"{str(path)!r} is the checkpoint that is read: writing there would destroy it")
+
+
+def check_checkpoint(path: Path) -> None:
+    """One ending for all: a checkpoint named x.pt or x.html would be taken for what it is not."""
+    if path.suffix != ".safetensors":
+        raise RequestError(f"{str(path)!r} is no name for a checkpoint: use one that ends in .safetensors")
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuse, before the work, a name that no figure can have."""
+    from interp.plots.export import ENDINGS
+
+    if path is not None and path.suffix.lower() not in ENDINGS:
+        raise RequestError(f"{str(path)!r} has no known ending: use one of {', '.join(ENDINGS)}")
+
+
+def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, dict[str, Any]]:
+    """The checkpoint's file and header (of a foreign one: what is known of it), once the outputs have been checked."""
+    from interp.header import find_checkpoint, read_header
+
+    if arguments.model_config is None:
+        if arguments.vocab is not None:
+            raise RequestError("--vocab names the tokens of a foreign state dict: give its --model-config too")
+        checkpoint = find_checkpoint(arguments.checkpoint)
+        check_outputs(*outputs, keep=checkpoint)
+        return checkpoint, read_header(checkpoint)
+    checkpoint = Path(arguments.checkpoint)
+    if not checkpoint.is_file():
+        raise RequestError(f"no file {arguments.checkpoint!r}: with --model-config it is a state dict's file")
+    check_outputs(*outputs, keep=checkpoint)
+    return checkpoint, {"kind": "model", "seeds": [0]}
+
+
+def load(arguments: argparse.Namespace) -> Any:
+    """The model or population of the command's checkpoint, on the device it names, if any."""
+    from interp.devices import usable_device
+
+    device = usable_device(getattr(arguments, "device", "cpu"))
+    if arguments.model_config is not None:
+        from interp.foreign import load_foreign
+
+        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
+    from interp.checkpoints import load_checkpoint
+
+    return load_checkpoint(arguments.checkpoint).to(device)

@@ -1,0 +1,213 @@
+"""What can be asked on the command line: commands, options, and the kinds of their values."""
+
+import argparse
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+from interp.cli import audit, commands
+from interp.cli.commands import ANALYZERS
+from interp.errors import RequestError
+
+MATRICES = ("value", "embedding", "attention")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(f"{message} (see: {self.prog} --help)")
+
+    def format_help(self) -> str:
+        more: Callable[[], str] | None = self.get_default("more_help")
+        return super().format_help() + (more() if more else "")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = Parser(
+        prog="interp",
+        description="Mechanistic interpretability of Transformers trained on synthetic grammars.",
+    )
+    parser.add_argument("--version", action="version", version=f"interp {version('interp-sandbox')}")
+    listed = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    train = _command(listed, "train", commands.train, "train a population of one preset")
+    train.add_argument("preset", metavar="PRESET", help="see `interp list`")
+    train.add_argument("--seeds", type=whole(1, 100_000), default=40, metavar="S", help="how many models (default 40)")
+    train.add_argument("--first-seed", type=whole(0), default=0, metavar="N", help="number of the first seed")
+    train.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: the preset's)")
+    train.add_argument("--batch", type=whole(1), metavar="B", help="strings a seed and step")
+    train.add_argument("--out", type=Path, metavar="FILE.safetensors", help="default: PRESET.safetensors")
+    train.add_argument("--resume", action="store_true", help="continue a run that was stopped on the way")
+    train.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    train.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    train.add_argument("--json", type=Path, metavar="FILE", help="also write the table of measurements")
+    train.add_argument(
+        "--set",
+        dest="options",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="key=value",
+        help="change an option of the preset, e.g. positions=linear, k=3, lr=1e-3 (repeatable)",
+    )
+
+    train.add_argument(
+        "--snapshot",
+        type=whole(0),
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="keep the weights of this step and their norms (repeatable)",
+    )
+
+    analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
+    analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
+    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    foreign_options(analyze)
+    analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
+    analyze.add_argument(
+        "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
+    )
+    analyze.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
+    analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
+
+    audits = _command(listed, "audit", audit.audit, "test what is said about attention heads")
+    audits.add_argument(
+        "checkpoint", metavar="CHECKPOINT", nargs="?", help="a file, or a bundled name from `interp list`"
+    )
+    audits.add_argument(
+        "--bench", action="store_true", help="instead: the audit's own error rates, on claims whose truth is known"
+    )
+    audits.add_argument(
+        "--per-family", type=whole(1), metavar="N", help="claims of each family of the bench (default 72: 30 CPU min)"
+    )
+    audits.add_argument(
+        "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
+    )
+    audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audits.add_argument(
+        "--inputs", type=Path, metavar="FILE.json",
+        help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
+    )  # fmt: skip
+    foreign_options(audits)
+    audits.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    audits.add_argument(
+        "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
+    )
+    audits.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the evidence of one claim")
+    audits.set_defaults(more_help=audit.wordings_help)
+
+    heatmap = _command(listed, "heatmap", commands.heatmap, "draw attention patterns")
+    heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    foreign_options(heatmap)
+    heatmap.add_argument("--text", required=True, metavar="STRING")
+    heatmap.add_argument("--layer", type=whole(0), metavar="L")
+    heatmap.add_argument("--head", type=whole(0), metavar="H")
+    heatmap.add_argument("--seed", type=whole(0), metavar="N", help="one model of a population, by seed")
+    heatmap.add_argument(
+        "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
+    )
+    heatmap.add_argument(
+        "--overlay",
+        choices=("stack_top", "partner", "depth", "topic_blocks", "none"),
+        action="append",
+        help="the truth over the pattern (repeatable; default stack_top, topic_blocks for topic models)",
+    )
+    heatmap.add_argument(
+        "--null",
+        choices=("uniform", "untrained", "sharpness"),
+        action="append",
+        default=[],
+        help="show this null beside each pattern (repeatable)",
+    )
+    heatmap.add_argument("--out", type=Path, required=True, metavar="FILE.{html,png,svg,pdf}")
+
+    prune = _command(listed, "prune", commands.prune, "prune a random Transformer into a given one (a lottery ticket)")
+    prune.add_argument("target", metavar="TARGET", help="a checkpoint; of a population the first model")
+    prune.add_argument(
+        "--candidates",
+        type=whole(1),
+        default=20,
+        metavar="N",
+        help="products an entry is chosen from (default 20): two more halve the error twice and double the time",
+    )
+    prune.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the random network")
+    prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
+    prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
+    prune.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
+
+    report = _command(listed, "report", commands.report, "run a case study and write its report")
+    report.add_argument("study", metavar="STUDY", help="see `interp list`")
+    size = report.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="minutes, few seeds (default)")
+    size.add_argument("--full", action="store_true", help="the paper's size: 40 seeds; resumable")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR")
+    report.add_argument("--corpus", metavar="FILE", help="of topics-wikipedia: a dump (.xml.bz2) or a document a line")
+    report.add_argument("--model", metavar="NAME", help="of topics-wikipedia: an encoder's folder or Hugging Face name")
+    report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
+
+    listing = _command(listed, "list", commands.list_all, "presets, studies and bundled checkpoints")
+    listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
+    return parser
+
+
+def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = listed.add_parser(name, help=text, description=text.capitalize() + ".")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def foreign_options(parser: argparse.ArgumentParser) -> None:
+    """Options of commands that read other people's state dicts."""
+    parser.add_argument(
+        "--model-config",
+        type=Path,
+        metavar="FILE.json",
+        help="CHECKPOINT is a TransformerLens state dict of this config",
+    )
+    parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
+
+
+# -- kinds of values ------------------------------------------------------------------------------------
+
+
+def whole(least: int, most: int = 2**53) -> Callable[[str], int]:
+    """A kind of argument: whole numbers from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is more than {most}")
+        return value
+
+    return parse
+
+
+def key_value(text: str) -> tuple[str, Any]:
+    """A kind of argument: `key=value`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+    return key, _value(value)
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number or a word."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
