@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from case_studies.sheet import STYLE
 from interp.files import write_text
 
 REPORTS = "reports"  # only a folder of this name gets a list of its reports
@@ -58,8 +59,6 @@ def write_index(folder: Path) -> Path | None:
 
 
 def _render(reports: list[Report]) -> str:
-    from case_studies.page import STYLE
-
     parts = []
     for report in reports:
         answer = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in report.answer)

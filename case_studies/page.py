@@ -4,11 +4,13 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from case_studies.contents import marks, write_index
+from case_studies.sheet import STYLE
+from interp.errors import RequestError
 from interp.files import write_text
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
 from probes._result import to_json
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+MOST_SENTENCES = 3
 VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
 
@@ -51,14 +54,48 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report. `asked` is the question, `answer` up to three sentences with numbers and intervals."""
+    """A report, in the order of its fields; whoever reads the first screen knows what came out and how sure it is.
+
+    - `asked`: the question. `said`: what the source claims. `answer`: one to three sentences with numbers and
+      intervals. `sure`: what the intervals and n are over, and what the numbers are compared with.
+    - `lead`: the picture to see first.
+    - `compared`: the source's numbers beside ours. `sections`: all else. `settings`: what was run.
+    - `command` rebuilds the page from files of these `digests` (name, digest).
+    """
 
     title: str
     asked: str
+    said: Sequence[str]
     answer: Sequence[str]
+    sure: str
+    lead: Figure
+    compared: Sequence[str | Table | Figure]
     sections: Sequence[Section]
+    settings: Sequence[str | Table | Figure]
     command: str
-    footer: Sequence[str] = field(default=())
+    digests: Sequence[tuple[str, str]]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.answer) <= MOST_SENTENCES:
+            raise RequestError(f"a report answers in 1 to {MOST_SENTENCES} sentences, not {len(self.answer)}")
+        for name in ("asked", "said", "sure", "command", "digests"):
+            if not getattr(self, name):
+                raise RequestError(f"a report without {name!r}: {self.title!r}")
+        for name in ("compared", "settings"):
+            if not any(isinstance(part, Table) for part in getattr(self, name)):
+                raise RequestError(f"{name!r} of {self.title!r} holds no table")
+        anchors = [_anchor(section.title) for section in self.all_sections]
+        if twice := [anchor for anchor in anchors if anchors.count(anchor) > 1]:
+            raise RequestError(f"two sections of {self.title!r} have the anchor {twice[0]!r}")
+
+    @property
+    def all_sections(self) -> list[Section]:
+        """What the list of contents shows."""
+        return [
+            Section("Paper and ours", self.compared),
+            *self.sections,
+            Section("Settings", self.settings),
+        ]
 
 
 def command_of(study: str, full: bool, out: Path) -> str:
@@ -69,10 +106,15 @@ def command_of(study: str, full: bool, out: Path) -> str:
 def write_study(results: Any, page: Page, folder: Path) -> Path:
     """Write results.json (numbers that are not finite as null), the page, and the list of reports around it, if any."""
     text = json.dumps(to_json(results), indent=1, sort_keys=True, allow_nan=False)
-    write_text(folder / "results.json", text + "\n")
+    write_text(folder / "results.json", _compact(text) + "\n")
     path = write_page(page, folder)
     write_index(folder.resolve().parent)
     return path
+
+
+def _compact(text: str) -> str:
+    """JSON with the innermost lists and objects on one line each."""
+    return re.sub(r"\{[^{}\[\]]*\}|\[[^{}\[\]]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text)
 
 
 def write_page(page: Page, folder: Path) -> Path:
@@ -85,10 +127,10 @@ def write_page(page: Page, folder: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Every text is escaped."""
-    contents = "\n".join(f'<li><a href="#{_anchor(s.title)}">{html.escape(s.title)}</a></li>' for s in page.sections)
-    sections = "\n".join(_section(section) for section in page.sections)
-    answer = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in page.answer)
-    footer = "\n".join(f"<p>{html.escape(line)}</p>" for line in page.footer)
+    listed = [(_anchor(s.title), s.title) for s in page.all_sections] + [("rebuild", "Rebuild this page")]
+    contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in listed)
+    sections = "\n".join(_section(section) for section in page.all_sections)
+    footer = "\n".join(f"<p>{html.escape(name)}: {html.escape(digest)}</p>" for name, digest in page.digests)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -104,24 +146,34 @@ def render(page: Page) -> str:
 <header>
 <h1>{html.escape(page.title)}</h1>
 <p class="asked">{html.escape(page.asked)}</p>
-<ul class="answer">
-{answer}
-</ul>
+<dl class="brief">
+<dt>The source says</dt>
+<dd>{_list(page.said)}</dd>
+<dt>We measured</dt>
+<dd class="answer">{_list(page.answer)}</dd>
+<dt>How sure</dt>
+<dd><p>{html.escape(page.sure)}</p></dd>
+</dl>
 </header>
 <nav aria-label="Contents"><ol>
 {contents}
-<li><a href="#rebuild">Rebuild this page</a></li>
 </ol></nav>
+{_figure(page.lead, "lead")}
 {sections}
 <footer>
 <h2 id="rebuild">Rebuild this page</h2>
 <pre>{html.escape(page.command)}</pre>
+<p>Digests of the checkpoints and inputs it was made from:</p>
 {footer}
 </footer>
 </main>
 </body>
 </html>
 """
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return "<ul>\n" + "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def _section(section: Section) -> str:
@@ -133,9 +185,13 @@ def _section(section: Section) -> str:
         elif isinstance(part, Table):
             parts.append(_table(part))
         else:
-            drawn = figure_html(part.figure, f"{anchor}-{i}")
-            parts.append(f"<figure>{drawn}<figcaption>{html.escape(part.caption)}</figcaption></figure>")
+            parts.append(_figure(part, f"{anchor}-{i}"))
     return f'<section id="{anchor}">\n<h2>{html.escape(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
+
+
+def _figure(figure: Figure, name: str) -> str:
+    drawn = figure_html(figure.figure, name)
+    return f"<figure>{drawn}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -168,38 +224,3 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-STYLE = """
-:root { --ink: #1f2933; --muted: #5b6770; --line: #dde2e7; --accent: #0072b2; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #fff; color: var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Arial, sans-serif; }
-main { max-width: 1240px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
-p { max-width: 75ch; }
-.asked { color: var(--muted); font-size: 1.1rem; margin: 0 0 1rem; }
-.answer { margin: 0; padding: 1rem 1rem 1rem 2.25rem; background: #f3f7fa;
-  border-left: 4px solid var(--accent); max-width: 100ch; }
-.answer li { margin: .25rem 0; }
-nav ol { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 1.25rem 0 0; list-style: none; }
-a { color: var(--accent); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { text-align: right; padding: .35rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
-th:first-child { text-align: left; padding-left: 0; }
-.text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
-.word { font-weight: 600; }
-.supported { color: #00684b; }
-.misleading { color: #a84400; }
-.refuted { color: #8c2f5a; }
-.undecided { color: #5b6770; }
-tbody th { font-weight: 500; }
-.note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
-figure { margin: 1.25rem 0; overflow-x: auto; }
-pre { background: #f6f8fa; padding: .75rem 1rem; overflow-x: auto; font-size: .88rem; }
-footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-width: none; }
-@media print { main { max-width: none; padding: 0; } nav { display: none; } figure, table { break-inside: avoid; } }
-"""

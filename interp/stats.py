@@ -41,6 +41,11 @@ class Estimate:
     null: Null = None
     reason: str | None = None
 
+    @property
+    def ends(self) -> tuple[float | None, float | None, float | None]:
+        """Value, low, high."""
+        return self.value, self.low, self.high
+
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):
             raise RequestError(f"over={self.over!r} is not one of {', '.join(get_args(Over))}")

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from probes._audit_thresholds import MIXED
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -46,7 +48,7 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
     """Every share among the evidence as a bar, with its interval and what was required."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import GRID, INK, MUTED, PALETTE, escape, template
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, escape, finish
 
     rows = [r for r in result.evidence if r["group"] != "eligibility" and r["name"] != "margin"][::-1]
     colours = {"met": PALETTE[2], "not met": PALETTE[1], "open": PALETTE[0], "nothing required": PALETTE[6]}
@@ -56,33 +58,32 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
         if not mine:
             continue
         values = [r["value"] for _, r in mine]
-        up = [None if r["high"] is None else r["high"] - r["value"] for _, r in mine]
-        down = [None if r["low"] is None else r["value"] - r["low"] for _, r in mine]
         bar = go.Bar(
             x=values, y=[i for i, _ in mine], orientation="h", name=word, marker={"color": colour},
             opacity=0.85, width=0.62, customdata=[_cell(r) for _, r in mine],
-            error_x={"symmetric": False, "array": up, "arrayminus": down, "color": INK, "thickness": 1.5, "width": 4},
+            error_x=error_bars([(r["value"], r["low"], r["high"]) for _, r in mine], color=INK, thickness=1.5, width=4),
             hovertemplate="%{customdata}<extra></extra>",
         )  # fmt: skip
         fig.add_trace(bar)
     needed = [(i, r) for i, r in enumerate(rows) if r["threshold"] is not None]
-    x = [place for _, r in needed for place in (r["threshold"], r["threshold"], None)]
-    y = [place for i, _ in needed for place in (i - 0.45, i + 0.45, None)]
+    marks = [(i, at) for i, r in needed for at in (MIXED if r["side"] == "not in" else (r["threshold"],))]
+    x = [place for _, at in marks for place in (at, at, None)]
+    y = [place for i, _ in marks for place in (i - 0.45, i + 0.45, None)]
     fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name="required", line={"color": INK, "width": 2.5, "dash": "dot"}))
     groups = [r["group"] for r in rows]
     for i in range(1, len(rows)):
         if groups[i] != groups[i - 1]:
             fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
     labels = [_label(r) for r in rows]
-    title = "<br>".join(textwrap.wrap(escape(result.claim), 62))
     models = "one model" if result.num_models == 1 else f"{result.num_models} models"
     note = f"<b>{result.verdict}</b>: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
-    fig.update_layout(
-        template=template(),
-        title={"text": title, "subtitle": {"text": note, "font": {"size": 12}}, "x": 0.02, "xref": "container"},
-        autosize=True,
-        height=max(360, 190 + sum(36 if "<br>" in label else 30 for label in labels)),
-        margin={"t": 100 + 20 * title.count("<br>"), "l": 20},
+    return finish(
+        fig,
+        escape(result.claim),
+        note,
+        width=None,
+        height=max(260, 120 + 36 * len(labels)),
+        margin={"l": 20},
         barmode="overlay",
         xaxis={"title": {"text": f"value, {100 * result.level:.4g} % interval"}, "gridcolor": GRID, "zeroline": True},
         yaxis={
@@ -91,9 +92,8 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
             "range": [-0.7, len(rows) - 0.3],
             "showgrid": False,
         },
-        legend={"orientation": "h", "y": -0.18, "x": 0},
+        legend={"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0},
     )
-    return fig
 
 
 def scan_summary(result: "ScanResult") -> str:
@@ -117,7 +117,7 @@ def scan_figure(result: "ScanResult") -> "go.Figure":
     """Scores by head and relation; supported claims marked."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import colorscale, escape, template
+    from interp.plots.style import colorscale, colour_bar, escape, finish
 
     heads = _by_head(result.results)
     relations = list(dict.fromkeys(audit.claim.split(" to ", 1)[1] for audit in result.results))
@@ -131,20 +131,20 @@ def scan_figure(result: "ScanResult") -> "go.Figure":
             values[row][column], marks[row][column] = max(_score(audit), 0.0), sign[audit.verdict]
     heat = go.Heatmap(
         z=values, x=list(heads), y=[escape(_short(r, 50)) for r in relations], text=marks, texttemplate="%{text}",
-        zmin=0, zmax=1, colorscale=colorscale(), colorbar={"thickness": 14, "title": {"text": "score"}},
+        zmin=0, zmax=1, colorscale=colorscale(), colorbar=colour_bar("score"),
         hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>", xgap=2, ygap=2,
     )  # fmt: skip
     fig = go.Figure(heat)
-    note = f"&#10003; supported, ! misleading, ? undecided; {len(result.results)} claims corrected together"
-    fig.update_layout(
-        template=template(),
-        title={"text": "Every head against every relation", "subtitle": {"text": note, "font": {"size": 12}}},
+    right = sum(audit.verdict == "supported" for audit in result.results)
+    return finish(
+        fig,
+        f"Every head against every relation: {right} of {len(result.results)} claims are supported",
+        "&#10003; supported, ! misleading, ? undecided, unmarked: refuted; corrected for all claims together",
         width=max(860, 460 + 40 * len(heads)),
-        height=180 + 24 * len(relations),
-        margin={"t": 90, "l": 360},
+        height=90 + 24 * len(relations),
+        margin={"l": 360},
         yaxis={"autorange": "reversed", "showgrid": False},
     )
-    return fig
 
 
 # -- inside -------------------------------------------------------------------------------------------------

@@ -15,15 +15,16 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import PALETTE, colorscale, template
+    from interp.plots.style import PALETTE, colorscale, colour_bar, error_bars, finish
 
     table = result.table[1:].mean((2, 3)) if result.table.size else result.table
     has_table = bool(table.size) and bool(np.isfinite(table).all())
     fig = make_subplots(
         rows=1,
         cols=2 if has_table else 1,
-        horizontal_spacing=0.2,
-        subplot_titles=(["|S| / P, mean over types"] if has_table else []) + ["predictions move by"],
+        horizontal_spacing=0.24,
+        subplot_titles=(["|S| / P of a matched pair, mean over types"] if has_table else [])
+        + ["How far predictions move"],
     )
     if has_table:
         depth = table.shape[1]
@@ -34,7 +35,11 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
                 y=list(range(2, depth + 1)),
                 colorscale=colorscale(),
                 zmin=0,
-                colorbar={"x": 0.41, "thickness": 12},
+                colorbar=colour_bar("|S| / P", x=0.4),
+                text=[[f"{v:.2f}" for v in row] for row in table] if depth <= 6 else None,
+                texttemplate="%{text}" if depth <= 6 else None,
+                xgap=2,
+                ygap=2,
                 hovertemplate="query at depth %{y}, pair at depth %{x}: %{z:.3f}<extra></extra>",
             ),
             row=1,
@@ -50,12 +55,9 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
         if not rows:
             continue
         values = [e.value for e in rows.values()]
-        error = {
-            "array": [(e.high or e.value or 0) - (e.value or 0) for e in rows.values()],
-            "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in rows.values()],
-        }
+        bars = error_bars(e.ends for e in rows.values())
         fig.add_trace(
-            go.Scatter(x=list(rows), y=values, error_y=error, mode="lines+markers", name=name, marker_color=colour),
+            go.Scatter(x=list(rows), y=values, error_y=bars, mode="lines+markers", name=name, marker_color=colour),
             row=1,
             col=column,
         )
@@ -64,11 +66,18 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
         fig.add_hline(
             y=scale, line_dash="dash", line_color=PALETTE[6], annotation_text="unrelated strings", row=1, col=column
         )
-    fig.update_xaxes(title_text="pairs", row=1, col=column)
-    fig.update_yaxes(title_text="total variation", rangemode="tozero", row=1, col=column)
-    title = f"Balance violation: beta {text(result.beta.value)}, functional {text(result.functional.value)}"
-    fig.update_layout(template=template(), title=title, width=980, height=420, legend={"orientation": "h", "y": -0.25})
-    return fig
+    fig.update_xaxes(title_text="balanced pairs put before the string", row=1, col=column)
+    fig.update_yaxes(title_text="total variation distance", rangemode="tozero", row=1, col=column)
+    whose = "one model" if result.num_models == 1 else f"mean over {result.num_models} seeds, 95 %"
+    return finish(
+        fig,
+        f"Balance violation: β = {text(result.beta.value)}; 1 to D pairs put before a string move predictions by "
+        f"{text(result.functional.value)}",
+        f"{whose}; |S| / P: what a matched pair leaves, over what decides a closer (eqs 31-33); 0: pairs cancel",
+        width=980,
+        height=350,
+        legend={"orientation": "h", "y": -0.25},
+    )
 
 
 def text(value: object) -> str:

@@ -60,7 +60,7 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     """Share of verdicts by family; the right one is framed."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import OVERLAY, colorscale, escape, template
+    from interp.plots.style import OVERLAY, colorscale, colour_bar, escape, finish
     from probes.bench import WORDS
 
     families = result.families
@@ -69,7 +69,7 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     rows = [f"{escape(f.name)}{' *' if f.developed else ''} <i>{f.kind}</i>" for f in families]
     heat = go.Heatmap(
         z=shares, x=list(WORDS), y=rows, text=text, texttemplate="%{text}", zmin=0, zmax=1, colorscale=colorscale(),
-        colorbar={"thickness": 14, "title": {"text": "share"}}, xgap=3, ygap=3,
+        colorbar=colour_bar("share of the family"), xgap=3, ygap=3,
         hovertemplate="%{y}: %{text} %{x}<extra></extra>",
     )  # fmt: skip
     fig = go.Figure(heat)
@@ -78,17 +78,17 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
         fig.add_shape(
             type="rect", x0=j - 0.48, x1=j + 0.48, y0=i - 0.46, y1=i + 0.46, line={"color": OVERLAY, "width": 2}
         )
-    note = f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family"
-    fig.update_layout(
-        template=template(),
-        title={"text": "What the audit says of claims whose truth is known", "subtitle": {"text": note}},
+    right, total = sum(f.n - f.errors for f in families), sum(f.n for f in families)
+    return finish(
+        fig,
+        f"Claims whose truth is known: {right} of {total} verdicts are right",
+        f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family",
         width=860,
-        height=195 + 25 * len(families),
-        margin={"t": 115, "l": 260},
+        height=95 + 25 * len(families),
+        margin={"l": 260, "b": 30},
         yaxis={"autorange": "reversed", "showgrid": False},
-        xaxis={"side": "top", "showgrid": False},
+        xaxis={"side": "bottom", "showgrid": False},
     )
-    return fig
 
 
 def _detector(family: "FamilyResult") -> str:

@@ -84,11 +84,11 @@ def lottery_figure(r: "LotteryResult") -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import MUTED, PALETTE, PAPER, template
+    from interp.plots.style import MUTED, PALETTE, PAPER, finish
 
     fig = make_subplots(
         rows=1, cols=2, column_widths=[0.58, 0.42], horizontal_spacing=0.24,
-        subplot_titles=["error against candidates an entry", "closing accuracy of masks of one density"],
+        subplot_titles=["Error against candidates an entry", "Closing accuracy of masks of one density"],
     )  # fmt: skip
     n = [level.candidates for level in r.levels]
     lines = [
@@ -136,22 +136,15 @@ def lottery_figure(r: "LotteryResult") -> "go.Figure":
             )  # fmt: skip
             fig.add_trace(points, 1, 2)
     fig.update_xaxes(title_text="candidates n (subsets of n products)", dtick=4, row=1, col=1)
-    fig.update_yaxes(type="log", exponentformat="power", dtick=1, row=1, col=1)
+    fig.update_yaxes(title_text="error", type="log", exponentformat="power", dtick=1, row=1, col=1)
     fig.update_xaxes(range=[0, 1.02], title_text="share of closers, argmax", row=1, col=2)
     layers = len(r.working)
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": f"A {layers}-layer Transformer inside a random one of {4 * layers} layers",
-            "subtitle": {
-                "text": f"width {r.d_model}, MLPs {r.d_mlp}; every kept weight is the random one; largest relative "
-                f"error {power(r.relative_error_max.value)}",
-                "font": {"size": 12},
-            },
-        },
+    return finish(
+        fig,
+        f"A {layers}-layer Transformer inside a random one of {4 * layers} layers: largest relative error "
+        f"{power(r.relative_error_max.value)}",
+        f"width {r.d_model}, MLPs {r.d_mlp}; every kept weight is the random one; {r.relative_error_max.n} inputs",
         width=1160,
-        height=470,
-        margin={"t": 110},
+        height=380,
         legend={"orientation": "h", "y": -0.2, "x": 0},
     )
-    return fig

@@ -56,7 +56,7 @@ def stack_figure(result: "StackResult") -> "go.Figure":
     """Score by layer and head over seeds, with rivals and nulls as lines."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import GRID, INK, MUTED, PALETTE, template
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish
 
     heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
     estimates = [result.score[layer][head] for layer, head in heads]
@@ -93,33 +93,31 @@ def stack_figure(result: "StackResult") -> "go.Figure":
             y = [place for v in values for place in (v, v, None)]
             line = {"color": colour, "dash": dash, "width": 2.5}
             fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
-    up = [None if e.high is None or e.value is None else e.high - e.value for e in estimates]
-    down = [None if e.low is None or e.value is None else e.value - e.low for e in estimates]
-    bars = {"symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 7}
     unit = estimates[0].over
     mean = go.Scatter(
-        x=list(range(count)), y=[e.value for e in estimates], error_y=bars, mode="markers",
-        marker={"color": INK, "size": 9, "symbol": "diamond"},
+        x=list(range(count)), y=[e.value for e in estimates], error_y=error_bars(e.ends for e in estimates),
+        mode="markers", marker={"color": INK, "size": 9, "symbol": "diamond"},
         name=f"mean, 95 % over {unit}",
     )  # fmt: skip
     fig.add_trace(mean)
     whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
     note = f"{whose}; {counted(result.num_inputs, 'input')}, {result.queries} closers inside a bracket"
+    told = ", ".join(f"{number(e.value)} in {name}" for e, name in zip(estimates, names, strict=True))
+    if count > 4:
+        best = max((e.value, i) for i, e in enumerate(estimates) if e.value is not None)[1]
+        told = f"at most {number(estimates[best].value)} (head {names[best]})"
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": "Stack-likeness: attention to the last unmatched opener",
-            "subtitle": {"text": f"{note}; thin lines: a head that attends evenly to ...", "font": {"size": 12}},
-        },
+    return finish(
+        fig,
+        f"Attention to the last unmatched opener, stack-likeness: {told}",
+        f"{note}; dotted, named at the right: a head that attends evenly to these keys",
         width=max(960, 500 + 90 * count),
-        height=500,
-        margin={"t": 90, "r": 310},
+        height=430,
+        margin={"r": 310},
         xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
         yaxis={"title": {"text": "score (m - c) / (1 - c)"}, "range": list(span), "gridcolor": GRID},
         legend={"orientation": "h", "y": -0.16, "x": 0},
     )
-    return fig
 
 
 def _spaced(values: Sequence[float], gap: float) -> list[float]:

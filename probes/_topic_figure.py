@@ -75,7 +75,7 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
     """The matrix (mean over seeds), words sorted by topic, with lines between the topics."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import INK, colorscale, template
+    from interp.plots.style import INK, colorscale, colour_bar, diverging, finish
 
     labels = np.array(result.labels) if result.labels is not None else result.clusters[0]
     kept = np.flatnonzero(labels >= 0)
@@ -84,9 +84,12 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
     # One entry may tower over all others; the colours follow the bulk, the hover tells the value.
     low, high = np.quantile(shown, [0.002, 0.998])
     low, high = (low, high) if high > low else (float(shown.min()), float(shown.max()))
+    scale = colorscale()
+    if low < 0 < high and result.matrix != "attention":  # signed: 0 is paper, whatever the sign of the bulk
+        low, high, scale = -max(-low, high), max(-low, high), diverging()
     names = [f"{i} (topic {labels[i]})" for i in order]
     heat = go.Heatmap(
-        z=shown, zmin=low, zmax=high if high > low else low + 1, colorscale=colorscale(), colorbar={"thickness": 14},
+        z=shown, zmin=low, zmax=high if high > low else low + 1, colorscale=scale, colorbar=colour_bar("entry"),
         customdata=np.broadcast_to(np.array(names), shown.shape),
         text=np.broadcast_to(np.array(names)[:, None], shown.shape),
         hovertemplate="%{text} &#8592; %{customdata}<br>%{z:.4g}<extra></extra>",
@@ -106,19 +109,16 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
     axis = {"showgrid": False, "range": [-0.5, len(order) - 0.5], "constrain": "domain"}
     sides = ("query word", "key word") if result.matrix == "attention" else ("predicted word", "attended word")
     sides = ("word", "word") if result.matrix == "embedding" else sides
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": f"{TITLES[result.matrix]}{whose}{verdict}",
-            "subtitle": {"text": f"{'; '.join(told)}; lines between {lines}", "font": {"size": 12}},
-        },
+    title = f"{TITLES[result.matrix]}{whose}{verdict}"
+    return finish(
+        fig,
+        title[:1].upper() + title[1:],
+        f"{'; '.join(told)}; lines between {lines}",
         width=760,
-        height=740,
-        margin={"t": 90},
+        height=650,
         xaxis={**axis, "title": {"text": sides[1]}},
         yaxis={**axis, "title": {"text": sides[0]}, "range": [len(order) - 0.5, -0.5], "scaleanchor": "x"},
     )
-    return fig
 
 
 def _number(value: Any, digits: int = 3) -> str:

@@ -110,7 +110,7 @@ class SharedMatrixResult(Result):
         """For every matrix of the network whether the two prunings agree."""
         import plotly.graph_objects as go
 
-        from interp.plots.style import PALETTE, template
+        from interp.plots.style import PALETTE, finish
 
         layers = len(self.agreement) // len(MATRICES)
         same = [[float(self.agreement[f"blocks.{i}.{kind}"]) for kind in MATRICES] for i in range(layers)]
@@ -127,15 +127,16 @@ class SharedMatrixResult(Result):
         i, k = chosen
         box = {"line": {"color": PALETTE[1], "width": 3}, "type": "rect"}
         fig.add_shape(x0=k - 0.5, x1=k + 0.5, y0=i - 0.5, y1=i + 0.5, **box)
-        fig.update_layout(
-            template=template(),
-            title={"text": f"Which matrices are the same in both prunings: {self.names[0]} and {self.names[1]}"},
+        shared = "the same, bit for bit" if self.identical else "not the same"
+        return finish(
+            fig,
+            f"{self.names[0]} and {self.names[1]}, pruned from one random network: the framed matrix is {shared}",
+            f"{sum(self.agreement.values())} of {len(self.agreement)} matrices are the same in both prunings",
             width=900,
-            height=120 + 42 * layers,
+            height=60 + 42 * layers,
             yaxis={"autorange": "reversed", "showgrid": False},
             xaxis={"showgrid": False},
         )
-        return fig
 
 
 @one_thread()

@@ -444,7 +444,7 @@ def _figure(result: TwoStageResult) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import INK, MUTED, PALETTE, template
+    from interp.plots.style import INK, PALETTE, finish
 
     rows: list[tuple[str, Array, Array]] = [
         (f"|{name}|", result.steps, result.norms[name]) for name in ("W_K", "W_Q", "W_V")
@@ -473,14 +473,4 @@ def _figure(result: TwoStageResult) -> "go.Figure":
     head = f"stage 1 ends at step {_cell(b, 0)}" if result.two_stages else "no two stages"
     whose = "1 run" if result.num_runs == 1 else f"{result.num_runs} runs, black: their mean"
     note = f"{whose}; {result.reason}" if result.reason is not None else f"{whose}; band: 95 % over {b.over}"
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": f"Two stages of training: {head}",
-            "subtitle": {"text": note, "font": {"size": 12, "color": MUTED}},
-        },
-        width=760,
-        height=150 + 160 * len(rows),
-        margin={"t": 90},
-    )
-    return fig
+    return finish(fig, f"Two stages of training: {head}", note, width=760, height=70 + 160 * len(rows))

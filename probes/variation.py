@@ -454,7 +454,7 @@ def _cell(estimate: Estimate, digits: int) -> str:
 def _figure(result: VariationResult) -> "go.Figure":
     import plotly.graph_objects as go
 
-    from interp.plots.style import INK, PALETTE, template
+    from interp.plots.style import INK, PALETTE, error_bars, finish
 
     fig = go.Figure()
     count = len(result.variation)
@@ -462,7 +462,7 @@ def _figure(result: VariationResult) -> "go.Figure":
     for i, pairs in enumerate(result.pairs):
         box = go.Box(
             y=pairs, x0=i, name=names[i], boxpoints="all", jitter=0.7, pointpos=0, width=0.5,
-            marker={"size": 4, "opacity": 0.35, "color": PALETTE[0]},
+            marker={"size": 5, "opacity": 0.45, "color": PALETTE[0]},
             line={"width": 1.2, "color": PALETTE[0]},
             fillcolor="rgba(0,114,178,0.08)", hoverinfo="y", showlegend=False,
         )  # fmt: skip
@@ -476,12 +476,10 @@ def _figure(result: VariationResult) -> "go.Figure":
             line = {"color": colour, "dash": dash, "width": 2}
             fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
     centre = [e.value for e in result.variation]
-    up = [None if e.high is None or e.value is None else e.high - e.value for e in result.variation]
-    down = [None if e.low is None or e.value is None else e.value - e.low for e in result.variation]
-    bars = {"symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 7}
     marker = {"color": INK, "size": 9, "symbol": "diamond"}
     mean = go.Scatter(
-        x=list(range(count)), y=centre, error_y=bars, mode="markers", marker=marker,
+        x=list(range(count)), y=centre, error_y=error_bars(e.ends for e in result.variation),
+        mode="markers", marker=marker,
         name="mean over pairs, 95 % over seeds",
     )  # fmt: skip
     fig.add_trace(mean)
@@ -489,17 +487,13 @@ def _figure(result: VariationResult) -> "go.Figure":
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
     note = f"every pair of models is a point; {inputs}, N = {result.positions} positions"
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": f"Attention variation between {result.num_models} seeds: {told}",
-            "subtitle": {"text": note, "font": {"size": 12}},
-        },
+    return finish(
+        fig,
+        f"Attention variation between {result.num_models} seeds: {told}",
+        note,
         width=max(760, 260 + 160 * count),
-        height=460,
-        margin={"t": 90},
+        height=390,
         xaxis={**ticks, "showgrid": False},
         yaxis={"title": {"text": "squared Frobenius distance |A₁ - A₂|²"}, "rangemode": "tozero"},
         legend={"orientation": "h", "y": -0.12, "x": 0},
     )
-    return fig

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from case_studies.dyck_copying.estimates import INTERPRETABLE, MARGIN
+from case_studies.dyck_copying.estimates import INTERPRETABLE, MARGIN, crossing
 from case_studies.dyck_copying.measure import Fit, Head, Measured
 from case_studies.page import Figure
 from interp.patterns import attention_patterns
@@ -26,7 +26,7 @@ def scatter(measured: Sequence[Measured]) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import MUTED, PALETTE, template
+    from interp.plots.style import MUTED, PALETTE, finish
 
     ranked = [words for words, _ in Counter(h.best.words for m in measured for h in m.heads).most_common()]
     colours = {**dict(zip(ranked[:SHOWN_RELATIONS], PALETTE, strict=False)), OTHER: PALETTE[-1]}
@@ -61,15 +61,17 @@ def scatter(measured: Sequence[Measured]) -> "go.Figure":
     fig.add_vline(x=INTERPRETABLE, line_dash="dash", line_color=MUTED, line_width=1)
     fig.add_hline(y=MARGIN, line_dash="dash", line_color=MUTED, line_width=1)
     fig.update_yaxes(title_text="share of the margin lost", tickformat=".0%", row=1, col=1)
-    fig.update_layout(
-        template=template(),
-        title="Looks and use of every head",
+    both = [crossing(m.heads) for m in measured]
+    looks = sum(round((c.interpretable.value or 0) * c.interpretable.n) for c in both)
+    idle = sum(round((c.useless.value or 0) * c.useless.n) for c in both if c.useless.n)
+    return finish(
+        fig,
+        f"Of {looks} heads that look interpretable {idle} cost next to nothing",
+        f"{sum(len(m.heads) for m in measured)} heads, each a point; dashed: the bounds for looks and for use",
         width=1160,
-        height=480,
+        height=420,
         legend={"x": 1.01, "y": 1, "title": {"text": "best relation"}},
-        margin={"t": 90},
     )
-    return fig
 
 
 def heatmaps(m: Measured) -> list[Figure]:

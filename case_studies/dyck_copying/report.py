@@ -41,25 +41,37 @@ EVERY_LAYER = {
 def report(measured: Sequence[Measured], command: str) -> Page:
     """The report of what was measured."""
     sections = [
-        Section("Accuracy", [accuracy_table(measured), without_table(measured)]),
-        Section("How patterns look, and what heads cost", layer_parts(measured)),
         Section("Interpretable and useless", crossing_parts(measured)),
-        Section("In the paper's terms", terms_parts(measured)),
         Section("Attention patterns", [figure for m in measured for figure in heatmaps(m)]),
-        Section("Paper and ours", [paper_table(measured)]),
-        Section("Settings", [settings_table(measured)]),
+        Section("How patterns look, and what heads cost", layer_parts(measured)),
+        Section("In the paper's terms", terms_parts(measured)),
+        Section("Accuracy", [accuracy_table(measured), without_table(measured)]),
     ]
+    count = len(measured[0].population)
     return Page(
         title="Patterns that mean something, heads that do nothing?",
         asked=(
             "Models that repeat their input need no attention: a residual link carries each token. Do their heads "
-            "nevertheless look interpretable, and what is lost without them? "
-            f"{len(measured[0].population)} seeds of each depth."
+            f"nevertheless look interpretable, and what is lost without them? {count} seeds of each depth."
         ),
+        said=[
+            "Copying models reach "
+            + " and ".join(f"> {m.group.paper_accuracy:.0%} ({m.group.family.name})" for m in measured)
+            + " accuracy, and some of their heads attend to all closing brackets, to two brackets or never to one: "
+            "patterns that can be described and say nothing of the task (Wen et al. 2023, App. B.1). None is ablated.",
+        ],
         answer=answers(measured),
+        sure=(
+            f"Counts come with exact 95 % intervals, means with 95 % over {count} seeds. A head's relation is chosen "
+            "on other strings than those that score it; scores stand beside untrained models, costs beside a change of "
+            "the same size in a random direction."
+        ),
+        lead=looks_and_use(measured),
+        compared=[paper_table(measured)],
         sections=sections,
+        settings=[settings_table(measured)],
         command=command,
-        footer=[f"{m.group.family.name}: checkpoint digest {m.digest}" for m in measured],
+        digests=[(m.group.family.name, m.digest) for m in measured],
     )
 
 
@@ -202,6 +214,16 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
 # -- looks and use ------------------------------------------------------------------------------------------
 
 
+def looks_and_use(measured: Sequence[Measured]) -> Figure:
+    """Every head by its score and its cost."""
+    return Figure(
+        scatter(measured),
+        "Each point is one head: how well the best relation fits, and the share of the margin lost by the costliest of "
+        "three ablations. Right of the upright line it looks interpretable; below the level one it costs less than "
+        f"{MARGIN:.0%}.",
+    )
+
+
 def crossing_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
     """Who looks interpretable, who of those is useless."""
     undecided = sum(crossing(m.heads).undecided for m in measured)
@@ -215,12 +237,6 @@ def crossing_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
         crossing_table(measured),
         edit_table(measured),
         relation_table(measured),
-        Figure(
-            scatter(measured),
-            "Each point is one head: how well the best relation fits, and the share of the margin lost by the "
-            "costliest of the three ablations. Right of the upright line it looks interpretable; below the level one "
-            f"it costs less than {MARGIN:.0%}.",
-        ),
     ]
 
 

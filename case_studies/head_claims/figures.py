@@ -40,7 +40,7 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import escape, template
+    from interp.plots.style import escape, finish
 
     statements: dict[str, Statement] = {n: t.statement for a in found for n, t in a.tallies.items()}
     place = {name: i for i, name in enumerate(statements)}
@@ -78,16 +78,17 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
         showgrid=False,
         ticks="",
     )
-    fig.update_annotations(font={"size": 11}, yanchor="bottom")
-    fig.update_layout(
-        template=template(),
-        title={"text": title, "x": 0.01, "xref": "container"},
+    finish(
+        fig,
+        title,
+        "a bar a group of models, as long as the share of its seeds; the number of seeds is written on it",
         barmode="stack",
         width=max(760, 420 + 110 * len(found)),
-        height=190 + 26 * len(place),
-        margin={"t": 130, "l": 400, "b": 55},
+        height=70 + 26 * len(place),
+        margin={"l": 400, "b": 55},
         legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
     )
+    fig.update_annotations(font={"size": 11})
     return fig
 
 
@@ -161,7 +162,7 @@ def scan_grid(scan: Scan) -> "go.Figure":
     """Scores and verdicts, a column a head."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import PAPER, colorscale, escape, template
+    from interp.plots.style import PAPER, colorscale, colour_bar, escape, finish
 
     values = [[_score(r) for r in scan.of(relation)] for relation in scan.relations]
     marks = [[MARKS[r.verdict] for r in scan.of(relation)] for relation in scan.relations]
@@ -178,7 +179,7 @@ def scan_grid(scan: Scan) -> "go.Figure":
         zmin=0,
         zmax=1,
         colorscale=colorscale(),
-        colorbar={"thickness": 14, "title": {"text": "score"}},
+        colorbar=colour_bar("score"),
         hovertemplate="%{customdata}, %{y}: %{z:.2f}<extra></extra>",
         xgap=1,
         ygap=1,
@@ -188,15 +189,14 @@ def scan_grid(scan: Scan) -> "go.Figure":
     for start in starts[1:]:
         fig.add_vline(x=start - 0.5, line={"color": PAPER, "width": 5})
     ends = [*starts[1:], len(layers)]
-    fig.update_layout(
-        template=template(),
-        title={
-            "text": escape(scan.name),
-            "subtitle": {"text": "&#10003; supported, ? undecided, unmarked: refuted", "font": {"size": 12}},
-        },
+    right = sum(r.verdict == "supported" for r in scan.results)
+    return finish(
+        fig,
+        f"{escape(scan.name)}: {right} of {len(scan.results)} claims are supported",
+        "&#10003; supported, ? undecided, unmarked: refuted",
         width=max(700, 320 + 11 * len(names)),
-        height=150 + 25 * len(scan.relations),
-        margin={"t": 80, "l": 210, "b": 50},
+        height=75 + 25 * len(scan.relations),
+        margin={"l": 210, "b": 50},
         xaxis={
             "tickvals": [(a + b - 1) / 2 for a, b in zip(starts, ends, strict=True)],
             "ticktext": [f"layer {layers[start]}" for start in starts],
@@ -205,7 +205,6 @@ def scan_grid(scan: Scan) -> "go.Figure":
         },
         yaxis={"autorange": "reversed", "showgrid": False, "ticks": ""},
     )
-    return fig
 
 
 def _score(result: AuditResult) -> float | None:

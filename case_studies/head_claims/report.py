@@ -49,22 +49,18 @@ def report(f: Findings, command: str) -> Page:
     """The report of what was audited."""
     dyck = [a for a in f.of("dyck", "null") if not a.group.copies]
     copying = [a for a in f.of("copying", "null") if a.group.copies]
+    pictures = {kind: verdict_figure(found, kind) for kind, found in (("Dyck", dyck), ("copying", copying)) if found}
+    lead, *more = pictures.values() or [verdict_figure(f.groups, "these")]
     sections = [
-        Section("Models of Dyck", [*rules(f), *verdict_parts(dyck, "What seeds say to claims about models of Dyck")]),
-        Section(
-            "Models that copy", [COPYING, *verdict_parts(copying, "What seeds say to claims about copying models")]
-        ),
+        Section("Models of Dyck", [*rules(f), *verdict_parts(dyck)]),
+        Section("Models that copy", [COPYING, *more, *verdict_parts(copying)]),
         Section("Models whose truth is constructed", [control_table(f.of("control"))]),
         Section("Heads, supported, refuted and misleading", head_parts(f)),
         Section("Evidence", evidence_parts(f)),
     ]
     if f.read is not None:
         sections.append(Section("A real encoder", encoder_parts(f.read)))
-    sections += [
-        Section("What the papers say", [source_table(f)]),
-        Section("Every verdict", [VERDICT_COLUMNS, *(verdict_table(a) for a in f.groups)]),
-        Section("Settings", [settings_table(f.groups)]),
-    ]
+    sections.append(Section("Every verdict", [VERDICT_COLUMNS, *(verdict_table(a) for a in f.groups)]))
     return Page(
         title="What is said of attention heads",
         asked=(
@@ -72,13 +68,30 @@ def report(f: Findings, command: str) -> Page:
             f"use it, and which heads of a real encoder fit? Audits of {sum(a.claims for a in f.groups)} claims on "
             f"{len(f.groups)} groups of models, up to {f.seeds} seeds each."
         ),
+        said=SAID,
         answer=answers(f),
+        sure=(
+            f"Up to {f.seeds} seeds a group, each an audit by interventions on half of its inputs, chosen on the other "
+            "half and corrected for all claims of the group; shares of seeds have exact 95 % intervals. Models whose "
+            "truth is constructed, untrained ones and a randomly initialised encoder stand beside."
+        ),
+        lead=lead,
+        compared=[source_table(f)],
         sections=sections,
+        settings=[settings_table(f.groups)],
         command=command,
-        footer=[f"{a.group.name}: {a.models.identity}" for a in f.groups],
+        digests=[(a.group.name, a.models.identity) for a in f.groups],
     )
 
 
+SAID = [
+    "Models of Dyck attend to the last unmatched open bracket, as a stack would; or need not (Ebrahimi et al., Yao et "
+    "al., Wen et al.).",
+    "The first layer counts depth by attending evenly; copying models have heads that can be described and say nothing "
+    "of the task (Yao et al., Wen et al.).",
+    "Heads of BERT attend to the previous or next token, to delimiters, or broadly (Clark et al.). No paper counts "
+    "seeds or intervenes on the values that are read.",
+]
 COPYING = (
     "The task is to repeat the token just read, which the residual stream carries already. Every statement is about "
     "some head: the one that fits best on half of the inputs. Where it leaves open which bracket is meant, each is "
@@ -172,8 +185,17 @@ def rules(f: Findings) -> list[str | Table | Figure]:
     ]
 
 
-def verdict_parts(found: Sequence[Audited], title: str) -> list[str | Table | Figure]:
-    """Bars and the table of what is supported."""
+def verdict_figure(found: Sequence[Audited], kind: str) -> Figure:
+    """A bar a statement and group."""
+    return Figure(
+        verdict_bars(found, f"What seeds say to claims about {kind} models"),
+        "Each bar is one statement about one group of models: how many seeds support it, refute it, show it to be "
+        "misleading, or leave it undecided. No bar: the models have no such layer.",
+    )
+
+
+def verdict_parts(found: Sequence[Audited]) -> list[str | Table | Figure]:
+    """The table of what is supported."""
     if not found:
         return ["None were audited."]
     parts: list[str | Table | Figure] = []
@@ -184,15 +206,7 @@ def verdict_parts(found: Sequence[Audited], title: str) -> list[str | Table | Fi
             f"With {n} seeds and this many claims corrected together no share can be certain to be above "
             f"{MOST_SEEDS:.0%}: below are counts of seeds, and every word about a population stays undecided."
         )
-    return [
-        *parts,
-        Figure(
-            verdict_bars(found, title),
-            "Each bar is one statement about one group of models: how many seeds support it, refute it, show it to be "
-            "misleading, or leave it undecided. No bar: the models have no such layer.",
-        ),
-        supported_table(found),
-    ]
+    return [*parts, supported_table(found)]
 
 
 def head_parts(f: Findings) -> list[str | Table | Figure]:

@@ -20,7 +20,7 @@ def construction_figure(layers: int) -> "go.Figure":
     """A target of `layers` layers above the random network that holds it."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import INK, MUTED, PALETTE, template
+    from interp.plots.style import INK, MUTED, PALETTE, finish
 
     fig = go.Figure()
 
@@ -51,23 +51,22 @@ def construction_figure(layers: int) -> "go.Figure":
             x=x, y=0.95, ax=x, ay=1.45, xref="x", yref="y", axref="x", ayref="y", text="", arrowhead=2,
             arrowcolor=MUTED,
         )  # fmt: skip
-    fig.update_layout(
-        template=template(),
-        title=f"A target of {layers} layers inside a random network of {4 * layers}",
+    return finish(
+        fig,
+        f"A target of {layers} layers inside a random network of {4 * layers}",
         width=1160,
-        height=320,
-        margin={"l": 10, "r": 10, "t": 60, "b": 10},
+        height=265,
+        margin={"l": 10, "r": 10, "b": 10},
         xaxis={"visible": False, "range": [-0.95, last + 1]},
         yaxis={"visible": False, "range": [-0.1, 2.5]},
     )
-    return fig
 
 
 def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
     """Error of one subset sum against n."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import MUTED, PALETTE, template
+    from interp.plots.style import MUTED, PALETTE, finish
 
     n = [s.n for s in sums]
     lines = [
@@ -81,11 +80,13 @@ def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
     for name, y, colour, dash in lines:
         line: dict[str, Any] = {"color": colour, "dash": dash}
         fig.add_trace(go.Scatter(x=n, y=y, name=name, mode="lines+markers", line=line, marker={"size": 7}))
-    fig.update_layout(
-        template=template(),
-        title="How near the best subset of n random products comes to a wanted weight",
+    least = min(sums, key=lambda s: abs(s.n - N))
+    return finish(
+        fig,
+        f"The best of 2^{least.n} subset sums comes within {least.median:.0e} of a wanted weight, in the median",
+        f"{sums[0].missed.n} targets from U(-1/2, 1/2) for each n; products of two U(-1, 1) weights",
         width=860,
-        height=430,
+        height=380,
         xaxis={"title": {"text": "candidates n"}, "dtick": 2},
         yaxis={
             "type": "log",
@@ -95,7 +96,6 @@ def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
         },
         legend={"x": 1.02, "y": 1},
     )
-    return fig
 
 
 def curve_figure(c: Curve) -> "go.Figure":
@@ -103,7 +103,7 @@ def curve_figure(c: Curve) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import MUTED, PALETTE, template
+    from interp.plots.style import MUTED, PALETTE, finish
 
     fig = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.04)
     n = [x.candidates for x in c.levels[0]]
@@ -144,21 +144,23 @@ def curve_figure(c: Curve) -> "go.Figure":
     fig.update_xaxes(dtick=2, row=1, col=1)
     fig.update_yaxes(type="log", exponentformat="power", dtick=1)
     fig.update_yaxes(title_text="largest error", row=1, col=1)
-    fig.update_layout(
-        template=template(),
-        title={"text": f"Errors fall with the number of candidates ({c.target})"},
+    end = c.slopes["end to end"].value
+    fall = "" if end is None else f" by a factor {10**-end:.2f} each"
+    return finish(
+        fig,
+        f"The errors of whole networks fall with the number of candidates{fall}",
+        f"target: {c.target}; geometric means over {len(c.levels)} random networks",
         width=1160,
-        height=460,
+        height=390,
         legend={"x": 1.01, "y": 1},
     )
-    return fig
 
 
 def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
     """Closing accuracy of targets, pruned networks and controls."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import INK, PALETTE, template
+    from interp.plots.style import INK, PALETTE, finish
 
     names = [
         "target",
@@ -189,16 +191,19 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
         x=0.01, xref="paper", y=floor, text="close the token before, else guess", showarrow=False, yanchor="bottom",
         xanchor="left", font={"size": 11},
     )  # fmt: skip
-    fig.update_layout(
-        template=template(),
-        title="Closing accuracy of the same random networks under different masks",
+    controls = [c.accuracy["argmax"].value or 0.0 for p in pruned for c in p.result.controls.values()]
+    tickets = [p.result.accuracy["pruned"]["argmax"] or 0.0 for p in pruned]
+    return finish(
+        fig,
+        f"Tickets close at least {min(tickets):.2f} of brackets, other masks of their density at most "
+        f"{max(controls):.2f}",
+        f"{len(pruned)} targets, each in one random network; refitted: which closer comes next, by a new unembedding",
         width=1160,
-        height=450,
+        height=390,
         xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
         yaxis={"title": {"text": "share of closers (refitted: among closers)"}, "range": [-0.03, 1.06]},
         legend={"x": 1.01, "y": 1},
     )
-    return fig
 
 
 def _wrapped(name: str) -> str:

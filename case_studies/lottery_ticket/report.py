@@ -11,7 +11,18 @@ from case_studies.lottery_ticket.figures import (
     maps_figure,
     sums_figure,
 )
-from case_studies.lottery_ticket.measure import BETWEEN, DECOY, Curve, Decoy, Everything, N, Pruned, Sums, widest_gap
+from case_studies.lottery_ticket.measure import (
+    BETWEEN,
+    DECOY,
+    TRAINED,
+    Curve,
+    Decoy,
+    Everything,
+    N,
+    Pruned,
+    Sums,
+    widest_gap,
+)
 from case_studies.lottery_ticket.theorem import theorem_parts
 from case_studies.lottery_ticket.words import factor, missed, number, share_range, short, span
 from case_studies.page import Figure, Page, Section, Table
@@ -21,27 +32,42 @@ from probes.shared_matrix import SharedMatrixResult
 
 def report(found: Everything, command: str) -> Page:
     """The report of what was measured."""
+    *curves, lead = curve_parts(found.curve)
+    assert isinstance(lead, Figure)
     return Page(
         title="A trained Transformer inside a random one",
         asked=(
             "Can a random Transformer be pruned, without changing a weight, into one that does a given thing? And "
             "what does then a single weight matrix say about the function?"
         ),
+        said=[
+            "Into any Transformer of L layers a wide enough random one of 4L layers can be pruned, within any ε, "
+            "whatever the attention of its idle layers looks like (Wen et al. 2023, Theorem 2; an existence proof, "
+            "without an experiment).",
+            "So a single weight matrix, or a pattern, need not tell what the whole computes.",
+        ],
         answer=answers(found),
+        sure=(
+            f"{len(found.pruned)} targets, each in a random network of its own. Errors are the largest over all "
+            f"inputs, accuracies over {found.size.strings} held-out strings with 95 % intervals, factors over "
+            f"{found.size.networks} networks. Beside them: other masks, and closing the token before."
+        ),
+        lead=lead,
+        compared=theorem_parts(found),
         sections=[
             Section(
                 "Targets and their tickets", [*construction_parts(found), targets_table(found), norms_table(found)]
             ),
-            Section("Theorem and ours", theorem_parts(found)),
             Section("One entry: subset sums", [*sums_parts(found.sums)]),
-            Section("Error against n and width", [*curve_parts(found.curve)]),
+            Section("Error against n and width", curves),
             Section("Other masks of the same density", [*control_parts(found.pruned)]),
             Section("Arbitrary patterns in a working model", [*decoy_parts(found.decoy)]),
             Section("One matrix, two functions", [*shared_parts(found.shared)]),
             Section("What is not random", [copied_note(found)]),
         ],
+        settings=[settings_table(found)],
         command=command,
-        footer=[f"{name}: checkpoint digest {digest}" for name, digest in found.digests.items()],
+        digests=list(found.digests.items()),
     )
 
 
@@ -372,4 +398,33 @@ def copied_note(found: Everything) -> str:
         "blocks, is drawn once from U(-1, 1), and a pruned matrix is the random one times a mask. The norm's C is "
         "the target's times one factor, which undoes the scale of the values; the b switch of the extended norm "
         "stays 1 in every layer."
+    )
+
+
+def settings_table(found: Everything) -> Table:
+    """What was trained and drawn."""
+    size = found.size
+    rows = []
+    for family, count in zip(TRAINED, size.trained, strict=False):
+        settings, config = family.recipe.settings, family.recipe.config
+        rows.append(
+            [
+                family.name,
+                f"preset {family.preset}, {count} seeds, {settings.steps} steps of {settings.batch} strings, "
+                f"lr {settings.lr:g}, {settings.optimizer}; width {config.d_model}, MLP {config.d_mlp}, "
+                f"C = {config.norm_eps:g}; at most {settings.max_length} brackets",
+            ]
+        )
+    depths = " and ".join(f"D = {depth}" for depth in size.solver_depths)
+    return Table(
+        ["what", "how"],
+        [
+            *rows,
+            ["constructed targets", f"the uniform and the stack solver, k = 2, {depths}"],
+            ["random networks", "weights from U(-1, 1); masks only keep or drop them"],
+            ["candidates", f"n = {N}; on the curve {', '.join(map(str, size.curve))}, {size.networks} networks each"],
+            ["accuracy", f"{size.strings} held-out strings a target, {CONTROL_STRINGS} for other masks"],
+            ["subset sums", f"{size.sums} targets for each n"],
+        ],
+        text=(1,),
     )

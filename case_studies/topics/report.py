@@ -25,6 +25,7 @@ from interp.topic_theory import TopicTheory
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+LEAD = "Fig. 2.2"  # its matrices stand at the top
 AXIS = np.logspace(-4, 7, 56)
 
 
@@ -44,6 +45,7 @@ class Findings:
 
 def report(f: Findings, command: str) -> Page:
     """The report of the findings."""
+    first = next(g for g in f.groups if g.group.label == LEAD)
     return Page(
         title="What one attention layer learns of topics",
         asked=(
@@ -51,7 +53,21 @@ def report(f: Findings, command: str) -> Page:
             "W_V, in "
             f"the embeddings, or in its attention? {f.count} seeds a setting, T = v = 10."
         ),
+        said=[
+            "A Transformer of one layer keeps topics as blocks of W_V, of its embeddings, or both: words of one topic "
+            "get larger entries (Li et al. 2023, Theorems 2.1.1, 2.1.2).",
+            "With W_V at the block optimum, attention favours words of the same topic; at the diagonal one, the same "
+            f"word (Theorems 2.1.3, 2.1.5). Ratios of trained models lie in {PAPER_RATIOS[0]} to {PAPER_RATIOS[1]}.",
+            "Training has two stages: W_V grows first, W_K and W_Q follow (Figs 2.4, 2.9).",
+        ],
         answer=answers(f),
+        sure=(
+            f"Every bracketed interval is 95 % over {f.count} seeds (fewer where a table says so), and p is over "
+            "relabellings of the words. Blocks stand beside a mere diagonal, random and untrained matrices; attention "
+            "beside even attention, 1."
+        ),
+        lead=panels(first),
+        compared=[paper_table(f)],
         sections=[
             Section("Stage 1: W_V on the exact law", exact_parts(f)),
             *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
@@ -59,11 +75,10 @@ def report(f: Findings, command: str) -> Page:
             Section("Stage 2: attention with W_V frozen", stage_parts(f)),
             Section("Two stages of training", boundary_parts(f)),
             Section("Loss landscapes", landscape_parts(f)),
-            Section("Paper and ours", [paper_table(f)]),
-            Section("Settings", [settings_table(f)]),
         ],
+        settings=[settings_table(f)],
         command=command,
-        footer=[f"{name}: checkpoint digest {digest}" for name, digest in digests(f)],
+        digests=digests(f),
     )
 
 
@@ -155,25 +170,31 @@ def group_parts(g: GroupResult) -> list[str | Table | Figure]:
         "the matrix alone, 1 all found, 0 chance. Block mean: all entries of the ten diagonal blocks, as in the "
         "thesis.",
     )
-    return [table, Figure(panel_figure(g), f"{g.group.about}: mean over seeds, words sorted by topic. Scales differ.")]
+    return [table] if g.group.label == LEAD else [table, panels(g)]
 
 
-def panel_figure(g: GroupResult) -> "go.Figure":
+def panels(g: GroupResult) -> Figure:
+    """The matrices of one of the thesis's figures."""
+    what = f"{g.group.label}: {g.group.about}"
+    return Figure(panel_figure(g, what), f"{what}. Mean over seeds, words sorted by topic; scales differ.")
+
+
+def panel_figure(g: GroupResult, title: str) -> "go.Figure":
     """Four matrices side by side, each on its own diverging scale."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import template
+    from interp.plots.style import diverging, finish
 
-    titles = [arm.family.name for arm in g.arms]
+    titles = [f"{arm.family.name}: {arm.result.structure}" for arm in g.arms]
     fig = make_subplots(1, len(g.arms), subplot_titles=titles, horizontal_spacing=0.04)
     for i, arm in enumerate(g.arms):
         values = arm.result.values[1:, 1:]
         top = float(np.quantile(np.abs(values), 0.995)) or 1.0
         digits = max(0, 2 - int(np.floor(np.log10(top))))
         heat = go.Heatmap(
-            z=np.round(values, digits), zmin=-top, zmax=top, colorscale="RdBu_r", showscale=False,
-            hovertemplate="row word %{y}, column word %{x}: %{z}<extra></extra>",
+            z=np.round(values, digits).astype(np.float32), zmin=-top, zmax=top, colorscale=diverging(), showscale=False,
+            hovertemplate="row word %{y}, column word %{x}: %{z:.4g}<extra></extra>",
         )  # fmt: skip
         fig.add_trace(heat, row=1, col=i + 1)
         fig.add_annotation(
@@ -185,8 +206,8 @@ def panel_figure(g: GroupResult) -> "go.Figure":
     fig.update_yaxes(**ticks, autorange="reversed", scaleanchor="x")
     for i in range(len(g.arms)):
         fig.update_yaxes(scaleanchor=f"x{i + 1}" if i else "x", row=1, col=i + 1)
-    fig.update_layout(template=template(), width=1160, height=350, margin={"t": 50, "b": 70, "l": 40, "r": 10})
-    return fig
+    note = f"words sorted by topic; mean of {g.arms[0].result.num_models} seeds; red above 0, blue below"
+    return finish(fig, title, note, width=1160, height=300, margin={"b": 70, "l": 40, "r": 10})
 
 
 def table_parts(f: Findings) -> list[str | Table]:
@@ -336,7 +357,7 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import template
+    from interp.plots.style import colorscale, finish
 
     titles = [f"τ = {tau}" for tau in TAUS]
     fig = make_subplots(1, len(TAUS), subplot_titles=titles, horizontal_spacing=0.05)
@@ -344,8 +365,9 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
         loss = f.landscapes[kind][tau]
         least = float(loss.min())
         rank = np.log10(loss - least + 1e-6 * max(float(np.ptp(loss)), 1e-12))
-        heat = go.Heatmap(
-            x=np.log10(AXIS), y=np.log10(AXIS), z=np.round(rank, 3), colorscale="Viridis", showscale=False,
+        heat = go.Contour(
+            x=np.log10(AXIS), y=np.log10(AXIS), z=np.round(rank, 3), colorscale=colorscale(), reversescale=True,
+            showscale=False, ncontours=14, contours={"coloring": "heatmap"}, line={"width": 0.6, "color": "white"},
             customdata=np.round(loss, 6),
             hovertemplate="β = 10^%{x:.1f}, α = 10^%{y:.1f}: loss %{customdata}<extra></extra>",
         )  # fmt: skip
@@ -363,8 +385,16 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
     fig.update_xaxes(title_text="log₁₀ β", range=[-4, 7])
     fig.update_yaxes(range=[-4, 7])
     fig.update_yaxes(title_text="log₁₀ α", row=1, col=1)
-    fig.update_layout(template=template(), width=1160, height=340, margin={"t": 50, "b": 60, "l": 60, "r": 10})
-    return fig
+    ends = " and ".join(f"{f.optima[kind][i].loss:.4f} (τ = {TAUS[i]})" for i in (0, -1))
+    return finish(
+        fig,
+        f"{kind.capitalize()} W_V: the least loss is {ends}",
+        "loss over attention to other words of the topic (α) and to the same word (β), in units of other topics'; "
+        "darker is lower, each panel on its own scale; x: the optimum",
+        width=1160,
+        height=300,
+        margin={"b": 60, "l": 60, "r": 10},
+    )
 
 
 def paper_table(f: Findings) -> Table:

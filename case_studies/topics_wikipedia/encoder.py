@@ -1,5 +1,6 @@
 """A pretrained encoder behind a `TransformerBridge`, the same architecture at random, and what they attend to."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -36,6 +37,14 @@ class Encoder:
     def shape(self) -> tuple[int, int]:
         """Layers and heads."""
         return int(self.bridge.cfg.n_layers), int(self.bridge.cfg.n_heads)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the weights, by name."""
+        found = hashlib.sha256()
+        for name, tensor in sorted(self.bridge.state_dict().items()):
+            found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
 
     @property
     def longest(self) -> int:

@@ -18,7 +18,7 @@ def ratio_figure(f: Findings) -> Figure:
     """The attention ratio by words a topic, beside its nulls and the thesis's Bert."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import PALETTE, template
+    from interp.plots.style import PALETTE, error_bars, finish
 
     fig = go.Figure()
     lines = [
@@ -34,10 +34,7 @@ def ratio_figure(f: Findings) -> Figure:
             go.Scatter(
                 x=[i + 0.08 * (number - 1.5) for i in range(len(WORDS))],
                 y=values,
-                error_y={
-                    "array": [(e.high or e.value or 0) - (e.value or 0) for e in estimates],
-                    "arrayminus": [(e.value or 0) - (e.low or e.value or 0) for e in estimates],
-                },
+                error_y=error_bars(e.ends for e in estimates),
                 mode="markers",
                 marker={"size": 10, "color": colour, "symbol": symbol},
                 name=name,
@@ -55,7 +52,15 @@ def ratio_figure(f: Findings) -> Figure:
     fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
     fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
     fig.update_yaxes(title_text="attention ratio")
-    fig.update_layout(template=template(), title="Same-topic by different-topic attention", width=820, height=420)
+    ends = [lines[0][1][i].value for i in (0, -1)]
+    told = " to ".join("undefined" if v is None else f"{v:.2f}" for v in ends)
+    finish(
+        fig,
+        f"Words attend to their own topic {told} times as much as to another",
+        f"{WORDS[0]} to {WORDS[-1]} words a topic, one topic a word; dashed: topics do not matter",
+        width=860,
+        height=360,
+    )
     return Figure(
         fig,
         "Attention averaged over all layers and heads, with 95 % intervals over articles. 1: topics do not matter.",
@@ -67,7 +72,7 @@ def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import PALETTE, escape, template
+    from interp.plots.style import colour_bar, diverging, escape, finish
 
     fig = make_subplots(rows=1, cols=len(shown), subplot_titles=[escape(n) for n, _ in shown], horizontal_spacing=0.07)
     finite = [np.where(np.isfinite(h.value) & (h.value > 0), h.value, 1.0) for _, h in shown]
@@ -84,11 +89,15 @@ def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
                 text=text,
                 texttemplate="%{text}",
                 textfont={"size": 10},
-                colorscale=[[0, PALETTE[1]], [0.5, "#FFFFFF"], [1, PALETTE[0]]],
+                colorscale=diverging(),
                 zmin=-span,
                 zmax=span,
                 showscale=column == len(shown),
-                colorbar={"tickvals": [float(np.log2(m)) for m in marks], "ticktext": [f"{m:g}" for m in marks]},
+                colorbar=colour_bar(
+                    "same by different topic, ratio",
+                    tickvals=[float(np.log2(m)) for m in marks],
+                    ticktext=[f"{m:g}\u00a0\u00a0" for m in marks],
+                ),
                 hovertemplate="layer %{y}, head %{x}: %{text}<extra></extra>",
             ),
             row=1,
@@ -98,11 +107,12 @@ def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
         fig.update_yaxes(dtick=1, autorange="reversed", showline=False, row=1, col=column)
     fig.update_yaxes(title_text="layer", row=1, col=1)
     layers = shown[0][1].value.shape[0]
-    fig.update_layout(
-        template=template(),
-        title={"text": "Attention ratio of every head", "y": 0.97, "yanchor": "top"},
+    first = shown[0][1]
+    above = int(((first.value > 1) & (first.p <= 0.05)).sum())
+    return finish(
+        fig,
+        f"{above} of {first.value.size} heads attend more within topics than across",
+        "a star: not 1 after Holm's correction; red above 1, blue below",
         width=1180,
-        height=190 + 38 * layers,
-        margin={"t": 90},
+        height=90 + 38 * layers,
     )
-    return fig

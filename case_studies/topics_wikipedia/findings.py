@@ -84,3 +84,4 @@ class Findings:
     cooccurrence: Sequence[Cooccurrence]
     often: Sequence[tuple[str, str]]
     variants: Sequence[Variant]
+    digests: Mapping[str, str]  # of the encoder's weights and of the corpus file

@@ -7,9 +7,8 @@ the same architecture randomly initialised, and beside the pairs of words that c
 finding in advance.
 """
 
-import json
+import hashlib
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from case_studies.page import write_page
+from case_studies.page import command_of, write_study
 from case_studies.topics_wikipedia import corpus as text
 from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
 from case_studies.topics_wikipedia.findings import Findings, Measured, Variant
@@ -45,9 +44,8 @@ from case_studies.topics_wikipedia.measure import (
 )
 from case_studies.topics_wikipedia.report import report
 from interp.errors import AnalysisError, RequestError
-from interp.files import make_folder, write_text
+from interp.files import make_folder
 from interp.rng import check_seed
-from probes._result import to_json
 
 
 @dataclass(frozen=True)
@@ -94,13 +92,9 @@ def run(
     size = Size(asked, size.passes, size.documents, total, size.random_encoders, size.variants)
     folder = make_folder(out)
     found = collect(size, corpus, model, seed)
-    write_text(
-        folder / "results.json",
-        compact(json.dumps(to_json(to_results(found)), indent=1, sort_keys=True, allow_nan=False)) + "\n",
-    )
-    command = f"interp report topics-wikipedia {'--full' if full else '--quick'} --out {out}"
+    command = command_of("topics-wikipedia", full, out)
     command += "".join(f" --{k} {v}" for k, v in (("corpus", corpus), ("model", model)) if v is not None)
-    return write_page(report(found, command), folder)
+    return write_study(to_results(found), report(found, command), folder)
 
 
 def _at_least(name: str, value: Any, least: int) -> int:
@@ -165,6 +159,10 @@ def collect(size: Size, corpus: str | Path | None, model: str | Path | None, see
             variant(name, fitted, reading, vectors, count, seed)
             for name, fitted in {"as above": topics, **fits}.items()
         ],
+        digests={
+            f"weights of {encoder.name}": encoder.digest,
+            f"corpus {path.name}": hashlib.sha256(path.read_bytes()).hexdigest(),
+        },
     )
 
 
@@ -210,11 +208,6 @@ def variant(name: str, topics: Topics, reading: Reading, vectors: Any, documents
     labels = Labels.of(memberships(topics.likelihood, WORDS[0], "one"))
     attention = attention_contrast(reading.pairs, labels, documents, seed)
     return Variant(name, len(topics.share), attention, embedding_contrast(unit_rows(vectors), labels, seed))
-
-
-def compact(text: str) -> str:
-    """JSON with the innermost lists and objects on one line each."""
-    return re.sub(r"\{[^{}\[\]]*\}|\[[^{}\[\]]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text)
 
 
 def to_results(f: Findings) -> dict[str, Any]:

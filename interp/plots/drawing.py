@@ -11,7 +11,7 @@ import numpy as np
 from interp.plots.overlays import Boxes, Strip
 from interp.plots.panels import Panel
 from interp.plots.scales import LINEAR_UP_TO, Kind, colour_axis
-from interp.plots.style import MONO, MUTED, escape, shorten, template
+from interp.plots.style import MONO, MUTED, TOOLBAR, escape, shorten, template
 
 if TYPE_CHECKING:
     from interp.plots.compact import CompactFigure
@@ -21,7 +21,6 @@ FOUR_ABREAST = 200  # pixels a panel, so that four fit a page of 1,200
 LONGEST_LABEL = 12  # characters of a tick label
 READABLE = 11  # pixels a cell, from which each gets its token as a tick label
 STRIP, STRIP_GAP = 7, 3  # pixels: thickness of the coloured axis, and its distance
-TOOLBAR = 130  # pixels that plotly's buttons take at the top right
 
 
 @dataclass(frozen=True)

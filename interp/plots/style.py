@@ -1,8 +1,9 @@
 """One look for every figure: template, palette, colour scales."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -84,7 +85,7 @@ def template() -> "go.layout.Template":
     return go.layout.Template(
         layout={
             "font": {"family": FONT, "size": 13, "color": INK},
-            "title": {"font": {"size": 16}, "x": 0.0, "xref": "paper", "xanchor": "left"},
+            "title": {"font": {"size": TITLE}, "x": 0.0, "xref": "paper", "xanchor": "left"},
             "paper_bgcolor": PAPER,
             "plot_bgcolor": PAPER,
             "colorway": list(PALETTE),
@@ -100,6 +101,60 @@ def template() -> "go.layout.Template":
             "yaxis": axis,
         }
     )
+
+
+TITLE, NOTE = 16, 12  # font sizes
+TOOLBAR = 130  # pixels at the top right that plotly's buttons may cover
+
+
+def finish(
+    fig: "go.Figure", title: str, note: str = "", *, height: int, width: int | None = 760, **layout: Any
+) -> "go.Figure":
+    """Give `fig` the shared look: a title that says what is seen, and below it a note (n, nulls, how to read it).
+
+    Both are broken into lines that fit; a word in <b> or <i> stays whole. `height`: of everything without these lines
+    and without the panels' own titles. `width=None`: whatever room there is. `layout`: as of `update_layout`.
+    """
+    room = (width or 680) - 28
+    head = textwrap.wrap(title, max((room - TOOLBAR) // 8, 20)) or [""]
+    below = textwrap.wrap(note, max(room * 10 // 64, 30))
+    placed = {"yref": "paper", "xanchor": "center", "yanchor": "bottom"}  # as `make_subplots` places them
+    panels = [a for a in fig.layout.annotations if all(a[name] == value for name, value in placed.items())]
+    for panel in panels:
+        panel.font.size = 13
+    lines = max((str(panel.text).count("<br>") + 1 for panel in panels), default=0)
+    more = 11 * (len(head) - 1)  # plotly lifts a title of several lines
+    top = 30 + more + 21 * len(head) + (4 + 17 * len(below) if below else 0) + 18 * lines
+    fig.update_layout(
+        template=template(),
+        title={
+            "text": "<br>".join(head),
+            "subtitle": {"text": "<br>".join(below), "font": {"size": NOTE, "color": MUTED}},
+            "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top",
+            "pad": {"l": 14, "t": 14 + more},
+        },
+        height=height + top,
+        margin={"t": top},
+    )  # fmt: skip
+    fig.update_layout(**({"width": width} if width else {"autosize": True}), **layout)
+    return fig
+
+
+def colour_bar(title: str, **more: Any) -> dict[str, Any]:
+    """The bar of a colour scale, as heatmaps of attention have it."""
+    return {
+        "thickness": 14, "outlinewidth": 0, "tickfont": {"size": 12},
+        "ticksuffix": "\u00a0\u00a0",  # else plotly sets the title close to its tick labels
+        "title": {"side": "right", "font": {"size": 12}, "text": title}, **more,
+    }  # fmt: skip
+
+
+def error_bars(ends: Iterable[tuple[float | None, float | None, float | None]], **more: Any) -> dict[str, Any]:
+    """Intervals (value, low, high) as plotly's error bars; none where there is none."""
+    known = list(ends)
+    up = [None if value is None or high is None else high - value for value, _, high in known]
+    down = [None if value is None or low is None else value - low for value, low, _ in known]
+    return {"symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 6, **more}
 
 
 def escape(label: object) -> str:

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from case_studies.dyck_balance import study
+from case_studies.dyck_balance import measure, study
+from case_studies.dyck_balance.measure import SHOWN
+from case_studies.dyck_balance.report import _moves
 from interp import load_checkpoint
 from interp.header import read_header
 from interp.stats import Estimate
@@ -15,7 +17,7 @@ from probes.balance import analyze_balance
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
-    patch.setattr(study, "LONG_PREFIXES", 3)
+    patch.setattr(measure, "LONG_PREFIXES", 3)
     out = tmp_path_factory.mktemp("balance")
     study.run(out, seeds=4, steps=3, workers=1)
     patch.undo()
@@ -39,7 +41,7 @@ def test_numbers_are_those_of_the_checkpoints(folder):
 def test_differences_are_paired_over_seeds(folder):
     results = json.loads((folder / "results.json").read_text())
     old, new = (results["arms"][f"{name}, complete"]["per_seed"] for name in ("standard", "contrastive"))
-    for key in ("beta", study.SHOWN):
+    for key in ("beta", SHOWN):
         found = results["contrastive_minus_standard"]["complete"][key]
         assert found["value"] == pytest.approx(np.mean(np.subtract(new[key], old[key])))
         assert found["n"] == 4
@@ -49,4 +51,4 @@ def test_differences_are_paired_over_seeds(folder):
     ("interval", "word"), [((-2, -1), "lowers"), ((1, 2), "raises"), ((-1, 1), "does not measurably move")]
 )
 def test_the_words_follow_the_interval(interval, word):
-    assert study._moves(Estimate(sum(interval) / 2, *interval, 40, "seeds")) == word
+    assert _moves(Estimate(sum(interval) / 2, *interval, 40, "seeds")) == word

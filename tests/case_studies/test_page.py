@@ -3,23 +3,56 @@
 import re
 
 import plotly.graph_objects as go
+import pytest
 
 from case_studies.contents import read_report
 from case_studies.page import Figure, Page, Section, Table, render, write_page, write_study
+from interp.errors import RequestError
 
 EVIL = "<script>alert('x')</script>"
 
 
-def page():
-    figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))
-    parts = [EVIL, Table(["a", EVIL], [["row", EVIL]], EVIL), Figure(figure, EVIL), Figure(figure, "again")]
-    return Page(EVIL, EVIL, [EVIL], [Section("First things", parts), Section("Last", ["text"])], EVIL, [EVIL])
+def page(**changed):
+    figure = Figure(go.Figure(go.Scatter(x=[1, 2], y=[3, 4])), EVIL)
+    parts = [EVIL, Table(["a", EVIL], [["row", EVIL]], EVIL), figure, figure]
+    whole = {
+        "title": EVIL,
+        "asked": EVIL,
+        "said": [EVIL],
+        "answer": [EVIL],
+        "sure": EVIL,
+        "lead": figure,
+        "compared": parts,
+        "sections": [Section("First things", parts), Section("Last", ["text"])],
+        "settings": [Table(["what", "how"], [[EVIL, EVIL]])],
+        "command": EVIL,
+        "digests": [(EVIL, EVIL)],
+    }
+    return Page(**{**whole, **changed})
 
 
 def test_every_text_is_escaped():
     text = render(page())
     assert EVIL not in text
-    assert text.count("&lt;script&gt;") == 14
+    # Title twice, question, answer and command twice each (once in the head), what is said, how sure, a digest's two;
+    # the lead; a paragraph, four cells and notes, two captions in each of two sections; two cells of settings.
+    assert text.count("&lt;script&gt;") == 2 + 6 + 2 + 2 + 1 + 2 * 6 + 2
+
+
+NO_TABLE = {"compared": ["text"], "settings": []}
+MISSING = [
+    ({"answer": []}, "1 to 3 sentences, not 0"),
+    ({"answer": ["one"] * 4}, "1 to 3 sentences, not 4"),
+    *(({name: ""}, f"without '{name}'") for name in ("asked", "said", "sure", "command", "digests")),
+    *(({name: parts}, f"'{name}' of .* holds no table") for name, parts in NO_TABLE.items()),
+    ({"sections": [Section("A b", ["x"]), Section("a: B", ["y"])]}, "two sections of .* have the anchor 'a-b'"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), MISSING)
+def test_a_report_with_a_part_missing_is_refused(changed, message):
+    with pytest.raises(RequestError, match=message):
+        page(**changed)
 
 
 def test_contents_lead_to_sections_and_ids_are_unique():
@@ -41,7 +74,7 @@ def test_writing_shares_one_script_and_repeats_to_the_byte(tmp_path):
 
 def test_columns_of_words_read_from_the_left_and_verdicts_stand_out():
     table = Table(["head", "verdict", "score"], [["L0H0", "supported", "0.98"], ["L1H0", "refuted", "–"]])
-    text = render(Page("t", "a", ["b"], [Section("s", [table])], "c"))
+    text = render(page(sections=[Section("s", [table])]))
     assert '<td class="text word supported">supported</td><td>0.98</td>' in text
     assert '<th class="text">verdict</th><th>score</th>' in text
 

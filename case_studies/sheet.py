@@ -1,0 +1,50 @@
+"""The style sheet of reports and of their list."""
+
+STYLE = """
+:root { --ink: #1f2933; --muted: #5b6770; --line: #dde2e7; --accent: #0072b2; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #fff; color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Arial, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
+p { max-width: 75ch; }
+.asked { color: var(--muted); font-size: 1.1rem; margin: 0 0 1rem; }
+.brief { display: grid; grid-template-columns: max-content minmax(0, 100ch); margin: 0; row-gap: .6rem; }
+.brief dt { color: var(--muted); font-weight: 600; padding: .5rem 1.25rem .5rem 0; }
+.brief dd { margin: 0; padding: .5rem 1rem; border-left: 4px solid var(--line); }
+.brief dd.answer { background: #f3f7fa; border-left-color: var(--accent); }
+.brief p { margin: 0; max-width: none; }
+.brief ul, ul.answer { margin: 0; padding: 0 0 0 1.1rem; }
+.brief li, ul.answer li { margin: .2rem 0; }
+ul.answer { padding: .75rem 1rem .75rem 2.25rem; background: #f3f7fa; border-left: 4px solid var(--accent);
+  max-width: 100ch; }
+@media (max-width: 700px) {
+  .brief { grid-template-columns: minmax(0, 1fr); row-gap: 0; }
+  .brief dt { padding: .6rem 0 .2rem; }
+}
+nav ol { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 1.25rem 0 0; list-style: none; }
+a { color: var(--accent); }
+/* A shadow at the edge behind which there is more of a wide table or picture. */
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, #fff 30%, #fff0) left / 2.5rem 100% no-repeat local,
+  linear-gradient(to left, #fff 30%, #fff0) right / 2.5rem 100% no-repeat local,
+  radial-gradient(farthest-side at 0 50%, #1f293340, #1f293300) left / .8rem 100% no-repeat scroll,
+  radial-gradient(farthest-side at 100% 50%, #1f293340, #1f293300) right / .8rem 100% no-repeat scroll; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { text-align: right; padding: .32rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
+th:first-child { text-align: left; padding-left: 0; }
+.text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
+.word { font-weight: 600; }
+.supported { color: #00684b; }
+.misleading { color: #a84400; }
+.refuted { color: #8c2f5a; }
+.undecided { color: #5b6770; }
+tbody th { font-weight: 500; }
+.note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
+figure { margin: 1.25rem 0; overflow-x: auto; }
+pre { background: #f6f8fa; padding: .75rem 1rem; overflow-x: auto; font-size: .88rem; }
+footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-width: none; }
+@media print { main { max-width: none; padding: 0; } nav { display: none; } figure, table { break-inside: avoid; } }
+"""
