@@ -42,6 +42,7 @@ th:first-child { text-align: left; padding-left: 0; }
 .refuted { color: #8c2f5a; }
 .undecided { color: #5b6770; }
 tbody th { font-weight: 500; }
+@media (max-width: 700px) { tbody th { white-space: normal; min-width: 9rem; } .text { min-width: 6rem; } }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
 pre { background: #f6f8fa; padding: .75rem 1rem; overflow-x: auto; font-size: .88rem; }

@@ -163,7 +163,7 @@ def correlation_table(results: dict[str, Any]) -> Table:
     return Table(
         ["arm", *RULES.values()],
         rows,
-        "Spearman's rank correlation of beta and accuracy at positions 400-499 [95 %, Bonett and Wright]; "
+        "Spearman's rank correlation of β and accuracy at positions 400-499 [95 %, Bonett and Wright]; "
         "0 if unrelated.",
     )
 
@@ -180,18 +180,18 @@ def paper_table(results: dict[str, Any]) -> Table:
         ["statement", "paper", "ours"],
         [
             [
-                "standard, complete: beta against accuracy (Fig. 3)",
+                "standard, complete: β against accuracy (Fig. 3)",
                 "negative",
                 sign(_estimate(arms_["standard, complete"]["rank_correlation"][SHOWN])),
             ],
-            ["contrastive lowers beta (Fig. 3)", "yes", sign(_estimate(d["complete"]["beta"]))],
+            ["contrastive lowers β (Fig. 3)", "yes", sign(_estimate(d["complete"]["beta"]))],
             ["contrastive raises accuracy (Fig. 3)", "yes", sign(_estimate(d["complete"][SHOWN]))],
             [
-                "standard, prefixes: beta against accuracy (Fig. 10)",
+                "standard, prefixes: β against accuracy (Fig. 10)",
                 "none",
                 sign(_estimate(arms_["standard, prefix"]["rank_correlation"][SHOWN])),
             ],
-            ["contrastive lowers beta (Fig. 10)", "yes", sign(_estimate(d["prefix"]["beta"]))],
+            ["contrastive lowers β (Fig. 10)", "yes", sign(_estimate(d["prefix"]["beta"]))],
             ["contrastive raises accuracy (Fig. 10)", "yes", sign(_estimate(d["prefix"][SHOWN]))],
         ],
         "The paper gives pictures without a coefficient. Accuracy here: non-trivial closers by the mass rule, "
@@ -221,7 +221,7 @@ def scatter(arms_: Sequence[Arm], title: str, note: str) -> "go.Figure":
                     "size": 8,
                     "opacity": 0.75,
                 },
-                hovertemplate="beta %{x:.3f}, accuracy %{y:.3f}",
+                hovertemplate="β %{x:.3f}, accuracy %{y:.3f}",
             )
         )
     return finish(

@@ -186,7 +186,7 @@ def panel_figure(g: GroupResult, title: str) -> "go.Figure":
 
     from interp.plots.style import diverging, finish
 
-    titles = [f"{arm.family.name}: {arm.result.structure}" for arm in g.arms]
+    titles = [f"{arm.family.name}<br>{arm.result.structure}" for arm in g.arms]
     fig = make_subplots(1, len(g.arms), subplot_titles=titles, horizontal_spacing=0.04)
     for i, arm in enumerate(g.arms):
         values = arm.result.values[1:, 1:]

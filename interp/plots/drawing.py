@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interp.plots.compact import CompactFigure
 
 QUERY, KEY = "query (attends from)", "key (attended to)"
-FOUR_ABREAST = 200  # pixels a panel, so that four fit a page of 1,200
+FOUR_ABREAST = 195  # pixels a panel, so that four fit a page of 1,200 with its margins
 LONGEST_LABEL = 12  # characters of a tick label
 READABLE = 11  # pixels a cell, from which each gets its token as a tick label
 STRIP, STRIP_GAP = 7, 3  # pixels: thickness of the coloured axis, and its distance

@@ -90,7 +90,7 @@ def template() -> "go.layout.Template":
             "plot_bgcolor": PAPER,
             "colorway": list(PALETTE),
             "hoverlabel": {"font": {"family": MONO, "size": 13}, "bgcolor": PAPER, "bordercolor": MUTED},
-            "legend": {"bgcolor": "rgba(255,255,255,0.85)"},
+            "legend": {"bgcolor": "rgba(255,255,255,0.85)", "title": {"font": {"size": 13}}},
             # The toolbar lies over the top right corner: as few buttons as do the work.
             "modebar": {
                 "remove": ["zoomIn", "zoomOut", "autoScale", "select", "lasso", "sendChartToCloud"],
