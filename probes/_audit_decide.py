@@ -246,7 +246,7 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
     if e.total is None or e.raw is None or e.direct is None or e.fill is None:
         raise AssertionError("effects are measured wherever there is power")
     moved = f"exchanging what {heads} reads there moves {_span(e.total)} of the margin towards the other answer"
-    if low(e.total) >= t.USED and low(e.raw) >= t.USED and (e.fill.value or 0.0) > 0:
+    if e.used_whole:
         return "used", f"To {task.words} the model uses it: {moved}, net of a sham of the same size"
     if low(e.direct) >= t.USED and e.direct_fill is not None and (e.direct_fill.value or 0.0) > 0:
         return "used", (
@@ -254,9 +254,10 @@ def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str]:
             f"{_span(e.direct)} with later patterns and the scales of norms frozen"
         )
     if low(e.total) >= t.USED:
-        return "undecided", (
-            f"Use cannot be decided: {moved}, but filling in the mean there moves {_span(e.fill)}: not the same way"
-        )
+        but = f"filling in the mean there moves {_span(e.fill)}: not the same way"
+        if low(e.raw) < t.USED:
+            but = f"{_span(e.raw)} with what a sham of the same size moves"
+        return "undecided", f"Use cannot be decided: {moved}, but {but}"
     held = e.held_with_partners
     if e.with_partners is not None and low(e.with_partners) >= t.USED and (held is None or low(held) >= t.USED):
         return "redundant", (

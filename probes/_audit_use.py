@@ -82,6 +82,13 @@ class Effects:
         return self.aimed >= 0.5
 
     @property
+    def used_whole(self) -> bool:
+        """Whether the total effect alone shows use: of the exchange, net and as it is, and the same way of the mean."""
+        if self.total is None or self.raw is None or self.fill is None:
+            return False
+        return low(self.total) >= t.USED and low(self.raw) >= t.USED and (self.fill.value or 0.0) > 0
+
+    @property
     def powerful(self) -> bool:
         """Whether an edit that moves nothing means something."""
         every, token = ((x.value or 0.0) if x else 0.0 for x in (self.every, self.token))
@@ -193,8 +200,7 @@ class Used:
             unnatural=float(((norm < natural[0]) | (norm > natural[1])).mean()),
         )
         # Later parts may make up for the loss of the mean as they do for an exchange.
-        settled = low(found.total) >= t.USED and (found.fill.value or 0.0) > 0 if found.total and found.fill else False
-        if found.direct and low(found.direct) >= t.USED and not settled:
+        if found.direct and low(found.direct) >= t.USED and not found.used_whole:
             changed = side.margin - side.margin_of(side.edited(fills, frozen=side.cache))
             found = replace(found, direct_fill=side.share(changed))
         found = self._among_others(found, asked, side, keys, heads, swap, shams)

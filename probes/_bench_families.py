@@ -136,11 +136,11 @@ class Draft:
         read = self.types(centred=not self.ramp)
         return self.put(self.slot(layers), script, read, self.writes(part, weight / script.mass))
 
-    def detour(self, weight: float = 1.0) -> tuple[Slot, Slot]:
-        """Two heads that find the answer another way: see `World.detour`."""
+    def detour(self, weight: float = 1.0, **more: Any) -> tuple[Slot, Slot]:
+        """Two heads that find the answer another way: see `World.detour`. `more`: of their scripts."""
         first, second = self.world.detour
         early = self.slot(range(self.n_layers - 1))
-        sharp = [self.script(r, mass=self.between(0.85, 0.97)) for r in (first, second)]
+        sharp = [replace(self.script(r, mass=self.between(0.85, 0.97)), **more) for r in (first, second)]
         read = self.types(centred=not self.ramp)
         one = self.put(early, sharp[0], read, self.writes("below", 1 / sharp[0].mass))
         late = self.slot(range(early[0] + 1, self.n_layers))
@@ -269,18 +269,23 @@ def _looks_better(d: Draft) -> Told:
     """Some head is said to: another than the one that is used looks more like it."""
     sharp, used = (
         d.script(d.world.relation, mass=d.between(0.92, 0.97)),
-        d.script(d.world.relation, mass=d.between(0.6, 0.8)),
+        d.script(d.world.relation, mass=d.between(0.65, 0.8)),
     )
     d.put(d.slot(), sharp, d.types(), np.zeros((d.width, d.layout.width)))
-    d.voter(used)
+    d.voter(replace(used, vary=0.1))  # above one half in every row: else the pattern would hold in some rows only
     return (), d.world.relation, None
 
 
 def _different(d: Draft) -> Told:
-    """The answer is found another way, too, and that way is as good alone."""
+    """The answer is found another way, too: alone that way is enough, and with its mean in its place this one is.
+
+    The ramp rises from 1.25 to 1.75. The claimed head votes 1, the detour 1.05 times the number of types, its mean
+    1.05: an exchange gives the foil 1, which is nothing, but 2.05 once the detour is gone.
+    """
     d.ramp = True
-    d.detour(weight=2.0)
-    return (d.voter(d.script(d.world.relation, mass=d.between(0.88, 0.97))),), d.world.relation, None
+    d.detour(weight=1.05 * d.world.num_types, vary=0.0, rest="even")
+    script = d.script(d.world.relation, mass=d.between(0.92, 0.97))
+    return (d.voter(replace(script, vary=0.0, rest="even")),), d.world.relation, None
 
 
 def _repaired(d: Draft) -> Told:

@@ -146,6 +146,68 @@ def test_redundant_heads_cannot_be_missed_together(family: str) -> None:
         assert (together < 0).mean() >= 0.95
 
 
+def mean_z(case: Case, items: Items) -> list[torch.Tensor]:
+    """Every head's mean over inputs, at each position."""
+    return [z.mean(0, keepdim=True).expand_as(z) for z in z_of(case, items.tokens)]
+
+
+@pytest.mark.parametrize("family", ["redundant, same pattern", "redundant, other pattern", "any two of four"])
+def test_a_redundant_head_is_missed_once_others_are_gone(family: str) -> None:
+    """With the others' means in their place what it reads decides a good part of the answer; before, next to none."""
+    gone = 2 if family == "any two of four" else 1
+    for number in range(20):
+        case = make_case(family, number, 0)
+        items = items_of(case)
+        (claimed,) = case.claim.heads
+        votes = case.model.plan.layout.parts["votes"]
+        voters = [s for s, h in case.model.plan.heads.items() if s != claimed and np.abs(h.write[:, votes]).any()]
+        donors, means = z_of(case, items.donors), mean_z(case, items)
+        intact = margins(case, items, items.tokens)
+        exchanged = margins(case, items, items.tokens, swapped((claimed,), donors))
+        assert (intact - exchanged).mean() < 0.1 * intact.mean(), number
+        lost = tuple(voters[:gone])
+        z = [torch.where(torch.tensor([(layer, h) in lost for h in range(m.shape[2])])[:, None], m, d)
+             for layer, (m, d) in enumerate(zip(means, donors, strict=True))]  # fmt: skip
+        rest = margins(case, items, items.tokens, swapped(lost, z))
+        both = margins(case, items, items.tokens, swapped((*lost, claimed), z))
+        assert (rest - both).mean() > 0.3 * intact.mean(), number
+
+
+TRUE = [name for name, family in FAMILIES.items() if family.kind == "true"]
+
+
+@pytest.mark.parametrize("family", TRUE)
+def test_the_pattern_of_a_true_claim_is_there_in_nearly_all_rows(family: str) -> None:
+    """What the words ask for: more than half of the weight, the first token apart, in more than 80 % of the rows."""
+    for number in range(20):
+        case = make_case(family, number, 0)
+        grammar, plan = case.world.grammar, case.model.plan
+        seen = seen_by(case.inputs, grammar, case.world.direction)
+        own = case.model.visible_keys(torch.from_numpy(case.inputs))[:, 0].numpy()
+        keys = case.claim.relation.keys(case.inputs, grammar, seen)
+        rows = keys.any(-1)
+        if case.claim.when is not None:
+            rows &= case.claim.when.rows(case.inputs, grammar, keys)
+        shares = []
+        for head in case.claim.heads or tuple(plan.heads):
+            script = plan.heads[head].script
+            if not any(relation.name == case.claim.relation.name for _, relation in script.branches):
+                continue
+            weights = script.weights(case.inputs, grammar, seen, own)
+            sink = np.where(keys[..., 0], 0.0, weights[..., 0])
+            fits = (weights * keys).sum(-1) > 0.5 * (1 - sink)
+            shares.append(fits[rows].mean())
+        assert shares
+        assert min(shares) > 0.8, (number, shares)
+
+
+def test_use_rests_on_the_direct_effect_where_a_sham_hides_the_total_one() -> None:
+    """Later heads answer a sham, too: net of it an exchange that changes nothing seems to move the answer."""
+    case = make_case("self-repaired", 28, 9)
+    found = audit_claim(case.model, case.claim, case.given, case.task, seed=28)
+    assert found.use == "used", found.reason
+
+
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "self-repaired"])
 def test_heads_attend_as_their_scripts_say(family: str) -> None:
     for case in cases(family)[:2]:
