@@ -102,7 +102,7 @@ def multiplications(config: TransformerConfig, rows: int, width: int) -> float:
     return 6.0 * (config.n_layers * layer + positions * config.d_final * config.d_out)
 
 
-def chunked(seeds: int, size: int = 10) -> Iterator[tuple[int, ...]]:
+def chunked(seeds: int, size: int) -> Iterator[tuple[int, ...]]:
     """Seeds as `train_population` splits them."""
     for begin in range(0, seeds, size):
         yield tuple(range(begin, min(begin + size, seeds)))

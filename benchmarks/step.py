@@ -17,6 +17,7 @@ from rivals import PlainTransformer, chunked, multiplications, native_model, pad
 from interp.presets import Recipe, make_recipe
 from interp.training.loop import _Run, initial_state
 from interp.training.objective import data_source
+from interp.training.run import chunk_size
 
 NATIVE, PLAIN = "boot_native loop", "plain PyTorch loop"
 TARGETS = {("equal rows", 100): 0.9, ("equal rows", 16): 0.6, ("complete", 16): 1 / 3, ("complete", 64): 1 / 3}
@@ -45,7 +46,7 @@ def rows_of(data: str, batch: int, arguments: Arguments) -> list[Row]:
 
 def ours(recipe: Recipe, seeds: int, steps: int, device: str) -> Callable[[], None]:
     """`steps` more steps of every seed, in chunks as `train_population` takes them (one chunk on another device)."""
-    size = 10 if device == "cpu" else seeds
+    size = chunk_size(recipe) if device == "cpu" else seeds
     runs = [_Run(recipe, initial_state(recipe, chunk), device) for chunk in chunked(seeds, size)]
 
     def run() -> None:

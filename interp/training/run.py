@@ -27,7 +27,7 @@ from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
 from interp.files import check_writable, write_text
-from interp.grammars import Grammar, grammar_from_dict
+from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
@@ -35,9 +35,11 @@ from interp.progress import progress_bar
 from interp.rng import check_seed
 from interp.threads import one_thread
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
+from interp.training.objective import data_source
 from interp.training.state import read_state, write_state
 
 MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
+CHUNK_BYTES = 2.5e6  # of one activation of a chunk; beyond, it leaves the processor's cache before it is read again
 MAX_SEEDS = 100_000
 PLAN_FILE = "plan.json"
 
@@ -99,6 +101,15 @@ def train_population(
     return population
 
 
+def chunk_size(recipe: Recipe) -> int:
+    """How many seeds train together on a CPU, at most: bits do not depend on it."""
+    if not isinstance(recipe.grammar, DyckGrammar) or recipe.settings.compute != "attention":
+        return MAX_CHUNK
+    layout = data_source(recipe).layout()
+    seed_bytes = 4 * layout.rows * layout.width * max(recipe.config.d_model, recipe.config.d_mlp)
+    return max(1, min(MAX_CHUNK, int(CHUNK_BYTES / seed_bytes)))
+
+
 # -- the plan ---------------------------------------------------------------------------------------
 
 
@@ -123,7 +134,7 @@ class _Plan:
                     "remove it or choose another output file"
                 )
             return plan
-        size = min(MAX_CHUNK, -(-len(seeds) // workers)) if device == "cpu" else len(seeds)
+        size = min(chunk_size(recipe), -(-len(seeds) // workers)) if device == "cpu" else len(seeds)
         chunks = tuple(tuple(seeds[i : i + size]) for i in range(0, len(seeds), size))
         content = {"recipe": recipe.to_dict(), "chunks": chunks, "device": device}
         write_text(path, canonical_json(content))

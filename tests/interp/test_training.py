@@ -108,6 +108,11 @@ def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(variant):
         assert not same_params(seed_params(among, 0), seed_params(among, 2))
 
 
+@pytest.mark.parametrize(("batch", "data", "size"), [(16, "complete", 10), (100, "prefix", 4), (2000, "prefix", 1)])
+def test_chunks_hold_as_many_seeds_as_the_cache(batch, data, size):
+    assert run.chunk_size(make_recipe("dyck-standard", {"data": data}, batch=batch)) == size
+
+
 def test_chunks_change_nothing(monkeypatch, tmp_path):
     recipe = small(snapshots=(0, 7))
     train(recipe, 5, out=tmp_path / "one")
