@@ -52,8 +52,8 @@ def ratio_figure(f: Findings) -> Figure:
     fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
     fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
     fig.update_yaxes(title_text="attention ratio")
-    ends = [lines[0][1][i].value for i in (0, -1)]
-    told = " to ".join("undefined" if v is None else f"{v:.2f}" for v in ends)
+    known = [e.value for e in lines[0][1] if e.value is not None]
+    told = " to ".join(dict.fromkeys(f"{v:.2f}" for v in (min(known), max(known)))) if known else "an unknown number of"
     finish(
         fig,
         f"Words attend to their own topic {told} times as much as to another",
