@@ -74,9 +74,46 @@ def matmul_rate(device: str, quick: bool) -> dict[str, float]:
     return rates
 
 
+KINDS = {
+    "matrix products": ("bmm", "mm", "addmm"),
+    "sums, products and biases": (
+        "add",
+        "add_",
+        "mul",
+        "mul_",
+        "addcmul",
+        "addcmul_",
+        "sub",
+        "div",
+        "neg",
+        "pow",
+        "sum",
+    ),
+    "norms": ("native_layer_norm", "native_layer_norm_backward", "mean", "sqrt", "reciprocal", "rsqrt"),
+    "activation": ("gelu", "gelu_backward"),
+    "softmax and mask": ("_softmax", "_softmax_backward_data", "masked_fill", "masked_fill_", "logsumexp"),
+    "copies": ("copy_", "fill_", "cat", "gather", "scatter_add_", "embedding_dense_backward", "index_select"),
+}
+
+
+def profile(recipe: Recipe, device: str) -> dict[str, float]:
+    """Shares of a step's time in torch, by kind of operation, of one chunk of seeds; `other`: views and dispatch."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as profiled
+
+    run = _Run(recipe, initial_state(recipe, tuple(range(chunk_size(recipe)))), device)
+    run.train(2)
+    with profiled(activities=[ProfilerActivity.CPU]) as found:
+        run.train(6)
+    spent = {event.key.removeprefix("aten::"): event.self_cpu_time_total for event in found.key_averages()}
+    total = sum(spent.values())
+    shares = {kind: sum(spent.get(name, 0.0) for name in names) / total for kind, names in KINDS.items()}
+    return {**shares, "other": 1 - sum(shares.values())}
+
+
 def measure(arguments: Arguments) -> dict[str, Any]:
     """All rows, and how much of the machine's matmul rate the largest population's step reaches."""
-    rows, reached = [], {}
+    rows, reached, profiles = [], {}, {}
     rates = matmul_rate(arguments.device, arguments.quick)
     for data in ("equal rows", "complete"):
         for batch in (16,) if arguments.quick else (16, 64, 100):
@@ -87,13 +124,17 @@ def measure(arguments: Arguments) -> dict[str, Any]:
             layout = data_source(recipe).layout()
             own = [row for row in found if ", S=" in row.what][-1]
             spent = own.cpu.ours if arguments.device == "cpu" else own.wall.ours
+            if arguments.device == "cpu" and not arguments.quick:
+                profiles[f"{data}, batch {batch}"] = profile(
+                    make_recipe("dyck-standard", {"eval_every": 10**6, **law}, batch=batch), arguments.device
+                )
             work = multiplications(recipe.config, layout.rows, layout.width)
             reached[own.what] = {
                 "operations": work,
                 "positions": layout.rows * layout.width,
                 "share_of_matmul_rate": work / spent / max(rates.values()),
             }
-    return {"rows": rows, "matmul_rate": rates, "reached": reached}
+    return {"rows": rows, "matmul_rate": rates, "reached": reached, "profile": profiles}
 
 
 if __name__ == "__main__":

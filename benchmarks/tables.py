@@ -22,11 +22,17 @@ def load() -> dict[str, dict[str, Any]]:
 
 
 def block(results: dict[str, dict[str, Any]]) -> str:
-    """The README's part: what a user cares about, and a table of studies and of whatever has a target."""
+    """The README's part: what a user cares about, and a short table of studies and of whatever has a target."""
     rows = [row for result in results.values() for row in result["rows"]]
     chosen = [row for row in rows if row["target"] is not None or row["what"].startswith("study")]
-    more = "All comparisons: [benchmarks/README.md](benchmarks/README.md)."
-    return "\n\n".join([headline(results), table(chosen), *notes(results), more])
+    lines = ["| what | compared with | ratio of CPU time | target |", "|---|---|---|---|"]
+    lines += ["| " + " | ".join((row["what"], row["reference"], ratio(row), verdict(row))) + " |" for row in chosen]
+    more = (
+        "Ratios are medians of pairs [least, largest], both programs in turn in one process on one thread. All "
+        "comparisons, with wall times, memory, what the processor reaches and where a step's time goes: "
+        "[benchmarks/README.md](benchmarks/README.md)."
+    )
+    return "\n\n".join([headline(results), "\n".join(lines), more])
 
 
 def whole(results: dict[str, dict[str, Any]]) -> str:
@@ -54,36 +60,53 @@ def headline(results: dict[str, dict[str, Any]]) -> str:
     study = results["study"]
     released = sum(study["released_cpu_s_a_seed"].values())
     costs = "; ".join(
-        f"{name.removeprefix('study ')}: {s['cpu_s_a_seed']:.1f} CPU s a seed, "
-        f"{s['released_over_ours']:.0f} times less than the released code's {released:.0f}"
+        f"`{name.removeprefix('study ').removesuffix(', S=40')}` {s['cpu_s_a_seed']:.1f} CPU s a seed"
+        f" ({s['released_over_ours']:.0f} times less)"
         for name, s in study["studies"].items()
     )
-    steps = {row["what"]: row["cpu"]["ratio"] for row in results["step"]["rows"]}
-    chosen = [f"{steps[w]:.2f} ({w})" for w in steps if w.endswith("batch 100, S=40")]
+    steps = {row["what"]: row["cpu"]["ratio"] for row in results["step"]["rows"] if row["what"].endswith(", S=40")}
+    told = []
+    for data, words in (("equal rows", "strings of one length"), ("complete", "complete strings")):
+        batches = [w.split("batch ")[1].split(",")[0] for w in steps if w.startswith(data)]
+        found = [f"{steps[f'{data}, batch {batch}, S=40']:.2f}" for batch in batches]
+        told.append(f"{', '.join(found)} of its time on {words} (batch {', '.join(batches)})")
     (long,) = (r for r in results["evaluation"]["rows"] if r["what"].startswith("length 400-500, dyck-minimal, S="))
     return (
-        f"- A whole study (every step, evaluation and probe), after which every seed closes at least"
-        f" {study['goal']:.0%} of brackets by every rule: {costs}.\n"
-        "- A training step of `dyck-standard` takes this part of a loop over `TransformerBridge.boot_native` models:"
-        f" {', '.join(chosen)}.\n"
-        f"- A prediction at length 400-500 costs {long['cpu']['ratio']:.2f} times one at length 28 where counts suffice"
-        " (`dyck-minimal`)."
+        f"- **A study of 40 seeds**, every step, evaluation and probe, until every seed closes {study['goal']:.0%} of"
+        f" brackets by every rule: {costs} than the released code's {released:.0f}.\n"
+        "- **A training step** of 40 `dyck-standard` models against a loop over `TransformerBridge.boot_native` models:"
+        f" {'; '.join(told)}.\n"
+        f"- **A prediction at length 400-500** costs {long['cpu']['ratio']:.2f} times one at length 28 where counts"
+        " suffice (`dyck-minimal`)."
     )
 
 
 def row_of(row: dict[str, Any]) -> str:
     """One comparison as a table row."""
     cpu, wall = row["cpu"], row["wall"]
-    target = ""
-    if row["target"] is not None:
-        target = f"≤ {row['target']:.2g}: {'met' if cpu['ratio'] <= row['target'] else 'not met'}"
     cells = [row["what"], row["unit"], number(cpu["ours"]), row["reference"], number(cpu["reference"])]
-    cells += [
-        f"{number(cpu['ratio'])} [{number(cpu['least'])}, {number(cpu['largest'])}]",
-        number(wall["ratio"]),
-        target,
-    ]
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join([*cells, ratio(row), number(wall["ratio"]), verdict(row)]) + " |"
+
+
+def ratio(row: dict[str, Any]) -> str:
+    """A ratio of CPU times with the least and the largest."""
+    cpu = row["cpu"]
+    return f"{number(cpu['ratio'])} [{number(cpu['least'])}, {number(cpu['largest'])}]"
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """The target, and whether it is met."""
+    if row["target"] is None:
+        return ""
+    return f"≤ {row['target']:.2g}: {'met' if row['cpu']['ratio'] <= row['target'] else 'not met'}"
+
+
+def profile_table(profiles: dict[str, dict[str, float]]) -> str:
+    """Where a step's time goes, by kind of operation."""
+    kinds = list(dict.fromkeys(kind for shares in profiles.values() for kind in shares))
+    lines = ["| step | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    lines += [f"| {what} | " + " | ".join(f"{s.get(k, 0):.0%}" for k in kinds) + " |" for what, s in profiles.items()]
+    return "Where a step's time in torch goes (one chunk of seeds, one thread):\n\n" + "\n".join(lines)
 
 
 def notes(results: dict[str, dict[str, Any]]) -> list[str]:
@@ -113,6 +136,8 @@ def notes(results: dict[str, dict[str, Any]]) -> list[str]:
             f"One thread multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here;"
             f" a step's products reach {reached} of that."
         )
+        if step.get("profile"):
+            out.append(profile_table(step["profile"]))
     about = next(iter(results.values()))["machine"]
     out.append(
         f"Measured on {about['cpu']}, {about['cores']} shared cores, torch {about['torch']}; GPU: {about['gpu']}."

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
 NAMES = ("step", "study", "evaluation", "balance", "analyzers")
 OWN = {
-    "step": {"matmul_rate", "reached"},
+    "step": {"matmul_rate", "profile", "reached"},
     "study": {"studies", "released_cpu_s_a_seed", "goal"},
     "evaluation": {"share"},
     "balance": {"largest_relative_difference"},
