@@ -512,3 +512,14 @@ def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.Ca
 
     assert main(["audit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_readme_shows_the_measured_table() -> None:
+    from probes._bench_figure import bench_table
+
+    root = Path(__file__).parents[2]
+    data = json.loads((root / "docs" / "claim-bench.json").read_text())
+    assert bench_table(data) in (root / "README.md").read_text()
+    assert data["per_family"] >= 72
+    assert [row["name"] for row in data["families"]] == list(FAMILIES)
+    assert {row["name"] for row in data["families"] if row["developed"]} == set(DEVELOPED)
