@@ -4,6 +4,7 @@ import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from case_studies.sheet import STYLE
 from interp.files import write_text
@@ -62,7 +63,7 @@ def _render(reports: list[Report]) -> str:
     parts = []
     for report in reports:
         answer = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in report.answer)
-        link = html.escape(f"{report.name}/index.html", quote=True)
+        link = quote(f"{report.name}/index.html")
         parts.append(
             f'<section>\n<h2><a href="{link}">{html.escape(report.title)}</a></h2>\n'
             f'<p class="asked">{html.escape(report.asked)}</p>\n<ul class="answer">\n{answer}\n</ul>\n'

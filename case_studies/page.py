@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_SENTENCES = 3
+REBUILD = "rebuild--page"  # two hyphens: no title's anchor has them, nor has a figure's id one alone
 VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
 
@@ -35,6 +36,15 @@ class Table:
     note: str = ""
     text: Sequence[int] = ()
 
+    def __post_init__(self) -> None:
+        if not self.head:
+            raise RequestError(f"a table without columns: {self.note!r}")
+        for row in self.rows:
+            if len(row) != len(self.head) or not all(isinstance(cell, str) for cell in row):
+                raise RequestError(f"a row of a table of {len(self.head)} columns must be as many strings, not {row!r}")
+        if not all(isinstance(i, int) and 0 <= i < len(self.head) for i in self.text):
+            raise RequestError(f"text={self.text!r} names columns that a table of {len(self.head)} has not")
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -42,6 +52,10 @@ class Figure:
 
     figure: "go.Figure"
     caption: str
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.figure, "to_plotly_json"):
+            raise RequestError(f"{type(self.figure).__name__} is no plotly figure")
 
 
 @dataclass(frozen=True)
@@ -76,11 +90,22 @@ class Page:
     digests: Sequence[tuple[str, str]]
 
     def __post_init__(self) -> None:
+        for name in ("said", "answer"):
+            given = getattr(self, name)
+            if not isinstance(given, (list, tuple)) or not all(isinstance(x, str) and x.strip() for x in given):
+                raise RequestError(f"{name}={given!r} is no list of sentences")
         if not 1 <= len(self.answer) <= MOST_SENTENCES:
             raise RequestError(f"a report answers in 1 to {MOST_SENTENCES} sentences, not {len(self.answer)}")
-        for name in ("asked", "said", "sure", "command", "digests"):
-            if not getattr(self, name):
+        for name in ("title", "asked", "said", "sure", "command", "digests"):
+            given = getattr(self, name)
+            if not (given.strip() if isinstance(given, str) else given):
                 raise RequestError(f"a report without {name!r}: {self.title!r}")
+        if not isinstance(self.lead, Figure):
+            raise RequestError(f"lead={self.lead!r} is no Figure of a report")
+        for section in self.all_sections:
+            for part in section.parts:
+                if not isinstance(part, (str, Table, Figure)):
+                    raise RequestError(f"{type(part).__name__} in {section.title!r} is no text, Table or Figure")
         for name in ("compared", "settings"):
             if not any(isinstance(part, Table) for part in getattr(self, name)):
                 raise RequestError(f"{name!r} of {self.title!r} holds no table")
@@ -127,7 +152,7 @@ def write_page(page: Page, folder: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Every text is escaped."""
-    listed = [(_anchor(s.title), s.title) for s in page.all_sections] + [("rebuild", "Rebuild this page")]
+    listed = [(_anchor(s.title), s.title) for s in page.all_sections] + [(REBUILD, "Rebuild this page")]
     contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in listed)
     sections = "\n".join(_section(section) for section in page.all_sections)
     footer = "\n".join(f"<p>{html.escape(name)}: {html.escape(digest)}</p>" for name, digest in page.digests)
@@ -158,10 +183,10 @@ def render(page: Page) -> str:
 <nav aria-label="Contents"><ol>
 {contents}
 </ol></nav>
-{_figure(page.lead, "lead")}
+{_figure(page.lead, "lead--figure")}
 {sections}
 <footer>
-<h2 id="rebuild">Rebuild this page</h2>
+<h2 id="{REBUILD}">Rebuild this page</h2>
 <pre>{html.escape(page.command)}</pre>
 <p>Digests of the checkpoints and inputs it was made from:</p>
 {footer}
@@ -185,7 +210,7 @@ def _section(section: Section) -> str:
         elif isinstance(part, Table):
             parts.append(_table(part))
         else:
-            parts.append(_figure(part, f"{anchor}-{i}"))
+            parts.append(_figure(part, f"{anchor}--{i}"))
     return f'<section id="{anchor}">\n<h2>{html.escape(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
 
 
@@ -223,4 +248,4 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 
 def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "section"

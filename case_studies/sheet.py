@@ -9,6 +9,7 @@ main { max-width: 1240px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 p { max-width: 75ch; }
+h1, h2, p, li { overflow-wrap: anywhere; }
 .asked { color: var(--muted); font-size: 1.1rem; margin: 0 0 1rem; }
 .brief { display: grid; grid-template-columns: max-content minmax(0, 100ch); margin: 0; row-gap: .6rem; }
 .brief dt { color: var(--muted); font-weight: 600; padding: .5rem 1.25rem .5rem 0; }
@@ -25,7 +26,7 @@ ul.answer { padding: .75rem 1rem .75rem 2.25rem; background: #f3f7fa; border-lef
 }
 nav ol { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 1.25rem 0 0; list-style: none; }
 a { color: var(--accent); }
-/* A shadow at the edge behind which there is more of a wide table or picture. */
+/* A shadow at the edge behind which there is more of a wide table. */
 .scroll { overflow-x: auto; background:
   linear-gradient(to right, #fff 30%, #fff0) left / 2.5rem 100% no-repeat local,
   linear-gradient(to left, #fff 30%, #fff0) right / 2.5rem 100% no-repeat local,
@@ -47,5 +48,13 @@ tbody th { font-weight: 500; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
 pre { background: #f6f8fa; padding: .75rem 1rem; overflow-x: auto; font-size: .88rem; }
 footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-width: none; }
-@media print { main { max-width: none; padding: 0; } nav { display: none; } figure, table { break-inside: avoid; } }
+@page { size: A4 landscape; margin: 12mm; }
+@media print {
+  main { max-width: none; padding: 0; }
+  nav { display: none; }
+  h2 { break-after: avoid; }
+  figure, table { break-inside: avoid; }
+  figure { overflow: visible; zoom: .8; }
+  .scroll { overflow: visible; background: none; zoom: .8; }
+}
 """

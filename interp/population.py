@@ -12,6 +12,7 @@ from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.model import SandboxTransformer
+from interp.text import fold
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,13 +142,18 @@ class Population(Sequence[SandboxTransformer]):
         lines = [f"{name}: {len(self)} models, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"]
         if self.grammar is not None:
             lines.append(f"grammar: {self.grammar}")
-        for row in self.final_metrics():
-            lines.append("  " + ", ".join(f"{k} {_short(row[k])}" for k in _SHOWN if k in row))
+        rows = self.final_metrics()
+        shown = [key for key in _SHOWN if any(key in row for row in rows)]
+        if rows:
+            lines.append("".join(f"{_HEADS.get(key, key):>{_WIDTHS.get(key, 10)}}" for key in shown))
+        for row in rows:
+            cells = {key: _short(row[key]) if key in row else "-" for key in shown}
+            lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
         for seed, step in self.provenance.get("diverged", {}).items():
             if int(seed) not in self.seeds:
                 continue  # a slice keeps the provenance of the whole
             lines.append(f"  seed {seed} diverged at step {step}: its last good weights are kept")
-        return "\n".join(lines)
+        return fold(lines)
 
     def __repr__(self) -> str:
         return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
@@ -169,6 +175,8 @@ class Population(Sequence[SandboxTransformer]):
         return page + html.table(shown, [[_short(row[k]) if k in row else "" for k in shown] for row in rows])
 
 
+_HEADS = {"argmax_closers": "closers", "mass_nontrivial": "non-triv."}
+_WIDTHS = {"seed": 7, "step": 7}
 _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", "mass_nontrivial")
 
 

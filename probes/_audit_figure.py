@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from interp.errors import RequestError
 from probes._audit_thresholds import MIXED
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
 
     from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, escape, finish
 
-    rows = [r for r in result.evidence if r["group"] != "eligibility" and r["name"] != "margin"][::-1]
+    rows = [r for r in result.evidence if r["group"] != "eligibility" and r["name"] != "margin"]
+    rows = [r for r in rows if r["value"] is not None][::-1]
     colours = {"met": PALETTE[2], "not met": PALETTE[1], "open": PALETTE[0], "nothing required": PALETTE[6]}
     fig = go.Figure()
     for word, colour in colours.items():
@@ -70,16 +72,22 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
     x = [place for _, at in marks for place in (at, at, None)]
     y = [place for i, _ in marks for place in (i - 0.45, i + 0.45, None)]
     fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name="required", line={"color": INK, "width": 2.5, "dash": "dot"}))
+    if not rows:
+        because = "<br>".join(map(escape, textwrap.wrap(result.reason, 80)))
+        fig.add_annotation(text=because, x=0, y=1, xref="paper", yref="paper", showarrow=False, align="left",
+                           xanchor="left", yanchor="top")  # fmt: skip
+        fig.update_xaxes(visible=False)
+        fig.update_yaxes(visible=False)
     groups = [r["group"] for r in rows]
     for i in range(1, len(rows)):
         if groups[i] != groups[i - 1]:
             fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
     labels = [_label(r) for r in rows]
     models = "one model" if result.num_models == 1 else f"{result.num_models} models"
-    note = f"<b>{result.verdict}</b>: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
+    note = f"{result.verdict}: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
     return finish(
         fig,
-        escape(result.claim),
+        result.claim,
         note,
         width=None,
         height=max(260, 120 + 36 * len(labels)),
@@ -106,10 +114,12 @@ def scan_summary(result: "ScanResult") -> str:
     for head, audits in _by_head(result.results).items():
         told = [a for a in audits if a.verdict in ("supported", "misleading")]
         if not told:
-            told = sorted(audits, key=lambda a: -_score(a))[:1]
-        for audit in sorted(told, key=lambda a: -_score(a)):
+            told = sorted(audits, key=lambda a: -(_score(a) or 0.0))[:1]
+        for audit in sorted(told, key=lambda a: -(_score(a) or 0.0)):
             relation = audit.claim.split(" to ", 1)[1]
-            lines.append(f"  {head:<8}{_short(relation, 39):<40}{_score(audit):>7.2f}  {audit.verdict:<12}{audit.use}")
+            lines.append(
+                f"  {head:<8}{_short(relation, 39):<40}{_number(_score(audit)):>7}  {audit.verdict:<12}{audit.use}"
+            )
     return "\n".join(lines)
 
 
@@ -117,8 +127,10 @@ def scan_figure(result: "ScanResult") -> "go.Figure":
     """Scores by head and relation; supported claims marked."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import colorscale, colour_bar, escape, finish
+    from interp.plots.style import colorscale, colour_bar, escape, finish, literal
 
+    if not result.results:
+        raise RequestError("a scan without claims has no picture")
     heads = _by_head(result.results)
     relations = list(dict.fromkeys(audit.claim.split(" to ", 1)[1] for audit in result.results))
     place = {relation: i for i, relation in enumerate(relations)}
@@ -128,22 +140,29 @@ def scan_figure(result: "ScanResult") -> "go.Figure":
     for column, audits in enumerate(heads.values()):
         for audit in audits:
             row = place[audit.claim.split(" to ", 1)[1]]
-            values[row][column], marks[row][column] = max(_score(audit), 0.0), sign[audit.verdict]
+            score = _score(audit)
+            values[row][column], marks[row][column] = None if score is None else max(score, 0.0), sign[audit.verdict]
     heat = go.Heatmap(
-        z=values, x=list(heads), y=[escape(_short(r, 50)) for r in relations], text=marks, texttemplate="%{text}",
+        z=values, x=list(heads), text=marks, texttemplate="%{text}",
+        customdata=[[literal(relation)] * len(heads) for relation in relations],
         zmin=0, zmax=1, colorscale=colorscale(), colorbar=colour_bar("score"),
-        hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>", xgap=2, ygap=2,
+        hovertemplate="%{x}, %{customdata}: %{z:.2f}<extra></extra>", xgap=2, ygap=2,
     )  # fmt: skip
     fig = go.Figure(heat)
     right = sum(audit.verdict == "supported" for audit in result.results)
     return finish(
         fig,
         f"Every head against every relation: {right} of {len(result.results)} claims are supported",
-        "&#10003; supported, ! misleading, ? undecided, unmarked: refuted; corrected for all claims together",
-        width=max(860, 460 + 40 * len(heads)),
+        "✓ supported, ! misleading, ? undecided, unmarked: refuted, blank: no score; corrected together",
+        width=max(860, 460 + (40 if len(heads) <= 40 else 16) * len(heads)),
         height=90 + 24 * len(relations),
         margin={"l": 360},
-        yaxis={"autorange": "reversed", "showgrid": False},
+        yaxis={
+            "autorange": "reversed",
+            "showgrid": False,
+            "tickvals": list(range(len(relations))),
+            "ticktext": [escape(_short(relation, 50)) for relation in relations],
+        },
     )
 
 
@@ -157,8 +176,9 @@ def _by_head(results: Sequence["AuditResult"]) -> dict[str, list["AuditResult"]]
     return out
 
 
-def _score(audit: "AuditResult") -> float:
-    return next((float(row["value"]) for row in audit.evidence if row["name"].split(" ")[0] == "score"), 0.0)
+def _score(audit: "AuditResult") -> float | None:
+    """None where too few rows made one impossible."""
+    return next((row["value"] for row in audit.evidence if row["name"].split(" ")[0] == "score"), None)
 
 
 def _models(number: int) -> str:
@@ -181,7 +201,8 @@ def _nulls(row: dict[str, Any]) -> list[str]:
 
 def _cell(row: dict[str, Any]) -> str:
     if row["low"] is None or row["high"] is None:
-        return f"{row['value']:.0f}" if row["name"] == "rows" else _number(row["value"])
+        counted = row["name"] == "rows" and row["value"] is not None
+        return f"{row['value']:.0f}" if counted else _number(row["value"])
     return f"{_number(row['value'])} [{_number(row['low'])}, {_number(row['high'])}]"
 
 
@@ -201,7 +222,7 @@ def _label(row: dict[str, Any]) -> str:
     """Words of a row in lines that a narrow page has room for, and what is needed."""
     from interp.plots.style import escape
 
-    text = "<br>".join(textwrap.wrap(escape(row["words"]), 34))
+    text = "<br>".join(map(escape, textwrap.wrap(row["words"], 34)))
     return f"{text}  {_needed(row)}" if _needed(row) else text
 
 

@@ -7,6 +7,7 @@ import numpy as np
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from interp.stats import Estimate
     from probes.balance import BalanceResult
 
 
@@ -35,6 +36,7 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
                 y=list(range(2, depth + 1)),
                 colorscale=colorscale(),
                 zmin=0,
+                zmax=max(float(table.max()), 1e-9),
                 colorbar=colour_bar("|S| / P", x=0.4),
                 text=[[f"{v:.2f}" for v in row] for row in table] if depth <= 6 else None,
                 texttemplate="%{text}" if depth <= 6 else None,
@@ -68,16 +70,28 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
         )
     fig.update_xaxes(title_text="balanced pairs put before the string", row=1, col=column)
     fig.update_yaxes(title_text="total variation distance", rangemode="tozero", row=1, col=column)
+    beta = f"β = {text(result.beta.value)}{interval(result.beta)}"
+    moved = f"1 to D pairs put before a string move predictions by {text(result.functional.value)}"
+    moved += interval(result.functional)
+    title = f"Balance violation: {beta}; {moved}"
+    if not result.norm_on_output:
+        title = f"Balance violation: {moved}; {beta}, which without a norm on the attention output says little"
     whose = "one model" if result.num_models == 1 else f"mean over {result.num_models} seeds, 95 %"
     return finish(
         fig,
-        f"Balance violation: β = {text(result.beta.value)}; 1 to D pairs put before a string move predictions by "
-        f"{text(result.functional.value)}",
+        title,
         f"{whose}; |S| / P: what a matched pair leaves, over what decides a closer (eqs 31-33); 0: pairs cancel",
         width=980,
         height=350,
         legend={"orientation": "h", "y": -0.25},
     )
+
+
+def interval(estimate: "Estimate") -> str:
+    """ " [low, high]", or nothing."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f" [{text(estimate.low)}, {text(estimate.high)}]"
 
 
 def text(value: object) -> str:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interp.text import fold
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -31,8 +33,7 @@ def bench_summary(result: "BenchResult") -> str:
             + "".join(f"{family.verdicts[word]:>4}" for word in WORDS)
             + f"  {cell:<18}{_detector(family)}"
         )
-    lines += [f"  {line}" for line in totals(result)]
-    return "\n".join(lines)
+    return fold([*lines, *(f"  {line}" for line in totals(result))])
 
 
 def totals(result: "BenchResult") -> list[str]:

@@ -66,12 +66,12 @@ def stack_figure(result: "StackResult") -> "go.Figure":
     fig = go.Figure()
     lines = [*merged(result.rivals), ("every visible key", 0.0)]
     points = [x for layer in result.per_model for x in layer.ravel()]
-    low = min([*points, *(v for _, v in lines)])
-    span = (min(low - 0.06, -0.1), 1.05)
+    low = min([*points, *(v for _, v in lines), *(e.low for e in estimates if e.low is not None)])
+    span = (min(low - 0.06, -0.1), max([1.05, *(e.high + 0.06 for e in estimates if e.high is not None)]))
     for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
         fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
         fig.add_annotation(
-            text=f"{words} {value:.2f}", x=1.01, xref="paper", y=label, xanchor="left", yanchor="middle",
+            text=f"{words} {value:.2f}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
             showarrow=False, font={"size": 11, "color": MUTED if value else INK},
         )  # fmt: skip
     if result.num_models > 1:
@@ -103,15 +103,16 @@ def stack_figure(result: "StackResult") -> "go.Figure":
     whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
     note = f"{whose}; {counted(result.num_inputs, 'input')}, {result.queries} closers inside a bracket"
     told = ", ".join(f"{number(e.value)} in {name}" for e, name in zip(estimates, names, strict=True))
-    if count > 4:
-        best = max((e.value, i) for i, e in enumerate(estimates) if e.value is not None)[1]
+    known = [(e.value, i) for i, e in enumerate(estimates) if e.value is not None]
+    if count > 4 and known:
+        best = max(known)[1]
         told = f"at most {number(estimates[best].value)} (head {names[best]})"
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     return finish(
         fig,
         f"Attention to the last unmatched opener, stack-likeness: {told}",
         f"{note}; dotted, named at the right: a head that attends evenly to these keys",
-        width=max(960, 500 + 90 * count),
+        width=max(960, 500 + (90 if count <= 12 else 20) * count),
         height=430,
         margin={"r": 310},
         xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},

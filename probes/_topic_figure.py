@@ -101,8 +101,10 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
         fig.add_vline(x=edge, line={"color": INK, "width": 0.7})
     verdict = f": {result.structure}" if result.structure is not None else ""
     whose = "" if result.num_models == 1 else f", mean of {result.num_models} seeds"
-    lines = "topics" if result.labels is not None else f"the {result.num_clusters} clusters found"
-    told = [f"contrast {_cell(result.contrast)}" if result.contrast.value is not None else "no labels"]
+    lines = "topics" if result.labels is not None else _found(result.num_clusters)
+    told = [f"contrast {_cell(result.contrast)}"]
+    if result.contrast.value is None:
+        told = ["no labels" if result.labels is None else f"no contrast: {result.contrast.reason}"]
     told.append(f"diagonality {_cell(result.diagonality)}")
     if result.ari.value is not None:
         told.append(f"ARI {_cell(result.ari)}")
@@ -119,6 +121,10 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
         xaxis={**axis, "title": {"text": sides[1]}},
         yaxis={**axis, "title": {"text": sides[0]}, "range": [len(order) - 0.5, -0.5], "scaleanchor": "x"},
     )
+
+
+def _found(clusters: int) -> str:
+    return "the only cluster found" if clusters == 1 else f"the {clusters} clusters found"
 
 
 def _number(value: Any, digits: int = 3) -> str:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+from interp.text import fold
 from probes._balance_figure import balance_figure, text
 from probes._balance_table import BalanceTable, balance_table, head_states
 from probes._insertions import Insertion, insertions
@@ -95,7 +96,7 @@ class BalanceResult(Result):
         if self.shift_control:
             shifts = ", ".join(f"{r}: {text(e.value)}" for r, e in self.shift_control.items())
             lines.append(f"moving positions alone: {shifts}")
-        return "\n".join(lines)
+        return fold(lines)
 
     def figure(self) -> "go.Figure":
         """|S| / P over (d, d'), mean over types, and the functional form by pairs inserted."""

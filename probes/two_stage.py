@@ -390,7 +390,10 @@ def _result(
         run = having[0]
         boundary = Estimate(run.boundary, run.low, run.high, len(steps), "steps")
     else:
-        boundary = mean_over_seeds([r.boundary for r in having]) if n else Estimate.undefined(missing, 0, "seeds")
+        ends = float(steps[0]), float(steps[-1])
+        boundary = Estimate.undefined(missing, 0, "seeds")
+        if n:
+            boundary = mean_over_seeds([r.boundary for r in having], support=ends)
     means = [
         mean_over_seeds([getattr(r, name) for r in having]) if n else Estimate.undefined(missing, 0, "seeds")
         for name in ("value_done", "attention_done")
@@ -470,7 +473,10 @@ def _figure(result: TwoStageResult) -> "go.Figure":
         if b.low is not None and b.high is not None:
             fig.add_vrect(x0=b.low, x1=b.high, fillcolor=PALETTE[1], opacity=0.15, line_width=0)
     fig.update_xaxes(title={"text": "step"}, row=len(rows), col=1)
-    head = f"stage 1 ends at step {_cell(b, 0)}" if result.two_stages else "no two stages"
+    many = f" in {b.n} of {result.num_runs} runs" if result.num_runs > 1 else ""
+    head = f"stage 1 ends at step {_cell(b, 0)}{many}" if result.two_stages else "no two stages"
     whose = "1 run" if result.num_runs == 1 else f"{result.num_runs} runs, black: their mean"
     note = f"{whose}; {result.reason}" if result.reason is not None else f"{whose}; band: 95 % over {b.over}"
+    if b.n < result.num_runs and result.two_stages:
+        note += f", of the {b.n} runs that have two stages"
     return finish(fig, f"Two stages of training: {head}", note, width=760, height=70 + 160 * len(rows))

@@ -16,6 +16,7 @@ from interp.errors import AnalysisError, PatternError, RequestError
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import generator
 from interp.stats import Estimate, jackknife_pairs
+from interp.text import fold
 from probes._result import Result
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class VariationResult(Result):
             lines.append(f"sd over inputs: {text}")
         if self.causal:
             lines.append("The first position's row adds exactly 0; its key column counts.")
-        return "\n".join(lines)
+        return fold(lines)
 
     def figure(self) -> "go.Figure":
         """Every pair of models as a point, layer by layer, with the baselines as lines."""
@@ -484,6 +485,9 @@ def _figure(result: VariationResult) -> "go.Figure":
     )  # fmt: skip
     fig.add_trace(mean)
     told = ", ".join(f"{_number(v, 2)} in layer {i}" for i, v in enumerate(centre))
+    known = [(v, i) for i, v in enumerate(centre) if v is not None]
+    if count > 4 and known:
+        told = f"{min(known)[0]:.2f} (layer {min(known)[1]}) to {max(known)[0]:.2f} (layer {max(known)[1]})"
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
     note = f"every pair of models is a point; {inputs}, N = {result.positions} positions"
@@ -491,7 +495,7 @@ def _figure(result: VariationResult) -> "go.Figure":
         fig,
         f"Attention variation between {result.num_models} seeds: {told}",
         note,
-        width=max(760, 260 + 160 * count),
+        width=max(760, 260 + (160 if count <= 6 else 50) * count),
         height=390,
         xaxis={**ticks, "showgrid": False},
         yaxis={"title": {"text": "squared Frobenius distance |A₁ - A₂|²"}, "rangemode": "tozero"},

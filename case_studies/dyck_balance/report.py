@@ -163,8 +163,7 @@ def correlation_table(results: dict[str, Any]) -> Table:
     return Table(
         ["arm", *RULES.values()],
         rows,
-        "Spearman's rank correlation of β and accuracy at positions 400-499 [95 %, Bonett and Wright]; "
-        "0 if unrelated.",
+        "Spearman's rank correlation of β and accuracy at positions 400-499 [95 %, Bonett and Wright]; 0 if unrelated.",
     )
 
 

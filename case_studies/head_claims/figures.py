@@ -192,8 +192,8 @@ def scan_grid(scan: Scan) -> "go.Figure":
     right = sum(r.verdict == "supported" for r in scan.results)
     return finish(
         fig,
-        f"{escape(scan.name)}: {right} of {len(scan.results)} claims are supported",
-        "&#10003; supported, ? undecided, unmarked: refuted",
+        f"{scan.name}: {right} of {len(scan.results)} claims are supported",
+        "✓ supported, ? undecided, unmarked: refuted",
         width=max(700, 320 + 11 * len(names)),
         height=75 + 25 * len(scan.relations),
         margin={"l": 210, "b": 50},

@@ -11,7 +11,7 @@ import numpy as np
 from interp.plots.overlays import Boxes, Strip
 from interp.plots.panels import Panel
 from interp.plots.scales import LINEAR_UP_TO, Kind, colour_axis
-from interp.plots.style import MONO, MUTED, TOOLBAR, escape, shorten, template
+from interp.plots.style import MONO, MOST_LINES, MUTED, TOOLBAR, escape, literal, shorten, template
 
 if TYPE_CHECKING:
     from interp.plots.compact import CompactFigure
@@ -72,12 +72,13 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
     gap_y = 66 + sizes.strip + (math.ceil(sizes.label) - 16 if sizes.upright else 0)
     plot_width, plot_height = columns * sizes.side + (columns - 1) * gap_x, rows * sizes.side + (rows - 1) * gap_y
     common, names = _panel_names(drawing)
+    heads = [escape(shorten(name, max(12, (sizes.side + gap_x // 2) // 7))) for name in names]
     fig = make_subplots(
         rows=rows,
         cols=columns,
         horizontal_spacing=gap_x / plot_width if columns > 1 else 0,
         vertical_spacing=gap_y / plot_height if rows > 1 else 0,
-        subplot_titles=names if count > 1 else None,
+        subplot_titles=heads if count > 1 else None,
         figure=CompactFigure(),
     )
     queries, keys = _axis_names(drawing, "query"), _axis_names(drawing, "key")
@@ -89,8 +90,8 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
             coloraxis="coloraxis",
             hoverongaps=False,
             zsmooth="fast" if sizes.cell < 1 else False,  # plotly would skip cells that get no pixel of their own
-            hovertemplate=f"{_verb(drawing)}<extra>{names[i]}</extra>",
-            name=names[i],
+            hovertemplate=f"{_verb(drawing)}<extra>{literal(names[i])}</extra>",
+            name=escape(names[i]),
         )
         fig.add_trace(trace, row=i // columns + 1, col=i % columns + 1)
     _axes(fig, drawing, sizes, columns, queries, keys)
@@ -101,7 +102,8 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
     right = 160 if n * drawing.block > LINEAR_UP_TO else 130  # too little, and plotly shrinks the panels
     width = max(left + plot_width + right, left + 7 * longest + 20, 460)
     head = title if title is not None else _title(drawing, common)
-    lines = wrap(" ".join(str(head).split()), max((width - left - TOOLBAR) // 9, 20)) or [""]
+    room = max((width - left - TOOLBAR) // 9, 20)
+    lines = wrap(" ".join(str(head).split()), room, max_lines=MOST_LINES, placeholder=" …") or [""]
     top = _top(len(lines), len(drawing.notes)) + (22 if count > 1 else 0)
     bottom = 50 + sizes.strip + (math.ceil(sizes.label) if sizes.upright else 14)
     height = top + plot_height + bottom
@@ -136,7 +138,7 @@ def _columns(drawing: Drawing) -> int:
 
 def _top(lines: int, notes: int) -> int:
     """Pixels above the panels, as plotly sets a title of so many lines and a subtitle of so many notes."""
-    return 46 + 11 * (lines - 1) + (0, 32)[notes > 0] + 16 * max(notes - 2, 0) + 6 * (notes > 1)
+    return 46 + 21 * (lines - 1) + (0, 32)[notes > 0] + 16 * max(notes - 2, 0) + 6 * (notes > 1)
 
 
 def _sizes(drawing: Drawing, columns: int) -> Sizes:
@@ -237,7 +239,11 @@ def _class_ticks(strip: Strip, cell: float) -> tuple[list[int], list[str], list[
     return shown, text, text
 
 
+BLANKS = {"": "∅", " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+
+
 def _cut(word: str) -> str:
+    word = BLANKS.get(word, word)
     return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
 
 
@@ -278,14 +284,14 @@ def _runs(inside: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _panel_names(drawing: Drawing) -> tuple[str, list[str]]:
-    """What all panels share (for the title), and what tells each from the others."""
+    """What all panels share (for the title), and what tells each from the others; not escaped."""
     places, seeds = ({getattr(panel, part) for panel in drawing.panels} for part in ("place", "seeds"))
     shared = ", ".join(next(iter(group)) for group in (places, seeds) if len(group) == 1 and group != {""})
     nulls = any(panel.null for panel in drawing.panels)
     names = []
     for panel in drawing.panels:
         parts = [panel.place] * (len(places) > 1) + [panel.seeds] * (len(seeds) > 1) + [panel.null] * bool(panel.null)
-        names.append(escape(", ".join(parts) or ("the pattern" if nulls else shared)))
+        names.append(", ".join(parts) or ("the pattern" if nulls else shared))
     return shared, names
 
 

@@ -20,6 +20,7 @@ SCRIPT = "plotly.min.js"
 # plotly.js 4 offers to send a chart to its makers' server unless told otherwise.
 PLOT_CONFIG = {"responsive": True, "displaylogo": False, "showSendToCloud": False}
 DEFAULT_SIZE = (900, 600)
+MOST_SCALE = 20
 PLACEHOLDER = "figure-id-that-becomes-a-hash"
 _shown = itertools.count()
 
@@ -48,6 +49,9 @@ def save_figure(
         raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
     if include_plotlyjs not in ("inline", "directory"):
         raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
+    number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
+    if not number or not 0 < scale <= MOST_SCALE:
+        raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
     check_writable(path)  # before anything slow
     if ending in IMAGES:
         _write_bytes(path, _image(fig, ending[1:], scale))

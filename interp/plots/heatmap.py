@@ -66,7 +66,7 @@ def attention_heatmap(
     `population`
         "one": the first seed; "mean" and "sd" (n - 1) over seeds; "grid": a panel a seed.
     `max_panels`
-        Further panels are left out, and the title says so.
+        Further patterns (with their nulls) are left out, and a note says so; one and its nulls are always there.
     `null`
         What to show beside each pattern, one or several: "uniform" (every visible key alike), "untrained" (the same
         seed before training), "sharpness" (the same weights, each row's keys permuted).
@@ -92,7 +92,12 @@ def attention_heatmap(
     layers = source.layers
     if minus is not None:
         layers = difference(source, minus, text_or_tokens, grammar, population)
-    panels = choose(layers, choice)
+    every = choose(layers, choice)
+    # Each pattern keeps its nulls: what there is no room for is left out with them.
+    paired = sum(name != "uniform" for name in nulls)
+    panels = every[: max(1, (int(max_panels) - ("uniform" in nulls)) // (1 + paired))]
+    shown = {panel.seeds for panel in panels}
+    cut = f"first {len(panels)} of {len(every)} {'patterns' if nulls else 'panels'}" if len(panels) < len(every) else ""
     if nulls:
         panels = with_nulls(panels, source, model_or_patterns, nulls, choice)
     n = len(source.labels)
@@ -101,10 +106,10 @@ def attention_heatmap(
     notes = (*truth.notes, *(NULL_NOTES[name] for name in nulls))
     if minus is not None:
         notes = (*notes, "red: the first attends more; blue: the second")
-    if len(panels) > max_panels:
-        notes = (*notes, f"first {max_panels} of {len(panels)} panels")
+    if cut:
+        notes = (*notes, cut)
     drawing = Drawing(
-        panels=tuple(panels[:max_panels]),
+        panels=tuple(panels),
         labels=source.labels,
         places=tuple(map(str, range(n))),
         notes=notes,
@@ -113,7 +118,7 @@ def attention_heatmap(
         boxes=truth.boxes,
         strip=truth.strip,
         causal=causal,
-        seeds=len(choice.seeds) if population == "grid" else 1,
+        seeds=len(shown) if population == "grid" else 1,
     )
     return draw(_reduced(_ordered(drawing, truth.order)), title)
 

@@ -83,7 +83,7 @@ def with_nulls(panels: list[Panel], source: Source, given: Any, names: Sequence[
         if name == "uniform":
             continue
         layers = _untrained_layers(given, source, choice) if name == "untrained" else _permuted(source, causal)
-        for group, other in zip(out, choose(layers, choice), strict=True):
+        for group, other in zip(out, choose(layers, choice), strict=False):  # `panels` may be the first of more
             group.append(Panel(other.place, other.seeds, other.weights, NULLS[name]))
     flat = [panel for group in out for panel in group]
     if "uniform" in names:

@@ -104,6 +104,7 @@ def template() -> "go.layout.Template":
 
 
 TITLE, NOTE = 16, 12  # font sizes
+MOST_LINES = 8  # of a title
 TOOLBAR = 130  # pixels at the top right that plotly's buttons may cover
 
 
@@ -112,11 +113,11 @@ def finish(
 ) -> "go.Figure":
     """Give `fig` the shared look: a title that says what is seen, and below it a note (n, nulls, how to read it).
 
-    Both are broken into lines that fit; a word in <b> or <i> stays whole. `height`: of everything without these lines
-    and without the panels' own titles. `width=None`: whatever room there is. `layout`: as of `update_layout`.
+    Both are plain text, broken into lines that fit, and escaped. `height`: of everything without these lines and
+    without the panels' own titles. `width=None`: whatever room there is. `layout`: as of `update_layout`.
     """
     room = (width or 680) - 28
-    head = textwrap.wrap(title, max((room - TOOLBAR) // 8, 20)) or [""]
+    head = textwrap.wrap(title, max((room - TOOLBAR) // 8, 20), max_lines=MOST_LINES, placeholder=" …") or [""]
     below = textwrap.wrap(note, max(room * 10 // 64, 30))
     placed = {"yref": "paper", "xanchor": "center", "yanchor": "bottom"}  # as `make_subplots` places them
     panels = [a for a in fig.layout.annotations if all(a[name] == value for name, value in placed.items())]
@@ -128,8 +129,8 @@ def finish(
     fig.update_layout(
         template=template(),
         title={
-            "text": "<br>".join(head),
-            "subtitle": {"text": "<br>".join(below), "font": {"size": NOTE, "color": MUTED}},
+            "text": "<br>".join(map(escape, head)),
+            "subtitle": {"text": "<br>".join(map(escape, below)), "font": {"size": NOTE, "color": MUTED}},
             "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top",
             "pad": {"l": 14, "t": 14 + more},
         },
@@ -160,6 +161,11 @@ def error_bars(ends: Iterable[tuple[float | None, float | None, float | None]], 
 def escape(label: object) -> str:
     """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is."""
     return str(label).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def literal(label: object) -> str:
+    """The same inside a hover template, where plotly would also put in what stands in %{...}."""
+    return escape(label).replace("%{", "%&#123;")
 
 
 def shorten(text: str, width: int) -> str:

@@ -1,10 +1,12 @@
 """The report template: escaping, anchors, same bytes."""
 
 import re
+import shutil
 
 import plotly.graph_objects as go
 import pytest
 
+from case_studies import contents
 from case_studies.contents import read_report
 from case_studies.page import Figure, Page, Section, Table, render, write_page, write_study
 from interp.errors import RequestError
@@ -43,7 +45,13 @@ NO_TABLE = {"compared": ["text"], "settings": []}
 MISSING = [
     ({"answer": []}, "1 to 3 sentences, not 0"),
     ({"answer": ["one"] * 4}, "1 to 3 sentences, not 4"),
-    *(({name: ""}, f"without '{name}'") for name in ("asked", "said", "sure", "command", "digests")),
+    *(({name: ""}, f"without '{name}'") for name in ("title", "asked", "sure", "command", "digests")),
+    ({"asked": "  "}, "without 'asked'"),
+    ({"said": []}, "without 'said'"),
+    ({"said": "A sentence."}, "said='A sentence.' is no list of sentences"),
+    ({"answer": ["one", ""]}, "is no list of sentences"),
+    ({"lead": go.Figure()}, "is no Figure of a report"),
+    ({"sections": [Section("s", [3])]}, "int in 's' is no text, Table or Figure"),
     *(({name: parts}, f"'{name}' of .* holds no table") for name, parts in NO_TABLE.items()),
     ({"sections": [Section("A b", ["x"]), Section("a: B", ["y"])]}, "two sections of .* have the anchor 'a-b'"),
 ]
@@ -53,6 +61,24 @@ MISSING = [
 def test_a_report_with_a_part_missing_is_refused(changed, message):
     with pytest.raises(RequestError, match=message):
         page(**changed)
+
+
+def test_parts_say_what_is_wrong_with_them():
+    for rows, text in (([["x"]], ()), ([["x", "1", "2"]], ()), ([["x", 1]], ()), ([["x", "1"]], (7,))):
+        with pytest.raises(RequestError):
+            Table(["a", "b"], rows, text=text)
+    with pytest.raises(RequestError, match="dict is no plotly figure"):
+        Figure({}, "c")
+
+
+def test_no_title_takes_the_place_of_a_figure():
+    """Ids of figures and of the footer are none that a section's title can have."""
+    figure = Figure(go.Figure(go.Scatter(x=[1], y=[2])), "c")
+    titles = ["Seeds 0", "Seeds", "Lead figure", "Rebuild page", "Rebuild", "β", "γ"]
+    text = render(page(sections=[Section(title, [figure]) for title in titles]))
+    ids = re.findall(r'id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert all(f'<section id="{anchor}">' in text for anchor in ("seeds-0", "rebuild", "β", "γ"))
 
 
 def test_contents_lead_to_sections_and_ids_are_unique():
@@ -84,6 +110,11 @@ def test_a_folder_called_reports_lists_what_was_run(tmp_path):
     for name in ("second", "first"):
         (reports / name).mkdir(parents=True)
         write_study({"n": 1}, page(), reports / name)
+    (reports / "odd #1").mkdir()
+    write_page(page(), reports / "odd #1")
+    assert 'href="odd%20%231/index.html"' in contents.write_index(reports).read_text()
+    shutil.rmtree(reports / "odd #1")
+    contents.write_index(reports)
     text = (reports / "index.html").read_text()
     assert text.index('href="first/index.html"') < text.index('href="second/index.html"')
     assert "2 studies have been run" in text

@@ -401,3 +401,35 @@ def test_importing_plots_loads_neither_plotly_nor_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_each_pattern_keeps_its_nulls_when_panels_are_left_out():
+    fig = attention_heatmap(random_patterns(16, 10), population="grid", null="uniform")
+    names = [trace.name for trace in fig.data]
+    assert len(names) == 12
+    assert names[-1].endswith("null: uniform")
+    assert "first 11 of 16 patterns" in fig.layout.title.subtitle.text
+    assert "11 seeds" in fig.layout.title.text
+    one = attention_heatmap(random_patterns(3, 10), population="grid", null=["sharpness", "uniform"], max_panels=1)
+    assert len(one.data) == 3
+
+
+def test_long_names_of_panels_are_cut_and_long_titles_stand_above_them():
+    names = [f"run-2024-11-{i}-lr0.001-wd0.1-linear-positions-%{{x}}-<b>" for i in range(4)]
+    fig = attention_heatmap(random_patterns(4, 8), population="grid", seed_labels=names, title="long words " * 30)
+    heads = [a.text for a in fig.layout.annotations]
+    assert all("…" in head and len(head) < 45 for head in heads)
+    assert all("%{x}" not in trace.hovertemplate.split("<extra>")[1] for trace in fig.data)
+    assert all("<b>" not in trace.hovertemplate for trace in fig.data)
+    assert fig.layout.margin.t > 20 * fig.layout.title.text.count("<br>")
+
+
+def test_tokens_that_cannot_be_seen_get_a_sign():
+    fig = attention_heatmap(random_patterns(4), ["a", "\n", "\t", ""])
+    assert list(fig.layout.yaxis.ticktext) == ["a", "↵", "⇥", "∅"]
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan"), "2", True, 1e9])
+def test_a_scale_that_is_none_is_refused(fig, tmp_path, scale):
+    with pytest.raises(RequestError, match="is not a number above 0"):
+        save_figure(fig, tmp_path / "x.png", scale=scale)

@@ -174,11 +174,14 @@ def test_final_metrics_are_the_last_row_of_each_seed(population):
 def test_summary_names_seeds_and_those_that_diverged(population):
     text = population.summary()
     assert text.startswith("mine: 4 models, 1 layer(s)")
-    assert "seed 5, step 4, loss 5.4000" in text
+    assert "   seed   step      loss" in text
+    assert "      5      4    5.4000" in text
     assert "seed 9 diverged at step 3" in text
     assert "seed 9" not in population[:2].summary()  # not of this slice
     missing = replace(population, history=({"seed": 5, "step": 1, "loss": None},))
-    assert "loss None" in missing.summary()
+    assert "      5      1      None" in missing.summary()
+    long = replace(population, provenance={"name": "x" * 200}).summary()
+    assert max(map(len, long.splitlines())) <= 80
     assert repr(population) == "<Population of 4 mine>"
 
 
