@@ -107,7 +107,7 @@ def test_two_stages_name_the_runs_that_have_them():
     assert found.two_stages
     assert "in 3 of 4 runs" in found.figure().layout.title.text
     assert "of the 3 runs that have two stages" in found.figure().layout.title.subtitle.text.replace("<br>", " ")
-    assert 0 <= found.boundary.low
+    assert found.boundary.low >= 0
     assert found.boundary.high <= steps[-1]
 
 
