@@ -7,7 +7,6 @@ name says. Biases that a config switches off are zero buffers, so that tools whi
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -148,14 +147,11 @@ class LearnedPositions(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Centred, divided by its standard deviation; `affine` adds TransformerLens's w and b.
-
-    `fused`: one kernel does it, forwards and backwards, and the hooks do not run: for training, where nobody looks.
-    """
+    """Centred, divided by its standard deviation; `affine` adds TransformerLens's w and b."""
 
     def __init__(self, width: int, eps: float, affine: bool):
         super().__init__()
-        self.eps, self.affine, self.fused = eps, affine, False
+        self.eps, self.affine = eps, affine
         if affine:
             self.w = nn.Parameter(torch.ones(width))
             self.b = nn.Parameter(torch.zeros(width))
@@ -163,25 +159,11 @@ class LayerNorm(nn.Module):
         self.hook_normalized = HookPoint()  # [batch, pos, width], before w and b
 
     def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
-        if self.fused:
-            x = F.layer_norm(x, x.shape[-1:], eps=self.eps)
-        else:
-            x = x - x.mean(-1, keepdim=True)
-            scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
-            # A division by each number would cost more, forwards and backwards.
-            x = self.hook_normalized(x * scale.reciprocal())
+        x = x - x.mean(-1, keepdim=True)
+        scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
+        # A division by each number would cost more, forwards and backwards.
+        x = self.hook_normalized(x * scale.reciprocal())
         return torch.addcmul(self.b, x, self.w) if self.affine else x
-
-
-Model = TypeVar("Model", bound=nn.Module)
-
-
-def fused(model: Model) -> Model:
-    """The model itself, its norms from now on in one kernel each and without their hooks."""
-    for module in model.modules():
-        if isinstance(module, LayerNorm):
-            module.fused = True
-    return model
 
 
 class UnitNorm(nn.Module):

@@ -13,7 +13,6 @@ from torch import Tensor
 from interp.functional import Params, stack_params
 from interp.grammars import TopicGrammar
 from interp.model import SandboxTransformer
-from interp.model.parts import fused
 from interp.presets import Recipe, TrainingSettings
 from interp.training.flat import FlatParams
 from interp.training.objective import Objective, Task
@@ -106,7 +105,7 @@ class _Run:
 
     def __init__(self, recipe: Recipe, state: ChunkState, device: str):
         self.recipe, self.device, self.seeds = recipe, device, state.seeds
-        self.template = fused(SandboxTransformer(recipe.config)).to(device)
+        self.template = SandboxTransformer(recipe.config).to(device)
         self.step, self.history = state.step, list(state.history)
         self.snapshots, self.diverged = dict(state.snapshots), dict(state.diverged)
         self.flat = FlatParams(state.params, device)

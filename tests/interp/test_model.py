@@ -15,7 +15,7 @@ from interp.errors import ConfigError, GrammarError, RequestError
 from interp.functional import stack_params, stacked_logits
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
-from interp.model.parts import LayerNorm, UnitNorm, fused, oracle_states, oracle_table
+from interp.model.parts import UnitNorm, oracle_states, oracle_table
 
 torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
@@ -920,20 +920,3 @@ def test_cfg_is_what_transformer_lens_reads():
 def test_normalization_type_is_one_whose_arithmetic_holds(changes, expected):
     """`unit` is centred and divided by its hook_scale, which is all TransformerLens assumes of LNPre."""
     assert make(0, **changes).cfg.normalization_type == expected
-
-
-@pytest.mark.parametrize("affine", [True, False])
-def test_a_fused_norm_is_the_same_function(affine):
-    """Forwards and backwards, under `vmap` too; training uses it, and whoever looks at hooks does not."""
-    plain, other = LayerNorm(50, 1e-5, affine), fused(LayerNorm(50, 1e-5, affine))
-    if affine:
-        for norm in (plain, other):
-            norm.w.data, norm.b.data = torch.linspace(-1, 2, 50), torch.linspace(0, 1, 50)
-    x = (3 + 2 * torch.randn(4, 6, 50, generator=torch.Generator().manual_seed(0))).requires_grad_()
-    want, got, mapped = plain(x), other(x), torch.vmap(other)(x)
-    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
-    assert torch.equal(mapped, got)
-    weight = torch.sin(torch.arange(50.0))
-    grads = [torch.autograd.grad((out * weight).sum(), x, retain_graph=True)[0] for out in (want, got)]
-    torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
-    assert not plain.fused
