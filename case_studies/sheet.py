@@ -46,7 +46,10 @@ tbody th { font-weight: 500; }
 @media (max-width: 700px) { tbody th { white-space: normal; min-width: 9rem; } .text { min-width: 6rem; } }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
-pre { background: #f6f8fa; padding: .75rem 1rem; overflow-x: auto; font-size: .88rem; }
+pre { background: #f6f8fa; padding: .75rem 1rem; font-size: .88rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 800px) {
+  figcaption::before { content: "A picture wider than the window is scrolled sideways. "; font-style: italic; }
+}
 footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-width: none; }
 @page { size: A4 landscape; margin: 12mm; }
 @media print {

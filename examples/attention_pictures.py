@@ -1,6 +1,9 @@
-"""One head in five pictures: truth, null, seeds, difference, a long text. Run: python examples/attention_pictures.py"""
+"""One head in five pictures: truth, null, seeds, difference, a long text.
 
-import tempfile
+Run: python examples/attention_pictures.py [FOLDER]
+"""
+
+import sys
 from pathlib import Path
 
 from interp import load_checkpoint
@@ -22,9 +25,10 @@ def main(folder: Path) -> None:
     }
     for name, figure in pictures.items():  # one plotly script for all pages
         page = save_figure(figure, folder / f"{name}.html", include_plotlyjs="directory")
-        print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB")
+        print(f"wrote {page} ({page.stat().st_size / 1e6:.2f} MB)")
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        main(Path(name))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    main(folder)

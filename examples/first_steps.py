@@ -1,6 +1,6 @@
-"""Load a bundled population, measure it, draw it, and edit one head. Run: python examples/first_steps.py"""
+"""Load a bundled population, measure it, draw it, and edit one head. Run: python examples/first_steps.py [FOLDER]"""
 
-import tempfile
+import sys
 from pathlib import Path
 
 import torch
@@ -40,5 +40,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        main(Path(name))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    main(folder)

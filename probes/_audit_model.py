@@ -157,7 +157,7 @@ def audit_model(
                 users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
             use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
         else:
-            use = Finding("not asked", "Use is not examined, since the pattern is not shown to hold.", ())
+            use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim), setting.level))
     return out
 

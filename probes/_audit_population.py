@@ -117,6 +117,10 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
         met = None
         if threshold is not None and side in (">", ">="):
             met = True if low(mean) >= threshold else False if high(mean) < threshold else None
+        elif side == "not in":
+            outside = low(mean) >= t.MIXED[1] or high(mean) <= t.MIXED[0]
+            inside = low(mean) > t.MIXED[0] and high(mean) < t.MIXED[1]
+            met = True if outside else False if inside else None
         out.append(Evidence(group, name, words, mean, side, threshold, met))
     return out
 
@@ -139,12 +143,12 @@ def _reason(
     where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
     told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
     said = f"In {verdicts['supported']} of {n} seeds some head{where} supports the claim ({told})"
-    if claim.heads and where:
-        said += "; heads have no numbers across seeds, so the layer counts"
+    if any(outcome.heads != claim.heads for outcome in best) and claim.heads and where:
+        said += "; a head's number means nothing in another seed, so any head of the layer counts"
     if claim.heads and named != verdicts["supported"]:
         said += f", and {heads_text(claim.heads)} itself in {named}"
     said += f": between {low(share):.0%} and {high(share):.0%} of such models. "
-    said += f"Were it all {n}, {n} seeds could be certain of {floor:.0%}"
+    said += f"Even {n} of {n} would only show that at least {floor:.0%} do"
     said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
     example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
     return f"{said}. For instance: {example.pattern.because} {example.use.because}"

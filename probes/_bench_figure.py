@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from probes.bench import BenchResult, FamilyResult
 
+HAS_WORD = ("true", "false")  # kinds of claims that a score of a pattern can be right about
 _SHORT = {"supported": "sup", "misleading": "mis", "refuted": "ref", "undecided": "und"}
 
 
@@ -21,13 +22,14 @@ def bench_summary(result: "BenchResult") -> str:
     lines = [
         f"Claim bench: {result.per_family} claims a family, seed {result.seed}",
         "What was said of claims whose truth is known; errors with 95 % intervals, and",
-        "undecided is one unless it is the truth; * the audit was mended on this family",
+        "undecided is one unless it is the truth. * the audit was mended on this family,",
+        "† the family itself was corrected, both on other seeds",
         f"  {'family':<26}{'truth':<11}" + "".join(f"{_SHORT[w]:>4}" for w in WORDS) + "  errors         detector",
     ]
     for family in result.families:
         rate = family.error_rate
         cell = f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
-        name = f"{family.name}{' *' if family.developed else ''}"
+        name = f"{family.name}{family.mark}"
         lines.append(
             f"  {name:<26}{family.expected:<11}"
             + "".join(f"{family.verdicts[word]:>4}" for word in WORDS)
@@ -50,10 +52,13 @@ def totals(result: "BenchResult") -> list[str]:
     if decidable:
         count, n = sum(f.undecided for f in decidable), sum(f.n for f in decidable)
         lines.append(f"undecided: {count} of {n} that can be decided")
-    asked = [f for f in result.families if f.detector_n]
+    asked = [f for f in result.families if f.detector_n and f.kind in HAS_WORD]
     if asked:
         errors, n = sum(f.detector_errors for f in asked), sum(f.detector_n for f in asked)
-        lines.append(f"detector at its best threshold, {result.detector_threshold:.3f}: {errors} of {n} wrong")
+        lines.append(
+            f"detector at its best threshold, {result.detector_threshold:.3f}: {errors} of {n} true and false claims "
+            "wrong; it has no word for the others, and takes no bidirectional models"
+        )
     return lines
 
 
@@ -67,7 +72,7 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     families = result.families
     shares = np.array([[f.verdicts[word] / f.n for word in WORDS] for f in families])
     text = [[str(f.verdicts[word]) if f.verdicts[word] else "" for word in WORDS] for f in families]
-    rows = [f"{escape(f.name)}{' *' if f.developed else ''} <i>{f.kind}</i>" for f in families]
+    rows = [f"{escape(f.name)}{f.mark} <i>{f.kind}</i>" for f in families]
     heat = go.Heatmap(
         z=shares, x=list(WORDS), y=rows, text=text, texttemplate="%{text}", zmin=0, zmax=1, colorscale=colorscale(),
         colorbar=colour_bar("share of the family"), xgap=3, ygap=3,
@@ -83,7 +88,8 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     return finish(
         fig,
         f"Claims whose truth is known: {right} of {total} verdicts are right",
-        f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family",
+        f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family, "
+        "† the family was corrected",
         width=860,
         height=95 + 25 * len(families),
         margin={"l": 260, "b": 30},
@@ -93,12 +99,12 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
 
 
 def _detector(family: "FamilyResult") -> str:
-    return f"{family.detector_errors}/{family.detector_n}" if family.detector_n else "-"
+    return f"{family.detector_errors}/{family.detector_n}" if family.detector_n and family.kind in HAS_WORD else "-"
 
 
 def bench_table(data: dict[str, Any]) -> str:
     """The bench's `to_dict()` as a Markdown table, for the README."""
-    from probes.bench import WORDS
+    from probes.bench import WORDS, mark
 
     lines = [
         f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
@@ -108,8 +114,8 @@ def bench_table(data: dict[str, Any]) -> str:
     for family in data["families"]:
         counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
         other = family["detector"]
-        missed = f"{other['errors']} of {other['n']}" if other["n"] else "–"
-        star = " *" if family["developed"] else ""
+        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else "–"
+        star = mark(family["developed"], family["corrected"])
         lines.append(
             f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
             f"| {family['errors']} [{family['low']:.2f}, {family['high']:.2f}] | {missed} |"

@@ -349,7 +349,7 @@ def _untrusted(model: Any, readout: str | None) -> NoTask | None:
     if readout is not None or trusted_logits(model):
         return None
     return NoTask(
-        "Use is not examined: the logits of a bridged encoder are noise unless its file holds the head. Declare "
+        "Use is not asked: the logits of a bridged encoder are noise unless its file holds the head. Declare "
         "readout='probe' (a linear probe of the last hidden state), or readout='logits' if the head is there."
     )
 
@@ -358,7 +358,7 @@ def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
     """The task of `task_for`, which supposes a causal model with next-token logits."""
     name = None if claim.uses in ("labels", "task") else claim.uses
     if claim.uses == "labels":
-        return NoTask("Use is not examined: the inputs carry no labels to predict.")
+        return NoTask("Use is not asked: the inputs carry no labels to predict.")
     if task := _task_named(name, model, grammar):
         return task
     return NoTask("Use cannot be examined: no task of this model is known. Give inputs with labels, or task=.")

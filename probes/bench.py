@@ -45,7 +45,15 @@ DEVELOPED = (
     "cancelled", "unread", "for another task", "any two of four", "another looks better", "one of two idle",
     "self-repaired",
 )  # fmt: skip
+# Families whose own truth was not always what it said, and was corrected.
+CORRECTED = ("redundant, other pattern", "another looks better")
 WORDS = ("supported", "misleading", "refuted", "undecided")
+
+
+def mark(developed: bool, corrected: bool) -> str:
+    """* for families on which the audit was mended, † for those that were corrected themselves."""
+    signs = [sign for sign, there in (("*", developed), ("†", corrected)) if there]
+    return f" {' '.join(signs)}" if signs else ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class FamilyResult:
     - `errors`: verdicts other than `expected`, undecided included; `undecided`: those among them that are (of an
       undecidable claim: none, it is the right word). `error_rate`: with its Clopper-Pearson interval.
     - `detector_errors` among `detector_n` claims that the detector can be asked about.
-    - `developed`: the audit was changed after errors in this family.
+    - `developed`: the audit was changed after errors in this family; `corrected`: the family itself was.
     """
 
     name: str
@@ -71,13 +79,19 @@ class FamilyResult:
     detector_n: int
     detector_errors: int
     developed: bool
+    corrected: bool
+
+    @property
+    def mark(self) -> str:
+        """What tables put behind the name."""
+        return mark(self.developed, self.corrected)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `low` and `high` bound the rate of errors."""
         return {
             "name": self.name, "kind": self.kind, "expected": self.expected, "n": self.n, "errors": self.errors,
             "undecided": self.undecided, "low": self.error_rate.low, "high": self.error_rate.high,
-            "verdicts": dict(self.verdicts), "developed": self.developed,
+            "verdicts": dict(self.verdicts), "developed": self.developed, "corrected": self.corrected,
             "detector": {"n": self.detector_n, "errors": self.detector_errors},
         }  # fmt: skip
 
@@ -192,6 +206,7 @@ def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold:
         detector_n=len(scores),
         detector_errors=len(scores) - right,
         developed=name in DEVELOPED,
+        corrected=name in CORRECTED,
     )
 
 

@@ -106,12 +106,14 @@ def make_parser() -> argparse.ArgumentParser:
     heatmap = _command(listed, "heatmap", commands.heatmap, "draw attention patterns")
     heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
     foreign_options(heatmap)
-    heatmap.add_argument("--text", required=True, metavar="STRING")
-    heatmap.add_argument("--layer", type=whole(0), metavar="L")
-    heatmap.add_argument("--head", type=whole(0), metavar="H")
+    heatmap.add_argument("--text", required=True, metavar="STRING", help="what the model reads, e.g. '([])'")
+    heatmap.add_argument(
+        "--layer", type=whole(0), metavar="L", help="from 0 (default: all of one model, else the last)"
+    )
+    heatmap.add_argument("--head", type=whole(0), metavar="H", help="from 0 (default: all)")
     heatmap.add_argument("--seed", type=whole(0), metavar="N", help="one model of a population, by seed")
     heatmap.add_argument(
-        "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models"
+        "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models (default grid)"
     )
     heatmap.add_argument(
         "--overlay",

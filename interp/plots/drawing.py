@@ -28,7 +28,7 @@ class Drawing:
     """All that the figure shows: panels of equal size, a label and a place a position, the truth over them.
 
     `notes` are lines of HTML; `text` is what was attended to, for the title; `block` is how many tokens wide a drawn
-    cell is; `ordered` says that positions are not in the text's order.
+    cell is; `seeds` is how many are drawn, in words; `ordered` says that positions are not in the text's order.
     """
 
     panels: tuple[Panel, ...]
@@ -40,7 +40,7 @@ class Drawing:
     boxes: tuple[Boxes, ...] = ()
     strip: Strip | None = None
     causal: bool = True
-    seeds: int = 1
+    seeds: str = ""
     block: int = 1
     ordered: bool = False
 
@@ -297,7 +297,7 @@ def _panel_names(drawing: Drawing) -> tuple[str, list[str]]:
 
 def _title(drawing: Drawing, shared: str) -> str:
     what = {"sd": "Spread of attention", "difference": "Difference of attention", "weight": "Attention"}[drawing.kind]
-    if drawing.seeds > 1:
-        what += f" of {drawing.seeds} seeds"
+    if drawing.seeds:
+        what += f" of {drawing.seeds}"
     head = f"{what}, {shared}" if shared else what
     return f"{head}: {shorten(drawing.text, 40)}" if drawing.text else head

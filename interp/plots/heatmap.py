@@ -118,9 +118,15 @@ def attention_heatmap(
         boxes=truth.boxes,
         strip=truth.strip,
         causal=causal,
-        seeds=len(shown) if population == "grid" else 1,
+        seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
     )
     return draw(_reduced(_ordered(drawing, truth.order)), title)
+
+
+def _told(drawn: int, given: int) -> str:
+    if given == 1:
+        return ""
+    return f"{drawn} seeds" if drawn == given else f"{drawn} of {given} seeds"
 
 
 def _text(labels: Sequence[str]) -> str:

@@ -409,7 +409,7 @@ def test_each_pattern_keeps_its_nulls_when_panels_are_left_out():
     assert len(names) == 12
     assert names[-1].endswith("null: uniform")
     assert "first 11 of 16 patterns" in fig.layout.title.subtitle.text
-    assert "11 seeds" in fig.layout.title.text
+    assert "11 of 16 seeds" in fig.layout.title.text
     one = attention_heatmap(random_patterns(3, 10), population="grid", null=["sharpness", "uniform"], max_panels=1)
     assert len(one.data) == 3
 
