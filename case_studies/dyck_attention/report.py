@@ -240,8 +240,7 @@ def heatmap_parts(measured: Sequence[Measured]) -> list[Figure]:
             PAPER_SENTENCE,
             population="grid",
             overlay="stack_top",
-            title=f"Last layer, {m.family.name}: every seed closes at least {m.accuracy.least:.1%}, two patterns lie "
-            f"{_number(m.variation.variation[-1])} apart",
+            title=f"Last layer, {m.family.name}: two seeds lie {_number(m.variation.variation[-1])} apart",
         )
         caption = (
             f"Seeds {', '.join(map(str, shown.seeds))} of {m.family.name} on {PAPER_SENTENCE} after START. A box marks "
