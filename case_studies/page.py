@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_SENTENCES = 3
+LONG = 60  # characters of a row's name, from which it breaks
 REBUILD = "rebuild--page"  # two hyphens: no title's anchor has them, nor has a figure's id one alone
 VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
@@ -223,8 +224,9 @@ def _table(table: Table) -> str:
     texts = [i in table.text or _is_text([row[i] for row in table.rows]) for i in range(len(table.head))]
     kinds = [' class="text"' if text else "" for text in texts]
     head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
+    long = ' class="long"' if any(len(row[0]) > LONG for row in table.rows) else ""
     rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(row[0])}</th>'
+        f'<tr><th scope="row"{long}>{html.escape(row[0])}</th>'
         + "".join(_cell(cell, text) for cell, text in zip(row[1:], texts[1:], strict=True))
         + "</tr>"
         for row in table.rows

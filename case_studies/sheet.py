@@ -37,6 +37,7 @@ th, td { text-align: right; padding: .32rem .7rem; border-bottom: 1px solid var(
 thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; }
 .text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
+.long { white-space: normal; min-width: 16rem; }
 .word { font-weight: 600; }
 .supported { color: #00684b; }
 .misleading { color: #a84400; }

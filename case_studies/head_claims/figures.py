@@ -83,7 +83,7 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
         title,
         "a bar a group of models, as long as the share of its seeds; the number of seeds is written on it",
         barmode="stack",
-        width=max(760, 420 + 110 * len(found)),
+        width=max(760, 410 + 107 * len(found)),
         height=70 + 26 * len(place),
         margin={"l": 400, "b": 55},
         legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
