@@ -20,7 +20,7 @@ h1, h2, p, li { overflow-wrap: anywhere; }
 .brief li, ul.answer li { margin: .2rem 0; }
 ul.answer { padding: .75rem 1rem .75rem 2.25rem; background: #f3f7fa; border-left: 4px solid var(--accent);
   max-width: 100ch; }
-@media (max-width: 700px) {
+@media screen and (max-width: 700px) {
   .brief { grid-template-columns: minmax(0, 1fr); row-gap: 0; }
   .brief dt { padding: .6rem 0 .2rem; }
 }
@@ -44,11 +44,11 @@ th:first-child { text-align: left; padding-left: 0; }
 .refuted { color: #8c2f5a; }
 .undecided { color: #5b6770; }
 tbody th { font-weight: 500; }
-@media (max-width: 700px) { tbody th { white-space: normal; min-width: 9rem; } .text { min-width: 6rem; } }
+@media screen and (max-width: 700px) { tbody th { white-space: normal; min-width: 9rem; } .text { min-width: 6rem; } }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
 pre { background: #f6f8fa; padding: .75rem 1rem; font-size: .88rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-@media (max-width: 800px) {
+@media screen and (max-width: 800px) {
   figcaption::before { content: "A picture wider than the window is scrolled sideways. "; font-style: italic; }
 }
 footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-width: none; }
