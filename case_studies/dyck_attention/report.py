@@ -21,6 +21,7 @@ from case_studies.dyck_attention.measure import (
     Variant,
 )
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.words import number as _number
 from interp.grammars import DyckGrammar
 from interp.plots import attention_heatmap
 from interp.population import Population
@@ -516,10 +517,3 @@ def _signed(e: Estimate) -> str:
     if e.value is None:
         return "undefined"
     return f"{e.value:.4f}" + ("" if e.low is None or e.high is None else f" [{e.low:.4f}, {e.high:.4f}]")
-
-
-def _number(e: Estimate, digits: int = 2) -> str:
-    if e.value is None:
-        return "undefined"
-    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
-    return f"{e.value:.{digits}f}{interval}"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from case_studies.dyck_balance.measure import RULES, SHOWN, WEIGHT, Arm
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.words import number3 as _text
 from interp.stats import Estimate, mean_over_seeds
 
 if TYPE_CHECKING:
@@ -237,13 +238,6 @@ def scatter(arms_: Sequence[Arm], title: str, note: str) -> "go.Figure":
 
 def _estimate(data: dict[str, Any]) -> Estimate:
     return Estimate(**data)
-
-
-def _text(e: Estimate, digits: int = 3) -> str:
-    if e.value is None:
-        return "undefined"
-    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
-    return f"{e.value:.{digits}f}{interval}"
 
 
 def _moves(e: Estimate) -> str:

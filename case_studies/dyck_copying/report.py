@@ -23,6 +23,7 @@ from case_studies.dyck_copying.estimates import (
 from case_studies.dyck_copying.figures import heatmaps, scatter
 from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, STRINGS, Head, Measured
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.words import number3 as _number
 from interp.stats import Estimate
 from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
 
@@ -398,10 +399,3 @@ def _count(e: Estimate) -> str:
     if e.value is None or e.low is None or e.high is None:
         return f"0 of {e.n}"
     return f"{round(e.value * e.n)} of {e.n} [{e.low:.2f}, {e.high:.2f}]"
-
-
-def _number(e: Estimate, digits: int = 3) -> str:
-    if e.value is None:
-        return "undefined"
-    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
-    return f"{e.value:.{digits}f}{interval}"

@@ -3,15 +3,10 @@
 from collections.abc import Sequence
 
 from case_studies.lottery_ticket.measure import N, Sums
+from case_studies.words import number3 as number
 from interp.stats import Estimate
 
-
-def number(e: Estimate, digits: int = 3) -> str:
-    """Value and interval."""
-    if e.value is None:
-        return "undefined"
-    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
-    return f"{e.value + 0.0:.{digits}f}{interval}"
+__all__ = ["factor", "missed", "number", "share_range", "short", "span"]
 
 
 def factor(slope: Estimate) -> str:

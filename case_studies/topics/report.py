@@ -18,6 +18,7 @@ from case_studies.topics.measure import (
     StageBoundary,
     StageRow,
 )
+from case_studies.words import number as _number
 from interp.grammars import TopicGrammar
 from interp.stats import Estimate
 from interp.topic_theory import TopicTheory
@@ -461,13 +462,6 @@ def settings_table(f: Findings) -> Table:
             + [str(getattr(recipe.settings, n)) for n in names]
         )
     return Table(["population", "preset", "initial scale", *names], rows, "Batch counts documents a seed and step.")
-
-
-def _number(e: Estimate, digits: int = 2) -> str:
-    if e.value is None:
-        return "undefined"
-    interval = "" if e.low is None or e.high is None else f" [{e.low:.{digits}f}, {e.high:.{digits}f}]"
-    return f"{e.value:.{digits}f}{interval}"
 
 
 def _exact(e: Estimate) -> str:

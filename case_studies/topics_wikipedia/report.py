@@ -30,6 +30,8 @@ from case_studies.topics_wikipedia.measure import (
     Heads,
     Row,
 )
+from case_studies.words import fixed as _fixed
+from case_studies.words import number as _number
 from interp.stats import Estimate, mean_over_seeds
 
 FEW_ARTICLES = 5  # a topic
@@ -554,19 +556,6 @@ def _permuted(row: Row) -> str:
     return f"{drawn['mean']:.2f} [{drawn['low']:.2f}, {drawn['high']:.2f}]"
 
 
-def _fixed(value: float | None, digits: int) -> str:
-    """A number with so many decimals; no minus before a zero."""
-    return "undefined" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
-
-
 def _cell(e: Estimate, digits: int = 2) -> str:
     """A number in a table."""
     return "-" if e.value is None else _number(e, digits)
-
-
-def _number(e: Estimate, digits: int = 2) -> str:
-    """A number in a sentence."""
-    interval = ""
-    if e.low is not None and e.high is not None:
-        interval = f" [{_fixed(e.low, digits)}, {_fixed(e.high, digits)}]"
-    return _fixed(e.value, digits) + interval
