@@ -89,7 +89,7 @@ KINDS = {
         "pow",
         "sum",
     ),
-    "norms": ("native_layer_norm", "native_layer_norm_backward", "mean", "sqrt", "reciprocal", "rsqrt"),
+    "means and roots": ("native_layer_norm", "native_layer_norm_backward", "mean", "sqrt", "reciprocal", "rsqrt"),
     "activation": ("gelu", "gelu_backward"),
     "softmax and mask": ("_softmax", "_softmax_backward_data", "masked_fill", "masked_fill_", "logsumexp"),
     "copies": ("copy_", "fill_", "cat", "gather", "scatter_add_", "embedding_dense_backward", "index_select"),
