@@ -19,6 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from interp.devices import usable_device
+from interp.errors import InterpError
+
 HERE = Path(__file__).parent
 FALLEN = 1.2  # a ratio this many times the committed one is named
 Program = Callable[[], Any]
@@ -161,6 +164,12 @@ def main(name: str, doc: str, measure: Callable[[Arguments], dict[str, Any]]) ->
     parser.add_argument("--pairs", type=int, default=5, help="timed pairs of programs (default 5)")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    try:
+        usable_device(given.device)
+    except InterpError as error:
+        parser.error(str(error))
+    if given.json is not None and not given.json.parent.is_dir():
+        parser.error(f"there is no folder {str(given.json.parent)!r} to write into")
     arguments = Arguments(given.quick, given.device, 1 if given.quick else max(1, given.pairs))
     about = machine(given.device)
     found = measure(arguments)

@@ -198,7 +198,9 @@ class TransformerConfig:
     @property
     def counts_suffice(self) -> bool:
         """Do logits depend on nothing but the own state and the counts of states seen (see `interp.model.counts`)?"""
-        return self.n_layers == 1 and self.positions == "none" and self.direction == "causal"
+        # The table of states ends in zero rows, which a norm without eps would divide by 0.
+        safe = self.norm_eps > 0 or self.norm not in ("LN", "LNPre")
+        return self.n_layers == 1 and self.positions == "none" and self.direction == "causal" and safe
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -42,8 +42,7 @@ class TrainingSettings:
       the `identity` (then W_Q = W_K = 0). `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
     - `compute` (brackets): `attention` over the positions of a string, or, for one layer without positions, `counts`
-      of states: the same function at less cost, with other rounding (trained weights agree to 1e-3, but for b_K,
-      which nothing depends on).
+      of states: the same function at less cost, with other rounding (see the manual's part on speed).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
     """
 
@@ -193,8 +192,9 @@ class Recipe:
             raise ConfigError(f"start={s.start!r}, trained={s.trained!r} are for topic models")
         if s.compute == "counts" and not self.config.counts_suffice:
             raise ConfigError(
-                f"compute='counts' needs one layer and positions='none', not n_layers={self.config.n_layers}, "
-                f"positions={self.config.positions!r}: elsewhere attention does not depend on counts alone"
+                f"compute='counts' needs one layer, positions='none' and norm_eps > 0, not n_layers="
+                f"{self.config.n_layers}, positions={self.config.positions!r}, norm_eps={self.config.norm_eps:g}: "
+                "elsewhere attention does not depend on counts alone, or zero rows are divided by 0"
             )
         if self.config.pad_token not in (None, grammar.pad):
             raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {grammar.pad}")

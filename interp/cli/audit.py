@@ -78,6 +78,8 @@ def wordings_help() -> str:
 
 def bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
+    if arguments.device != "cpu":
+        raise RequestError(f"--bench runs on the CPU: leave out '--device {arguments.device}'")
     for name in ("checkpoint", "claim", "claims"):
         if given := getattr(arguments, name):
             what = given if name == "checkpoint" else f"--{name} {given[0] if name == 'claim' else given}"

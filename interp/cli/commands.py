@@ -172,19 +172,20 @@ def report(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     if given and arguments.study != "topics-wikipedia":
         raise RequestError(f"--{next(iter(given))} is for topics-wikipedia, not {arguments.study}")
+    from interp.devices import usable_device
     from interp.files import make_folder
 
+    device = usable_device(arguments.device)
     make_folder(arguments.out)
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    if arguments.device == "cpu":
+    if device == "cpu":
         page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
     else:
         from case_studies.populations import train_on
-        from interp.devices import usable_device
 
-        with train_on(usable_device(arguments.device)):
+        with train_on(device):
             page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
     print(f"wrote {page}")
     return 0

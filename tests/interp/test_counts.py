@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from interp.checkpoints import load_checkpoint
+from interp.config import TransformerConfig
 from interp.errors import ConfigError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.counts import CountModel, count_arrays, counted_logits, is_hooked, num_states, states_of
+from interp.population import Population
 from interp.presets import TrainingSettings, make_recipe
 from interp.training import counted, evaluate
 from interp.training.evaluate import evaluate_positions, held_out
@@ -204,3 +206,14 @@ def test_a_chunk_through_counts_stops_and_goes_on_to_the_same_bits():
     half, _ = train_chunk(recipe, initial_state(recipe, (1, 2)), until=3)
     rest, _ = train_chunk(recipe, half)
     assert all(torch.equal(whole.params[n], rest.params[n]) for n in whole.params)
+
+
+def test_a_norm_without_eps_is_evaluated_position_by_position():
+    config = TransformerConfig(
+        d_vocab=7, pad_token=6, num_types=2, max_depth=4, n_layers=1, norm_eps=0.0, init_std=0.5, positions="none"
+    )
+    population = Population.init(config, [0, 1], DyckGrammar(2, 4))
+    data, template = held_out(DyckGrammar(2, 4), 50), SandboxTransformer(config)
+    got = evaluate.evaluate(template, population.params, data)
+    assert np.isfinite(got["loss"]).all()
+    np.testing.assert_allclose(got["loss"], evaluate_positions(template, population.params, data)["loss"])

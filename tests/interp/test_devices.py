@@ -127,6 +127,12 @@ def test_an_unusable_device_is_refused_in_one_line(name, capsys, tmp_path):
         captured = capsys.readouterr()
         assert "not usable here" in captured.err
         assert captured.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_bench_of_claims_runs_on_the_cpu_only(capsys):
+    assert cli.main(["audit", "--bench", "--device", "cuda"]) == 2
+    assert "--bench runs on the CPU" in capsys.readouterr().err
 
 
 def test_studies_train_where_they_are_told_and_files_do_not_mix(monkeypatch, tmp_path):
