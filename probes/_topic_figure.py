@@ -1,11 +1,11 @@
 """Words and the picture of a topic-blocks result."""
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from interp.stats import Estimate
+from interp.text import fold
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -64,11 +64,7 @@ def topic_summary(result: "TopicBlocksResult") -> str:
     reasons = dict.fromkeys(e.reason for e in (result.contrast, result.ari) if e.value is None)
     lines += [f"reason: {reason}"[:80] for reason in reasons]
     lines += [f"note: {note}"[:80] for note in result.notes]
-    return "\n".join(part for line in lines for part in _folded(line))
-
-
-def _folded(line: str) -> list[str]:
-    return [line] if len(line) <= 80 else textwrap.wrap(line, 80, subsequent_indent="  ")
+    return fold(lines)
 
 
 def topic_figure(result: "TopicBlocksResult") -> "go.Figure":

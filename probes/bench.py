@@ -21,11 +21,11 @@ from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from interp.errors import RequestError
 from interp.rng import check_seed
 from interp.stats import Estimate, clopper_pearson
+from interp.threads import one_thread
 from probes._bench_detector import best_threshold, detector_score
 from probes._bench_families import FAMILIES, VERDICT, make_case
 from probes._result import Result
@@ -179,7 +179,7 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
     from probes.audit import audit_claim
 
     case = make_case(*job)
-    with _one_thread():
+    with one_thread():  # two processes would fight over a second one
         found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1])
         word: str = found.verdict
         if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
@@ -208,17 +208,6 @@ def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold:
         developed=name in DEVELOPED,
         corrected=name in CORRECTED,
     )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small products gain nothing from a second thread, and two processes would fight over it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _end_with_parent() -> None:
