@@ -108,7 +108,7 @@ def norm_and_unembed(
     weight: Any = unembed.W_U
     bias: Any = unembed.b_U
     if norm.affine:
-        bias = bias + norm.b @ weight
+        bias = bias + (norm.b[:, None] * weight).sum(0)  # as a product of one row its gradient's bits know the stack
         weight = norm.w[:, None] * weight
     return times(mixed, weight) * inverse + bias
 

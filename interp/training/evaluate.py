@@ -19,13 +19,14 @@ from interp.config import MINIMAL_EMBEDDINGS
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
-from interp.model.counts import is_hooked
+from interp.model.counts import is_hooked, num_states
 from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
-from interp.training.shared import evaluate_shared
+from interp.training.shared import evaluate_shared, share_rows
 from interp.training.weighted import MASS_THRESHOLD
 
 RULES = ("argmax", "argmax_closers", "mass")
+_STATES = 100  # of more, counts cost more than positions, unless strings are longer still
 _SHORT = 48  # longest strings that share rows
 _CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
 _PAIRS = 300_000
@@ -46,6 +47,12 @@ class EvalSet:
     distance: NDArray[np.int64]  # of a closer target to its opener; 0 elsewhere
     num_types: int
     copying: bool = False
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Positions of each string up to the last one that is scored (1 where none is), [string]."""
+        places = np.arange(1, self.targets.shape[1] + 1)
+        return np.where(self.targets != IGNORE, places, 1).max(1, initial=1)
 
     @property
     def closer(self) -> NDArray[np.bool_]:
@@ -120,13 +127,17 @@ def evaluate(
     `loss` and `excess` (over the exact law on the same strings) in nats a prediction; each rule, and
     each rule with `_nontrivial`; with `by_distance` also `mass@d` for each open-close distance d.
     Without hooks, one layer without positions is evaluated through counts, and short strings share what they have in
-    common: the same to rounding.
+    common, where that is less work: the same to rounding.
     """
-    if not is_hooked(template):
-        if template.config.counts_suffice:
-            return evaluate_counted(template, params, data, by_distance)
-        if data.inputs.shape[1] <= _SHORT and template.config.embedding not in MINIMAL_EMBEDDINGS:
-            return evaluate_shared(template, params, data, by_distance)
+    config, width = template.config, data.inputs.shape[1]
+    if is_hooked(template):
+        return evaluate_positions(template, params, data, by_distance)
+    if config.counts_suffice and num_states(config) <= max(_STATES, width):
+        return evaluate_counted(template, params, data, by_distance)
+    if width <= _SHORT and config.embedding not in MINIMAL_EMBEDDINGS:
+        rows = share_rows(data.inputs, data.lengths, int(data.inputs.max(initial=0)))
+        if rows.tokens.size < data.lengths.sum():
+            return evaluate_shared(template, params, data, rows, by_distance)
     return evaluate_positions(template, params, data, by_distance)
 
 
@@ -225,7 +236,7 @@ def _even_start(targets: NDArray[np.int64]) -> int:
 
 def _chunks(data: EvalSet) -> list[slice]:
     """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs after trimming."""
-    lengths = np.where(data.targets != IGNORE, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
+    lengths = data.lengths
     chunks, begin = [], 0
     for i in range(1, len(lengths) + 1):
         cells = 0 if i == len(lengths) else lengths[i] * (i + 1 - begin)

@@ -15,10 +15,8 @@ from interp.grammars import TopicGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings
 from interp.training.flat import FlatParams
-from interp.training.objective import Objective, Task
+from interp.training.objective import Objective, Task, draw_ahead
 from interp.training.topics import TopicTask, start_params
-
-_DRAW_AHEAD = 32  # steps whose strings are sampled together
 
 
 @dataclass
@@ -88,16 +86,16 @@ def train_chunk(
         if run.step >= last:
             break
         clock = time.process_time()
-        run.train(min(_next_stop(s, run.step), last))
+        run.train(min(_next_stop(s, run.step), run.step + run.ahead, last))
         training += time.process_time() - clock
         progress(run.step)
     return run.export(), Timing(training, evaluation)
 
 
 def _next_stop(s: TrainingSettings, step: int) -> int:
-    """The next step at which something is measured or kept, at most `_DRAW_AHEAD` away."""
+    """The next step at which something is measured or kept."""
     stops = [(step // s.eval_every + 1) * s.eval_every, s.steps, *(k for k in s.snapshots if k > step)]
-    return min(*stops, step + _DRAW_AHEAD)
+    return min(stops)
 
 
 class _Run:
@@ -105,6 +103,7 @@ class _Run:
 
     def __init__(self, recipe: Recipe, state: ChunkState, device: str):
         self.recipe, self.device, self.seeds = recipe, device, state.seeds
+        self.ahead = draw_ahead(recipe)
         self.template = SandboxTransformer(recipe.config).to(device)
         self.step, self.history = state.step, list(state.history)
         self.snapshots, self.diverged = dict(state.snapshots), dict(state.diverged)

@@ -20,6 +20,7 @@ from interp.training.evaluate import EvalSet, evaluate, held_out
 from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
 
 Batch = tuple[NDArray[Any], ...]  # arrays [steps, ...]
+DRAW_AHEAD, DRAW_BYTES = 32, 2.5e7  # steps whose strings are drawn together, and what they may hold, a seed
 EVAL_STRINGS, FINAL_STRINGS = 400, 4000
 LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
@@ -30,6 +31,16 @@ def data_source(recipe: Recipe) -> Source:
     if s.data == "complete":
         return CompleteStrings(grammar, s.batch, s.min_length, s.max_length)
     return Prefixes(grammar, s.batch, s.length)
+
+
+def draw_ahead(recipe: Recipe) -> int:
+    """How many steps' batches are drawn together; not by how many seeds there are, which a seed must not know."""
+    if not isinstance(recipe.grammar, DyckGrammar):
+        return DRAW_AHEAD
+    layout = data_source(recipe).layout()
+    counts = recipe.settings.compute == "counts"
+    cell = 8 * num_states(recipe.config) + 8 if counts else 16  # a float32 a state, twice, or a token; and a target
+    return max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (cell * layout.rows * layout.width))))
 
 
 class Task(Protocol):

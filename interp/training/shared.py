@@ -71,12 +71,12 @@ def share_rows(inputs: NDArray[np.int64], lengths: NDArray[np.int64], pad: int) 
 
 
 def evaluate_shared(
-    template: SandboxTransformer, params: Params, data: "EvalSet", by_distance: bool = False
+    template: SandboxTransformer, params: Params, data: "EvalSet", rows: SharedRows, by_distance: bool = False
 ) -> dict[str, NDArray[np.float64]]:
-    """`evaluate`, common beginnings once: the same metrics, name -> [S], to rounding. Not for an oracle first layer."""
-    places = np.arange(1, data.targets.shape[1] + 1)
-    lengths = np.where(data.targets >= 0, places, 1).max(1)
-    rows = share_rows(data.inputs, lengths, int(data.inputs.max()))
+    """`evaluate` of strings that share `rows`: the same metrics, name -> [S], to rounding.
+
+    Not for an oracle first layer, which takes its depths from whole rows.
+    """
     string, position = np.nonzero(data.targets >= 0)
     width = rows.tokens.shape[1]
     cells = rows.cell[string, position]

@@ -2,7 +2,6 @@
 
 import collections
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from interp.training.evaluate import (
     rule_floors,
 )
 from interp.training.layout import CompleteStrings
-from interp.training.shared import share_rows
+from interp.training.shared import evaluate_shared, share_rows
 
 SETS = {
     "complete": (DyckGrammar(2, 4), {"data": "complete"}),
@@ -111,9 +110,15 @@ def literal(grammar, options, model):
     return {name: sums[name] / counts[name] for name in counts}
 
 
+def by_shared_rows(template, params, data, by_distance=False):
+    rows = share_rows(data.inputs, data.lengths, int(data.inputs.max()))
+    return evaluate_shared(template, params, data, rows, by_distance)
+
+
 @every_set
 @pytest.mark.parametrize("positions", ["none", "learned"])
-def test_metrics_equal_a_literal_loop(grammar, options, positions):
+@pytest.mark.parametrize("evaluate", [evaluate, by_shared_rows, evaluate_positions])
+def test_metrics_equal_a_literal_loop(evaluate, grammar, options, positions):
     population = random_models(grammar, positions=positions, n_ctx=40)
     data = held_out(grammar, COUNT, **options)
     got = evaluate(SandboxTransformer(population.config), population.params, data, by_distance=True)
@@ -144,7 +149,8 @@ def test_depth_one_has_no_nontrivial_closers():
         assert np.isnan(got[f"{rule}_nontrivial"]).all()
 
 
-def test_a_seed_is_measured_the_same_alone_and_among_others():
+@pytest.mark.parametrize("evaluate", [evaluate, by_shared_rows, evaluate_positions])
+def test_a_seed_is_measured_the_same_alone_and_among_others(evaluate):
     grammar, options = SETS["complete"]
     population = random_models(grammar, 5, n_heads=5, d_head=7, d_model=35)
     template = SandboxTransformer(population.config)
@@ -166,6 +172,7 @@ def test_memory_bound_changes_nothing(monkeypatch):
     monkeypatch.setattr("interp.training.shared._ROWS", 2)
     for parts in (
         evaluate(template, population.params, data),
+        by_shared_rows(template, population.params, data),
         evaluate_positions(template, population.params, data),
         positions,
     ):
@@ -177,7 +184,10 @@ def test_memory_bound_changes_nothing(monkeypatch):
 @every_set
 def test_common_beginnings_lie_once_and_each_position_sees_its_own_string(grammar, options):
     data = held_out(grammar, COUNT, **options)
-    lengths = np.where(data.targets >= 0, np.arange(1, data.targets.shape[1] + 1), 1).max(1)
+    lengths = data.lengths
+    assert lengths.tolist() == [
+        max((i + 1 for i, t in enumerate(row) if t != IGNORE), default=1) for row in data.targets
+    ]
     rows = share_rows(data.inputs, lengths, grammar.pad)
     count, width = rows.tokens.shape
     assert count % 2 == 0
@@ -199,24 +209,34 @@ def test_common_beginnings_lie_once_and_each_position_sees_its_own_string(gramma
         assert len(used) == len(prefixes), "one row holds every beginning once"
 
 
-def test_hooked_models_and_oracles_are_not_given_shared_rows(monkeypatch):
-    """An edit may speak of positions, and an oracle counts brackets along its row."""
+# (preset, options, held-out set, strings, path)
+PATHS = {
+    "strings that share": ("dyck-standard", {}, {"data": "complete"}, 400, "shared"),
+    "learned positions": ("dyck-standard", {"positions": "learned", "n_ctx": 40}, {"data": "complete"}, 400, "shared"),
+    "too few to share": ("dyck-standard", {}, {"data": "complete"}, 4, "positions"),
+    "prefixes that share little": ("dyck-standard", {}, {"data": "prefix", "length": 28}, 100, "positions"),
+    "one layer": ("dyck-standard", {"layers": 1}, {"data": "complete"}, 4, "counted"),
+    "minimal": ("dyck-minimal", {}, {"data": "prefix", "length": 28}, 10, "counted"),
+    # an oracle counts brackets along its row, which is then no other string's
+    "many states of an oracle": ("dyck-minimal-sum", {"k": 8, "depth": 7}, {"data": "complete"}, 400, "positions"),
+    "longer strings": ("dyck-minimal-sum", {"k": 8, "depth": 7}, {"data": "prefix", "length": 130}, 2, "counted"),
+    "many states of one layer": ("dyck-standard", {"k": 60, "layers": 1}, {"data": "complete"}, 10, "positions"),
+}
 
-    def refuse(*_):
-        raise AssertionError("shared rows")
 
-    monkeypatch.setattr(evaluate_module, "evaluate_shared", refuse)
-    grammar, options = SETS["complete"]
-    population = random_models(grammar)
-    template, data = SandboxTransformer(population.config), held_out(grammar, COUNT, **options)
-    with pytest.raises(AssertionError, match="shared rows"):
-        evaluate(template, population.params, data)
+@pytest.mark.parametrize(("preset", "options", "law", "count", "path"), PATHS.values(), ids=PATHS.keys())
+def test_each_set_takes_the_path_of_least_work(monkeypatch, preset, options, law, count, path):
+    recipe = make_recipe(preset, options)
+    template, data = SandboxTransformer(recipe.config), held_out(recipe.dyck, count, **law)
+    params = Population.init(recipe.config, range(1), recipe.dyck).params
+    taken = []
+    for name in ("shared", "counted", "positions"):
+        monkeypatch.setattr(evaluate_module, f"evaluate_{name}", lambda *_, name=name: taken.append(name))
+    evaluate(template, params, data)
+    assert taken == [path]
     with template.hooks(fwd_hooks=[("blocks.0.hook_resid_pre", lambda x, hook: x)]):
-        evaluate(template, population.params, data)
-    recipe = make_recipe("dyck-minimal")
-    oracle = replace(recipe.config, block="gpt2", n_layers=2)
-    params = Population.init(oracle, range(1), grammar).params
-    evaluate(SandboxTransformer(oracle), params, data)
+        evaluate(template, params, data)
+    assert taken == [path, "positions"], "an edit may speak of positions"
 
 
 def test_learned_positions_that_just_fit_are_enough():

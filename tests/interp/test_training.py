@@ -88,6 +88,10 @@ VARIANTS = {
     "counts-heads": ("dyck-minimal-sum", {"compute": "counts", "heads": 3, "width": 27, "k": 3, "depth": 3}),
     "counts-contrastive": ("dyck-minimal-angle", {"compute": "counts", "contrastive": 0.5, "data": "prefix"}),
     "counts-tokens": ("dyck-uniform", {"compute": "counts", "layers": 1}),
+    # the gradient of a shift before W_U, a product of one row, was rounded by the size of the stack
+    "counts-3-types": ("dyck-minimal", {"compute": "counts", "k": 3, "depth": 4, "steps": 20}),
+    "counts-4-types": ("dyck-minimal", {"compute": "counts", "k": 4, "depth": 4, "steps": 20}),
+    "counts-8-types": ("dyck-minimal-sum", {"compute": "counts", "k": 8, "depth": 6, "batch": 16}),
     # one row of many heads: MKL took a lone seed by another path
     "one-string": ("dyck-standard", {"heads": 5, "width": 40, "layers": 1, "batch": 1, "data": "prefix", "length": 28}),
 }
@@ -101,16 +105,53 @@ def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(variant):
     assert not all(
         torch.equal(p, q) for p, q in zip(alone.params.values(), alone.untrained().params.values(), strict=True)
     )
-    for company in ([2, 7, 0], [9, 8, 7, 0, 2]):
+    for company in ([2, 7, 0], [7, 0, 2], [9, 8, 7, 0, 2]):
         among = train(recipe, company)
         assert same_params(seed_params(among, 2), seed_params(alone, 2)), company
         assert seed_rows(among, 2) == list(alone.history), company
         assert not same_params(seed_params(among, 0), seed_params(among, 2))
 
 
-@pytest.mark.parametrize(("batch", "data", "size"), [(16, "complete", 10), (100, "prefix", 4), (2000, "prefix", 1)])
-def test_chunks_hold_as_many_seeds_as_the_cache(batch, data, size):
-    assert run.chunk_size(make_recipe("dyck-standard", {"data": data}, batch=batch)) == size
+COUNTS = {"compute": "counts", "data": "prefix"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "batch", "options", "size"),
+    [
+        ("dyck-standard", 16, {}, 10),
+        ("dyck-standard", 100, {"data": "prefix"}, 4),
+        ("dyck-standard", 2000, {"data": "prefix"}, 1),
+        ("dyck-minimal", 2000, COUNTS, 10),
+        ("topic-value", 2000, {}, 10),
+    ],
+)
+def test_chunks_hold_as_many_seeds_as_the_cache(preset, batch, options, size):
+    assert run.chunk_size(make_recipe(preset, options, batch=batch)) == size
+
+
+@pytest.mark.parametrize(
+    ("preset", "batch", "options", "steps"),
+    [
+        ("dyck-standard", 32, {}, 32),
+        ("dyck-standard", 1000, {"data": "prefix", "length": 500}, 3),
+        ("dyck-minimal", 32, COUNTS, 32),
+        ("dyck-minimal", 100, {"length": 500, **COUNTS}, 2),
+        ("dyck-minimal", 1000, {"length": 2000, **COUNTS}, 1),
+        ("topic-value", 2000, {}, 32),
+    ],
+)
+def test_batches_are_drawn_ahead_as_far_as_memory_allows(preset, batch, options, steps):
+    assert objective.draw_ahead(make_recipe(preset, options, batch=batch)) == steps
+
+
+@pytest.mark.parametrize(("preset", "options"), [("dyck-standard", {"layers": 1}), ("dyck-minimal", COUNTS)])
+def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, options):
+    recipe = small(preset, **{**options, "eval_every": 8})
+    together = train(recipe, 2)
+    monkeypatch.setattr(loop, "draw_ahead", lambda recipe: 3)
+    apart = train(recipe, 2)
+    assert same_params(apart.params, together.params)
+    assert apart.history == together.history
 
 
 def test_chunks_change_nothing(monkeypatch, tmp_path):
