@@ -1,10 +1,10 @@
 """Sampling and analyzers, beside literal loops where one is known, else beside the machine's matrix product.
 
-    python benchmarks/analyzers.py [--quick]
+    python benchmarks/analyzers.py [--quick] [--device cuda]
 
 Sampling (complete strings, against one string at a time by rejection, as the released code draws them), attention
 variation of a population (against a loop over pairs), stack-likeness, an audit of 100 claims on one model, and
-subset sums of 20 candidates.
+subset sums of 20 candidates. Sampling and subset sums are numpy's, on the CPU alone.
 """
 
 import itertools
@@ -28,12 +28,13 @@ RELATIONS += ("closing brackets", "the most recent open bracket", "all visible t
 RELATIONS += ("all unmatched open brackets",)
 CONDITIONS = ("", " when the current token is a closing bracket", " when the depth is at least 2")
 CONDITIONS += (" when the current token is an open bracket", " when the position is at least 5")
+UNITS = ("a string", "a target")  # of what is also told as so many a second
 
 
-def population(seeds: int) -> Population:
+def population(seeds: int, device: str) -> Population:
     """Untrained models: what the analyzers cost does not depend on the weights."""
     recipe = make_recipe("dyck-standard")
-    return Population.init(recipe.config, range(seeds), recipe.dyck)
+    return Population.init(recipe.config, range(seeds), recipe.dyck).to(device)
 
 
 def rejection(grammar: DyckGrammar, count: int, seed: int, longest: int = 26) -> list[list[int]]:
@@ -74,7 +75,7 @@ def variation_program(models: Population) -> Callable[[], None]:
             with torch.no_grad():
                 _, cache = model.run_with_cache(tokens)
             for layer in (0, 1):
-                stacks[layer].append(cache["pattern", layer][0, 0].numpy())
+                stacks[layer].append(cache["pattern", layer][0, 0].cpu().numpy())
         for stack in stacks:
             pairwise(np.stack(stack))
 
@@ -90,22 +91,11 @@ def claims(count: int) -> list[str]:
 def measure(arguments: Arguments) -> dict[str, Any]:
     """A row a program."""
     quick = arguments.quick
-    grammar = DyckGrammar(2, 4)
-    strings, slow = (50, 20) if quick else (20_000, 500)
-    models = population(3 if quick else 40)
+    models = population(3 if quick else 40, arguments.device)
     model: SandboxTransformer = models[0]
     asked = claims(2 if quick else 100)
-    targets = 20 if quick else 2000
-    source = generator(0, "benchmark/targets")
-    values = source.uniform(-1, 1, (targets, 20)) * source.uniform(-1, 1, (targets, 20))
-    wanted = source.uniform(-0.5, 0.5, targets)
     inputs = 20 if quick else 400
-    rows: list[Row] = compare(
-        {"sampling complete strings": (lambda: grammar.sample(strings, seed=0), float(strings))},
-        ("rejection, one at a time", lambda: rejection(grammar, slow, 0), float(slow)),
-        "a string",
-        arguments,
-    )
+    rows: list[Row] = numpy_rows(arguments) if arguments.device == "cpu" else []
     rows += compare(
         {f"variation with nulls, S={len(models)}": (lambda: analyze_variation(models), 1.0)},
         ("hooked runs and a loop over pairs, no nulls", variation_program(models), 1.0),
@@ -116,15 +106,34 @@ def measure(arguments: Arguments) -> dict[str, Any]:
         {
             f"stack-likeness with nulls, S={len(models)}": (lambda: analyze_stack_likeness(models), 1.0),
             f"audit of {len(asked)} claims": (lambda: audit_claims(model, asked, num_inputs=inputs), 1.0),
-            "subset sum, 20 candidates": (lambda: best_subsets(wanted, values), float(targets)),
         },
-        matmuls(),
-        "a run (subset sum: a target)",
+        matmuls(arguments.device),
+        "a run",
         arguments,
         warm_up=False,
     )
-    per_second = {row.what: 1 / row.cpu.ours for row in rows if "sum" in row.what or "sampling" in row.what}
-    return {"rows": rows, "per_cpu_second": per_second}
+    return {"rows": rows, "per_cpu_second": {row.what: 1 / row.cpu.ours for row in rows if row.unit in UNITS}}
+
+
+def numpy_rows(arguments: Arguments) -> list[Row]:
+    """What runs on the CPU alone."""
+    grammar = DyckGrammar(2, 4)
+    strings, slow, targets = (50, 20, 20) if arguments.quick else (20_000, 500, 2000)
+    source = generator(0, "benchmark/targets")
+    values = source.uniform(-1, 1, (targets, 20)) * source.uniform(-1, 1, (targets, 20))
+    wanted = source.uniform(-0.5, 0.5, targets)
+    rows = compare(
+        {"sampling complete strings": (lambda: grammar.sample(strings, seed=0), float(strings))},
+        ("rejection, one at a time", lambda: rejection(grammar, slow, 0), float(slow)),
+        UNITS[0],
+        arguments,
+    )
+    return rows + compare(
+        {"subset sum, 20 candidates": (lambda: best_subsets(wanted, values), float(targets))},
+        matmuls("cpu"),
+        UNITS[1],
+        arguments,
+    )
 
 
 if __name__ == "__main__":

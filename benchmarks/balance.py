@@ -86,4 +86,4 @@ def measure(arguments: Arguments) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main("balance", __doc__, measure)
+    main("balance", __doc__, measure, devices=False)

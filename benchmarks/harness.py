@@ -1,7 +1,8 @@
 """What all benchmarks share: two programs timed in turn, a JSON each, and a comparison with the committed one.
 
 Absolute times drift on shared machines, so every figure is a ratio of two programs run one after the other,
-the median over pairs, with the least and the largest ratio beside it. CPU time counts this process only.
+the median over pairs, with the least and the largest ratio beside it. CPU time counts this process only. On another
+device than the CPU, whose work is no CPU time, wall time is what counts, and the JSON is another one.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import os
 import platform
 import resource
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -62,8 +64,8 @@ class Row:
 
 def sync(device: str) -> None:
     """Wait for the device, so that a clock means something."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
+    if device != "cpu":
+        torch.accelerator.synchronize(torch.device(device))
 
 
 def clock(program: Program, device: str) -> tuple[float, float]:
@@ -117,9 +119,9 @@ def _time(ours: list[float], reference: list[float]) -> Time:
     )
 
 
-def matmuls(size: int = 256, count: int = 40) -> tuple[str, Program, float]:
+def matmuls(device: str, size: int = 256, count: int = 40) -> tuple[str, Program, float]:
     """A reference for what has no rival: `count` products of float32 matrices, the machine's own measure."""
-    a = torch.ones(size, size)
+    a = torch.ones(size, size, device=device)
 
     def run() -> None:
         for _ in range(count):
@@ -136,7 +138,6 @@ def peak_memory_gb() -> float:
 
 def machine(device: str) -> dict[str, Any]:
     """What the numbers were measured on."""
-    gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
@@ -147,53 +148,82 @@ def machine(device: str) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_before": os.getloadavg()[0],
         "threads": torch.get_num_threads(),
-        "device": gpu or "cpu",
-        "gpu": "none at hand" if gpu is None else gpu,
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
 
 
-def main(name: str, doc: str, measure: Callable[[Arguments], dict[str, Any]]) -> None:
-    """Command line of one benchmark: measure, print, compare with what is committed, write."""
+def counts(result: dict[str, Any]) -> str:
+    """Which clock counts in a result: "cpu", or "wall" where the work was another device's."""
+    return "cpu" if result["machine"]["device"] == "cpu" else "wall"
+
+
+def main(name: str, doc: str, measure: Callable[[Arguments], dict[str, Any]], devices: bool = True) -> None:
+    """Command line of one benchmark: measure, print, compare with what is committed, write.
+
+    `devices`: does any of it run elsewhere than on the CPU?
+    """
+    given = parse(name, doc, devices)
+    torch.set_num_threads(1)
+    arguments = Arguments(given.quick, given.device, 1 if given.quick else given.pairs)
+    about = machine(given.device)
+    found = measure(arguments)
+    rows = [asdict(row) for row in found.pop("rows", [])]
+    result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
+    for row in rows:
+        print(line(row, counts(result)))
+    home = HERE / (f"{name}.json" if given.device == "cpu" else f"{name}-{given.device.split(':')[0]}.json")
+    if not given.quick:
+        before = committed(home)
+        for text in ["there is nothing to compare with"] if before is None else fallen(before, result):
+            print(text)
+    path = given.json or (None if given.quick else home)
+    if path is not None:
+        path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(f"wrote {path}")
+
+
+def parse(name: str, doc: str, devices: bool) -> argparse.Namespace:
+    """The arguments, all checked before anything is measured."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run: tiny sizes, one pair, nothing written")
     parser.add_argument("--json", type=Path, help=f"where to write (default: benchmarks/{name}.json; quick: nowhere)")
     parser.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     parser.add_argument("--pairs", type=int, default=5, help="timed pairs of programs (default 5)")
     given = parser.parse_args()
-    torch.set_num_threads(1)
     try:
-        usable_device(given.device)
+        given.device = usable_device(given.device)
     except InterpError as error:
         parser.error(str(error))
-    if given.json is not None and not given.json.parent.is_dir():
-        parser.error(f"there is no folder {str(given.json.parent)!r} to write into")
-    arguments = Arguments(given.quick, given.device, 1 if given.quick else max(1, given.pairs))
-    about = machine(given.device)
-    found = measure(arguments)
-    rows = [asdict(row) for row in found.pop("rows", [])]
-    result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
-    for row in rows:
-        print(line(row))
-    committed = HERE / f"{name}.json"
-    if committed.exists() and not given.quick:
-        for text in fallen(json.loads(committed.read_text(encoding="utf-8")), result):
-            print(text)
-    path = given.json or (None if given.quick else committed)
-    if path is not None:
-        path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        print(f"wrote {path}")
+    if given.device != "cpu" and not devices:
+        parser.error(f"--device {given.device}: {name} measures what runs on the CPU alone")
+    if given.pairs < 1:
+        parser.error(f"--pairs {given.pairs} is not a count of at least 1")
+    if given.json is not None and (given.json.is_dir() or not given.json.parent.is_dir()):
+        parser.error(f"--json {str(given.json)!r} is not a file in a folder that exists")
+    return given
 
 
-def line(row: dict[str, Any]) -> str:
+def committed(path: Path) -> dict[str, Any] | None:
+    """The results in git, since a second run would else be compared with the first; without git, those in the file."""
+    call = ["git", "-C", str(path.parent), "show", f"HEAD:./{path.name}"]
+    try:
+        text = subprocess.run(call, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return json.loads(text) if text else None
+
+
+def line(row: dict[str, Any], clock: str) -> str:
     """One comparison, for the terminal."""
-    cpu, wall = row["cpu"], row["wall"]
+    time, other = row[clock], "wall" if clock == "cpu" else "cpu"
     target = "" if row["target"] is None else f"  target {row['target']:.3g}"
     return (
-        f"{row['what']}: {cpu['ours']:.3g} CPU s {row['unit']}, {row['reference']} {cpu['reference']:.3g}; "
-        f"ratio {cpu['ratio']:.3g} [{cpu['least']:.3g}, {cpu['largest']:.3g}], wall {wall['ratio']:.3g}{target}"
+        f"{row['what']}: {time['ours']:.3g} {clock} s {row['unit']}, {row['reference']} {time['reference']:.3g}; "
+        f"ratio {time['ratio']:.3g} [{time['least']:.3g}, {time['largest']:.3g}], "
+        f"{other} {row[other]['ratio']:.3g}{target}"
     )
 
 
@@ -201,10 +231,11 @@ def fallen(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What became slower, against its own reference, by more than a fifth."""
     if old["machine"]["device"] != new["machine"]["device"]:
         return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]
-    before = {row["what"]: row["cpu"]["ratio"] for row in old["rows"]}
+    clock = counts(new)
+    before = {row["what"]: row[clock]["ratio"] for row in old["rows"]}
     out = []
     for row in new["rows"]:
-        was, now = before.get(row["what"]), row["cpu"]["ratio"]
+        was, now = before.get(row["what"]), row[clock]["ratio"]
         if was is not None and now > FALLEN * was:
             out.append(f"SLOWER: {row['what']}: ratio to {row['reference']} {was:.3g} -> {now:.3g}")
     return out or [f"nothing is slower than committed by more than {FALLEN - 1:.0%}"]

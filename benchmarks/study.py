@@ -1,6 +1,6 @@
 """Whole 40-seed studies until >= 97 % by every rule: training, evaluation and every Dyck probe, one thread.
 
-    python benchmarks/study.py [--quick]
+    python benchmarks/study.py [--quick] [--device cuda]
 
 Beside the released code of Wen et al. 2023, which needs about 37 CPU-s of steps and 397 of evaluation a seed (measured
 once, elsewhere: no ratio in turn), and beside a native TransformerLens loop's steps alone, in turn, at the same batch
@@ -66,12 +66,22 @@ def study(preset: str, options: dict[str, Any], seeds: int, steps: int | None, d
     }
 
 
-def native_seconds(steps: int, batch: int) -> tuple[float, float]:
+def native_seconds(steps: int, batch: int, device: str) -> tuple[float, float]:
     """CPU and wall seconds of `steps` steps of a native loop."""
     recipe = make_recipe("dyck-standard", batch=batch)
-    inputs, targets = padded(recipe, 0, range(steps))
-    model = native_model(recipe, 0)
-    return clock(lambda: train_steps(model, inputs, targets, recipe.settings.lr), "cpu")
+    inputs, targets = (x.to(device) for x in padded(recipe, 0, range(steps)))
+    model = native_model(recipe, 0).to(device)
+    return clock(lambda: train_steps(model, inputs, targets, recipe.settings.lr), device)
+
+
+def in_its_own_process(*given: Any) -> dict[str, Any]:
+    """`study`, whose peak memory is then its own."""
+    done = subprocess.run([sys.executable, __file__, "--study", json.dumps(given)], capture_output=True, text=True)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        sys.exit(f"the study {given[0]!r} ended with {done.returncode}: {last}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def measure(arguments: Arguments) -> dict[str, Any]:
@@ -82,10 +92,9 @@ def measure(arguments: Arguments) -> dict[str, Any]:
     rows, studies = [], {}
     for preset, options in STUDIES[1:2] if arguments.quick else STUDIES:
         name = f"study {preset}{''.join(f', {k}={v}' for k, v in options.items())}, S={seeds}"
-        before = native_seconds(some, 32)
-        call = [sys.executable, __file__, "--study", json.dumps([preset, options, seeds, steps, arguments.device])]
-        found = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-        after = native_seconds(some, 32)
+        before = native_seconds(some, 32, arguments.device)
+        found = in_its_own_process(preset, options, seeds, steps, arguments.device)
+        after = native_seconds(some, 32, arguments.device)
         times = []
         for i, own in enumerate((found["cpu_s_a_seed"], found["wall_s_a_seed"])):
             scale = found["steps"] / some

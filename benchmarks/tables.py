@@ -6,57 +6,97 @@ Nothing there is typed by hand, so that the text says what was measured.
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from harness import counts
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
 NAMES = ("step", "study", "evaluation", "balance", "analyzers")
+Results = dict[str, dict[str, Any]]  # by benchmark
 
 
-def load() -> dict[str, dict[str, Any]]:
-    """The committed results, by benchmark."""
-    paths = {name: HERE / f"{name}.json" for name in NAMES}
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+def load() -> tuple[Results, Results]:
+    """The committed results: the CPU's by benchmark, and other devices' by file name."""
+
+    def read(path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    cpu = {name: HERE / f"{name}.json" for name in NAMES}
+    elsewhere = sorted(path for name in NAMES for path in HERE.glob(f"{name}-*.json"))
+    return {n: read(path) for n, path in cpu.items() if path.exists()}, {path.stem: read(path) for path in elsewhere}
 
 
-def block(results: dict[str, dict[str, Any]]) -> str:
+def block(results: Results, elsewhere: Results) -> str:
     """The README's part: what a user cares about, and a short table of studies and of whatever has a target."""
-    rows = [row for result in results.values() for row in result["rows"]]
-    chosen = [row for row in rows if row["target"] is not None or row["what"].startswith("study")]
     lines = ["| what | compared with | ratio of CPU time | target |", "|---|---|---|---|"]
-    lines += ["| " + " | ".join((row["what"], row["reference"], ratio(row), verdict(row))) + " |" for row in chosen]
+    pairs = set()
+    for result in (*results.values(), *elsewhere.values()):
+        clock, where = counts(result), "" if counts(result) == "cpu" else f" (wall time, {result['machine']['device']})"
+        for row in result["rows"]:
+            if row["target"] is not None or row["what"].startswith("study"):
+                cells = (row["what"] + where, row["reference"], ratio(row[clock]), verdict(row, clock))
+                lines.append("| " + " | ".join(cells) + " |")
+                pairs.add(row["pairs"])
     more = (
-        "Ratios are medians of pairs [least, largest], both programs in turn in one process on one thread (a study is "
-        "one run, beside its reference before and after it). The released code was timed once, elsewhere. All "
+        f"Both programs ran in turn on one thread: {many(pairs)}. The released code was timed once, elsewhere. All "
         "comparisons, with wall times, memory, what the processor reaches and where a step's time goes: "
         "[benchmarks/README.md](benchmarks/README.md)."
     )
     return "\n\n".join([headline(results), "\n".join(lines), more])
 
 
-def whole(results: dict[str, dict[str, Any]]) -> str:
+def many(pairs: set[int]) -> str:
+    """What a ratio with its brackets is of so many pairs."""
+    single = "a ratio of a single run is that run beside its reference before and after it"
+    median = f"a ratio is the median of {' or '.join(map(str, sorted(pairs - {1})))} pairs [least, largest]"
+    return "; ".join([median] * bool(pairs - {1}) + [single] * (1 in pairs))
+
+
+def whole(results: Results, elsewhere: Results) -> str:
     """benchmarks/README.md: every comparison."""
     parts = [
         "# Speed",
         "Written by `python benchmarks/tables.py` from the JSON files beside it; `make bench` measures.",
     ]
     for name, result in results.items():
-        parts += [f"## {name}", table(result["rows"])]
-    return "\n\n".join([*parts, "## Beside", *notes(results)]) + "\n"
+        parts += [f"## {name}", table(result), *notes(name, result), place(result)]
+        for other, found in elsewhere.items():
+            if other.startswith(f"{name}-"):
+                device = found["machine"]["device"]
+                parts += [f"### {name} on {device}", table(found), *notes(name, found), place(found)]
+    if not elsewhere:
+        parts.append("No GPU was at hand: nothing here was measured on one (`--device cuda` does).")
+    return "\n\n".join(parts) + "\n"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(result: dict[str, Any]) -> str:
     """Comparisons as Markdown."""
+    clock, other = ("CPU", "wall") if counts(result) == "cpu" else ("wall", "CPU")
     return (
-        "Ratios are of CPU time, ours over the reference, run in turn in one process on one thread: the median"
-        " of at least five pairs [least, largest]; a study is run once, with its reference before and after it.\n\n"
-        "| what | unit | ours, CPU s | reference | CPU s | ratio | wall ratio | target |\n" + "|---" * 8 + "|"
-    ) + "".join("\n" + row_of(row) for row in rows)
+        f"Ratios are of {clock} time, ours over the reference, run in turn on one thread: "
+        f"{many({row['pairs'] for row in result['rows']})}.\n\n"
+        f"| what | unit | ours, {clock} s | reference | {clock} s | ratio | {other} ratio | target |\n"
+        + "|---" * 8
+        + "|"
+    ) + "".join("\n" + row_of(row, clock.lower()) for row in result["rows"])
 
 
-def headline(results: dict[str, dict[str, Any]]) -> str:
+def place(result: dict[str, Any]) -> str:
+    """What a benchmark ran on."""
+    m = result["machine"]
+    device = "" if m["device"] == "cpu" else f"{m['device']}, driven by "
+    return (
+        f"Measured on {device}{m['cpu']}, {m['cores']} shared cores with a load of {m['load_before']:.1f} before, "
+        f"torch {m['torch']}."
+    )
+
+
+def headline(results: Results) -> str:
     """The three figures: what a study costs, what a step costs, what long strings cost."""
     study = results["study"]
     released = sum(study["released_cpu_s_a_seed"].values())
@@ -83,68 +123,65 @@ def headline(results: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def row_of(row: dict[str, Any]) -> str:
+def row_of(row: dict[str, Any], clock: str) -> str:
     """One comparison as a table row."""
-    cpu, wall = row["cpu"], row["wall"]
-    cells = [row["what"], row["unit"], number(cpu["ours"]), row["reference"], number(cpu["reference"])]
-    return "| " + " | ".join([*cells, ratio(row), number(wall["ratio"]), verdict(row)]) + " |"
+    time, other = row[clock], row["wall" if clock == "cpu" else "cpu"]
+    cells = [row["what"], row["unit"], number(time["ours"]), row["reference"], number(time["reference"])]
+    return "| " + " | ".join([*cells, ratio(time), number(other["ratio"]), verdict(row, clock)]) + " |"
 
 
-def ratio(row: dict[str, Any]) -> str:
-    """A ratio of CPU times with the least and the largest."""
-    cpu = row["cpu"]
-    return f"{number(cpu['ratio'])} [{number(cpu['least'])}, {number(cpu['largest'])}]"
+def ratio(time: dict[str, float]) -> str:
+    """A ratio of times with the least and the largest."""
+    return f"{number(time['ratio'])} [{number(time['least'])}, {number(time['largest'])}]"
 
 
-def verdict(row: dict[str, Any]) -> str:
+def verdict(row: dict[str, Any], clock: str) -> str:
     """The target, and whether it is met."""
     if row["target"] is None:
         return ""
-    return f"≤ {row['target']:.2g}: {'met' if row['cpu']['ratio'] <= row['target'] else 'not met'}"
+    return f"≤ {row['target']:.2g}: {'met' if row[clock]['ratio'] <= row['target'] else 'not met'}"
 
 
-def profile_table(profiles: dict[str, dict[str, float]]) -> str:
-    """Where a step's time goes, by kind of operation."""
-    kinds = list(dict.fromkeys(kind for shares in profiles.values() for kind in shares))
-    lines = ["| step | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
-    lines += [f"| {what} | " + " | ".join(f"{s.get(k, 0):.0%}" for k in kinds) + " |" for what, s in profiles.items()]
-    return "Where a step's time in torch goes (one chunk of seeds, one thread):\n\n" + "\n".join(lines)
-
-
-def notes(results: dict[str, dict[str, Any]]) -> list[str]:
-    """What is no comparison: shares, memory, the machine."""
-    out = []
-    if "evaluation" in results:
-        shares = (
-            f"{k.removeprefix('evaluation of a run, ')} {v:.1%}" for k, v in results["evaluation"]["share"].items()
-        )
-        out.append(f"Share of a run spent in evaluation: {'; '.join(shares)} (target: at most 5 %).")
-    if "study" in results:
-        out.append(
-            "Studies: "
-            + "; ".join(
-                f"{name.removeprefix('study ')}: training {s['training_cpu_s_a_seed']:.2f}, evaluation"
+def notes(name: str, result: dict[str, Any]) -> list[str]:
+    """What is no comparison: shares, memory, the processor's limit."""
+    if name == "evaluation":
+        shares = (f"{k.removeprefix('evaluation of a run, ')} {v:.1%}" for k, v in result["share"].items())
+        return [f"Share of a run spent in evaluation: {'; '.join(shares)} (target: at most 5 %)."]
+    if name == "study":
+        return [
+            "\n".join(
+                f"- {study.removeprefix('study ')}: training {s['training_cpu_s_a_seed']:.2f}, evaluation"
                 f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f} CPU s a"
                 f" seed, peak memory {s['peak_memory_gb']:.1f} GB, least accuracy "
-                + ", ".join(f"{rule} {value:.3f}" for rule, value in s["worst_accuracy"].items())
-                for name, s in results["study"]["studies"].items()
+                + ", ".join(f"`{rule}` {value:.3f}" for rule, value in s["worst_accuracy"].items())
+                for study, s in result["studies"].items()
             )
-            + "."
-        )
-    if "step" in results:
-        step = results["step"]
-        reached = ", ".join(f"{k} {v['share_of_matmul_rate']:.0%}" for k, v in step["reached"].items())
-        out.append(
-            f"One thread multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here;"
-            f" a step's products reach {reached} of that."
-        )
-        if step.get("profile"):
-            out.append(profile_table(step["profile"]))
-    about = next(iter(results.values()))["machine"]
-    out.append(
-        f"Measured on {about['cpu']}, {about['cores']} shared cores, torch {about['torch']}; GPU: {about['gpu']}."
+        ]
+    if name != "step":
+        return []
+    reached = ", ".join(f"{v['share_of_matmul_rate']:.0%} ({k})" for k, v in result["reached"].items())
+    one = "One thread" if counts(result) == "cpu" else "The device"
+    return [
+        f"{one} multiplies matrices at up to {max(result['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here, of which a"
+        f" step's products reach {reached}.",
+        *([profile_table(result["profile"])] if result["profile"] else []),
+    ]
+
+
+def profile_table(profiles: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Where a step's time goes, by part of the model, and how much of it is matrix products."""
+    order = Counter[str]()
+    for found in profiles.values():
+        order.update(found["all"])
+    parts = [part for part, _ in order.most_common()]
+    lines = ["| step | " + " | ".join(parts) + " | matrix products, of all parts |", "|---" * (len(parts) + 2) + "|"]
+    for what, found in profiles.items():
+        cells = [f"{found['all'][part]:.0%}" for part in parts]
+        lines.append(f"| {what} | " + " | ".join(cells) + f" | {sum(found['products'].values()):.0%} |")
+    return (
+        "Where a step's time in torch goes, forwards and backwards together (one chunk of seeds, one thread, the"
+        " profiler's own cost included):\n\n" + "\n".join(lines)
     )
-    return out
 
 
 def number(x: float) -> str:
@@ -162,5 +199,6 @@ def rewrite(text: str, inner: str) -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "README.md").write_text(whole(load()), encoding="utf-8")
-    README.write_text(rewrite(README.read_text(encoding="utf-8"), block(load())), encoding="utf-8")
+    found = load()
+    (HERE / "README.md").write_text(whole(*found), encoding="utf-8")
+    README.write_text(rewrite(README.read_text(encoding="utf-8"), block(*found)), encoding="utf-8")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -37,18 +38,18 @@ def load(name):
     return module
 
 
+def run(name, *arguments):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, str(FOLDER / f"{name}.py"), *arguments], capture_output=True, text=True, env=env
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_smoke_run_writes_its_keys(name, tmp_path):
     out = tmp_path / "out.json"
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     committed = {p: p.read_bytes() for p in FOLDER.glob("*.json")}
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / f"{name}.py"), "--quick", "--json", str(out)],
-        capture_output=True,
-        text=True,
-        env=env,
-        cwd=tmp_path,
-    )
+    done = run(name, "--quick", "--json", str(out))
     assert done.returncode == 0, done.stderr
     result = json.loads(out.read_text())
     assert set(result) == {"benchmark", "quick", "machine", "rows", *OWN[name]}
@@ -63,9 +64,52 @@ def test_a_smoke_run_writes_its_keys(name, tmp_path):
     assert {p: p.read_bytes() for p in FOLDER.glob("*.json")} == committed, "a smoke run must not overwrite results"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("balance", "--device", "meta"), "device 'meta' is not usable here"),
+        (("balance", "--pairs", "0"), "--pairs 0 is not a count of at least 1"),
+        (("step", "--json", "nowhere/at/all.json"), "'nowhere/at/all.json' is not a file in a folder that exists"),
+        (("step", "--json", "."), "'.' is not a file in a folder that exists"),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_measured(arguments, said):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_runs_on_the_cpu_alone_refuses_a_device(monkeypatch, capsys):
+    harness = load("harness")
+    monkeypatch.setattr(harness, "usable_device", lambda device: device)
+    monkeypatch.setattr(sys, "argv", ["balance.py", "--device", "cuda"])
+    with pytest.raises(SystemExit):
+        harness.parse("balance", "Doc.", devices=False)
+    assert "--device cuda: balance measures what runs on the CPU alone" in capsys.readouterr().err
+    assert harness.parse("step", "Doc.", devices=True).device == "cuda"
+
+
+def test_a_device_has_a_file_of_its_own_and_is_judged_by_the_clock(monkeypatch, capsys, tmp_path):
+    """What the GPU did must not overwrite what the CPU did, nor count as its time."""
+    harness = load("harness")
+    monkeypatch.setattr(harness, "HERE", tmp_path)
+    monkeypatch.setattr(harness, "usable_device", lambda device: device)
+    monkeypatch.setattr(harness, "machine", lambda device: {"device": "H100" if device == "cuda:0" else device})
+    cpu, wall = (harness.Time(r, 1.0, r, r, r) for r in (0.1, 0.7))
+    rows = [harness.Row("a", "r", "u", cpu, wall, 5, 0.6)]
+    for device in ("cpu", "cuda:0"):
+        monkeypatch.setattr(sys, "argv", ["step.py", "--device", device])
+        harness.main("step", "Doc.", lambda arguments: {"rows": rows})
+    assert {p.name for p in tmp_path.iterdir()} == {"step.json", "step-cuda.json"}
+    printed = capsys.readouterr().out
+    assert "a: 0.1 cpu s u, r 1; ratio 0.1 [0.1, 0.1], wall 0.7  target 0.6" in printed
+    assert "a: 0.7 wall s u, r 1; ratio 0.7 [0.7, 0.7], cpu 0.1  target 0.6" in printed
+
+
 def row(what, ratio, target=None):
     time = {"ours": ratio, "reference": 1.0, "ratio": ratio, "least": ratio, "largest": ratio}
-    return {"what": what, "reference": "r", "unit": "u", "cpu": time, "wall": time, "pairs": 5, "target": target}
+    wall = {**time, "ratio": 2 * ratio}
+    return {"what": what, "reference": "r", "unit": "u", "cpu": time, "wall": wall, "pairs": 5, "target": target}
 
 
 def test_what_fell_by_more_than_a_fifth_is_named():
@@ -76,6 +120,20 @@ def test_what_fell_by_more_than_a_fifth_is_named():
     assert [line.split(":")[1].strip() for line in harness.fallen(old, new)] == ["a"]
     assert "nothing" in harness.fallen(old, old)[0]
     assert "not compared" in harness.fallen({**old, "machine": {"device": "H100"}}, new)[0]
+
+
+def test_what_is_committed_is_what_git_has(tmp_path):
+    """A run writes its file; the next must still be compared with what was committed."""
+    harness = load("harness")
+    path = tmp_path / "step.json"
+    assert harness.committed(path) is None
+    path.write_text('{"rows": 1}')
+    assert harness.committed(path) == {"rows": 1}, "no git here: the file is all there is"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for call in (["init", "-q"], ["add", "step.json"], ["commit", "-qm", "numbers"]):
+        subprocess.run([*git, *call], check=True)
+    path.write_text('{"rows": 2}')
+    assert harness.committed(path) == {"rows": 1}
 
 
 def test_programs_run_in_turn_and_ratios_are_of_pairs():
@@ -91,21 +149,100 @@ def test_programs_run_in_turn_and_ratios_are_of_pairs():
     assert harness._time([1, 2, 9], [1, 1, 3]).largest == 3
 
 
+def test_a_study_that_fails_says_why():
+    study = load("study")
+    with pytest.raises(SystemExit, match=r"the study 'dyck-nothing' ended with 1: .*no preset 'dyck-nothing'"):
+        study.in_its_own_process("dyck-nothing", {}, 1, 1, "cpu")
+
+
+# ---- where a step's time goes ----------------------------------------------------------------------
+
+
+def event(name, parent=None, number=-1, time=0.0):
+    return types.SimpleNamespace(name=name, cpu_parent=parent, sequence_nr=number, self_cpu_time_total=time)
+
+
+def test_a_gradient_belongs_to_the_part_of_its_operation():
+    parts = load("parts")
+    loss = event("part: loss")
+    norm, attention = event("part: norms", loss), event("part: attention", loss)
+    backward = [event("autograd::engine::evaluate_function: X", None, number) for number in (3, 8, 11)]
+    events = [
+        loss,
+        norm,
+        event("aten::mul", norm, 3, 1.0),
+        attention,
+        event("aten::bmm", attention, 7, 2.0),
+        event("aten::sub", loss, 10, 4.0),
+        *backward,
+        event("aten::mul", backward[0], -1, 8.0),
+        event("aten::bmm", backward[1], -1, 16.0),  # number 8: a view came before the product's own node
+        event("aten::neg", backward[2], -1, 32.0),
+        event("aten::addcdiv_", event("Optimizer.step#AdamW.step"), -1, 1.0),
+    ]
+    found = parts.by_part(events)
+    spent = {part: round(64 * share, 6) for part, share in found["all"].items() if share}
+    assert spent == {"norms": 9, "attention": 18, "loss": 36, "optimizer and the rest": 1}
+    assert {part: round(64 * share, 6) for part, share in found["products"].items() if share} == {"attention": 18}
+
+
+def test_a_steps_parts_add_up_and_every_part_takes_time():
+    from interp.presets import make_recipe
+
+    parts = load("parts")
+    found = parts.shares(make_recipe("dyck-standard", {"eval_every": 1000}, batch=4), steps=2)
+    assert sum(found["all"].values()) == pytest.approx(1)
+    assert all(0.001 < share < 0.9 for share in found["all"].values()), found["all"]
+    products = {part for part, share in found["products"].items() if share}
+    assert products == {"attention", "MLPs", "embedding, unembedding, residual sums"}
+
+
+# ---- tables ----------------------------------------------------------------------------------------
+
+
 def test_the_readme_holds_what_the_results_say():
     tables = load("tables")
     text = tables.README.read_text(encoding="utf-8")
-    results = tables.load()
+    results, elsewhere = tables.load()
     assert set(results) == set(NAMES)
-    assert tables.rewrite(text, tables.block(results)) == text, "run python benchmarks/tables.py"
-    assert (FOLDER / "README.md").read_text(encoding="utf-8") == tables.whole(results), (
+    assert tables.rewrite(text, tables.block(results, elsewhere)) == text, "run python benchmarks/tables.py"
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == tables.whole(results, elsewhere), (
         "run python benchmarks/tables.py"
     )
 
 
+def test_another_devices_numbers_stand_beside_and_by_wall_time():
+    tables = load("tables")
+    results, _ = tables.load()
+    step = {**results["step"], "machine": {**results["step"]["machine"], "device": "H100"}, "profile": {}}
+    step["rows"] = [row("equal rows, batch 16, S=40", 0.5, 0.6)]  # met by CPU time, not by the clock
+    elsewhere = {"step-cuda": step}
+    (told,) = (x for x in tables.block(results, elsewhere).splitlines() if "H100" in x)
+    assert told == "| equal rows, batch 16, S=40 (wall time, H100) | r | 1 [0.5, 0.5] | ≤ 0.6: not met |"
+    page = tables.whole(results, elsewhere)
+    assert "### step on H100\n\nRatios are of wall time" in page
+    assert "No GPU was at hand" not in page
+    assert "No GPU was at hand" in tables.whole(results, {})
+    assert page.index("## step") < page.index("### step on H100") < page.index("## study")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ({5}, "a ratio is the median of 5 pairs [least, largest]"),
+        ({1}, "a ratio of a single run is that run beside its reference before and after it"),
+        ({1, 3, 5}, "a ratio is the median of 3 or 5 pairs [least, largest]; a ratio of a single run is"),
+    ],
+)
+def test_tables_say_how_many_pairs_were_run(pairs, said):
+    assert load("tables").many(pairs).startswith(said)
+
+
 def test_the_tables_markers_and_targets():
     tables = load("tables")
-    assert "not met" in tables.row_of(row("a", 0.6, 0.5))
-    assert ": met" in tables.row_of(row("a", 0.4, 0.5))
+    assert "not met" in tables.row_of(row("a", 0.6, 0.5), "cpu")
+    assert ": met" in tables.row_of(row("a", 0.4, 0.5), "cpu")
+    assert "not met" in tables.row_of(row("a", 0.4, 0.5), "wall")
     text = f"x\n{tables.BEGIN}\nold\n{tables.END}\ny"
     assert tables.rewrite(text, "new") == f"x\n{tables.BEGIN}\nnew\n{tables.END}\ny"
     with pytest.raises(SystemExit, match="markers"):
