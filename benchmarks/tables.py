@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
 NAMES = ("step", "study", "evaluation", "balance", "analyzers")
+FASTER, MEMORY = 40, 4  # a study's targets: times less than the released code, GB
 Results = dict[str, dict[str, Any]]  # by benchmark
 
 
@@ -148,14 +149,17 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
         shares = (f"{k.removeprefix('evaluation of a run, ')} {v:.1%}" for k, v in result["share"].items())
         return [f"Share of a run spent in evaluation: {'; '.join(shares)} (target: at most 5 %)."]
     if name == "study":
+        released = sum(result["released_cpu_s_a_seed"].values())
         return [
+            f"Asked for: at most {released / FASTER:.1f} CPU s a seed (1/{FASTER} of the released code's {released:.0f}) and"
+            f" {MEMORY} GB.",
             "\n".join(
-                f"- {study.removeprefix('study ')}: training {s['training_cpu_s_a_seed']:.2f}, evaluation"
-                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f} CPU s a"
-                f" seed, peak memory {s['peak_memory_gb']:.1f} GB, least accuracy "
+                f"- {study.removeprefix('study ')}: {s['cpu_s_a_seed']:.2f} CPU s a seed, of which training {s['training_cpu_s_a_seed']:.2f}, evaluation"
+                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f};"
+                f" peak memory {s['peak_memory_gb']:.1f} GB; least accuracy "
                 + ", ".join(f"`{rule}` {value:.3f}" for rule, value in s["worst_accuracy"].items())
                 for study, s in result["studies"].items()
-            )
+            ),
         ]
     if name != "step":
         return []
