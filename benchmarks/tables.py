@@ -151,15 +151,9 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
     if name == "study":
         released = sum(result["released_cpu_s_a_seed"].values())
         return [
-            f"Asked for: at most {released / FASTER:.1f} CPU s a seed (1/{FASTER} of the released code's {released:.0f}) and"
-            f" {MEMORY} GB.",
-            "\n".join(
-                f"- {study.removeprefix('study ')}: {s['cpu_s_a_seed']:.2f} CPU s a seed, of which training {s['training_cpu_s_a_seed']:.2f}, evaluation"
-                f" {s['evaluation_cpu_s_a_seed']:.2f}, probes {sum(s['probes_cpu_s_a_seed'].values()):.2f};"
-                f" peak memory {s['peak_memory_gb']:.1f} GB; least accuracy "
-                + ", ".join(f"`{rule}` {value:.3f}" for rule, value in s["worst_accuracy"].items())
-                for study, s in result["studies"].items()
-            ),
+            f"Asked for: at most {released / FASTER:.1f} CPU s a seed (1/{FASTER} of the released code's"
+            f" {released:.0f}) and {MEMORY} GB.",
+            "\n".join(study_line(study, s) for study, s in result["studies"].items()),
         ]
     if name != "step":
         return []
@@ -170,6 +164,17 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
         f" step's products reach {reached}.",
         *([profile_table(result["profile"])] if result["profile"] else []),
     ]
+
+
+def study_line(name: str, s: dict[str, Any]) -> str:
+    """What a study cost, and what it reached."""
+    probes = sum(s["probes_cpu_s_a_seed"].values())
+    worst = ", ".join(f"`{rule}` {value:.3f}" for rule, value in s["worst_accuracy"].items())
+    return (
+        f"- {name.removeprefix('study ')}: {s['cpu_s_a_seed']:.2f} CPU s a seed, of which training"
+        f" {s['training_cpu_s_a_seed']:.2f}, evaluation {s['evaluation_cpu_s_a_seed']:.2f}, probes {probes:.2f}; peak"
+        f" memory {s['peak_memory_gb']:.1f} GB; least accuracy {worst}"
+    )
 
 
 def profile_table(profiles: dict[str, dict[str, dict[str, float]]]) -> str:
