@@ -36,7 +36,7 @@ report: $(STAMP)
 	$(BIN)/interp report dyck-attention --quick --out reports/dyck-attention
 	@echo "open reports/dyck-attention/index.html"
 
-BENCHMARKS := step study evaluation balance analyzers
+BENCHMARKS := step study evaluation balance analyzers batches
 
 bench: $(STAMP)
 	for name in $(BENCHMARKS); do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -5,7 +5,7 @@
 One thread each, `dyck-standard`, the same strings, AdamW. *Equal rows*: prefixes of 28 brackets, so that neither
 program has padding. *Complete*: strings of 2 to 26 brackets; the loops pad them to 27 positions, we pack them. Our
 time includes drawing the strings; the loops get theirs for nothing. On another device a thousand models as well, if
-they fit.
+they fit. *Through counts*: ten `dyck-minimal` models with `compute=counts` beside the same through attention.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,14 @@ from interp.training.run import chunk_size
 NATIVE, PLAIN = "boot_native loop", "plain PyTorch loop"
 TARGETS = {("equal rows", 100): 0.9, ("equal rows", 16): 0.6, ("complete", 16): 1 / 3, ("complete", 64): 1 / 3}
 TARGETS[("complete", 100)] = 1 / 3
+COUNTED: dict[str, dict[str, Any]] = {
+    "k=2, D=4": {},
+    "k=5, D=3": {"k": 5, "depth": 3},
+    "k=8, D=6": {"k": 8, "depth": 6},
+    "k=10, D=10": {"k": 10, "depth": 10},
+    "prefixes of 28": {"data": "prefix", "length": 28},
+    "prefixes of 200": {"data": "prefix", "length": 200},
+}
 SIZES = {"quick": (1, 2), "cpu": (1, 4, 10, 40), "device": (1, 10, 40, 1000)}
 
 
@@ -52,6 +60,23 @@ def rows_of(data: str, batch: int, arguments: Arguments) -> list[Row]:
         f"{data}, batch {batch}, S={s}": TARGETS[data, batch] for s in sizes if s >= 40 and (data, batch) in TARGETS
     }
     return compare(programs, reference, "a seed and step", arguments, goals)
+
+
+def counted_row(name: str, arguments: Arguments) -> Row:
+    """A step through counts beside one through attention, ten seeds at the preset's batch."""
+    seeds, steps = (2, 2) if arguments.quick else (10, 8)
+    through = [
+        ours(
+            make_recipe("dyck-minimal", {"eval_every": 10**6, "compute": compute, **COUNTED[name]}),
+            seeds,
+            steps,
+            arguments.device,
+        )
+        for compute in ("counts", "attention")
+    ]
+    units = float(seeds * steps)
+    reference = ("through attention", through[1], units)
+    return compare({f"through counts, {name}": (through[0], units)}, reference, "a seed and step", arguments)[0]
 
 
 def fits(recipe: Recipe, seeds: int, device: str) -> bool:
@@ -112,6 +137,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
                 "positions": layout.rows * layout.width,
                 "share_of_matmul_rate": work / (own.cpu if cpu else own.wall).ours / max(rates.values()),
             }
+    rows += [counted_row(name, arguments) for name in list(COUNTED)[: 1 if arguments.quick else None]]
     return {"rows": rows, "matmul_rate": rates, "reached": reached, "profile": profiles}
 
 

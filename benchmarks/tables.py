@@ -15,7 +15,7 @@ from harness import counts
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
-NAMES = ("step", "study", "evaluation", "balance", "analyzers")
+NAMES = ("step", "study", "evaluation", "balance", "analyzers", "batches")
 FASTER, MEMORY = 40, 4  # a study's targets: times less than the released code, GB
 Results = dict[str, dict[str, Any]]  # by benchmark
 
@@ -65,14 +65,19 @@ def whole(results: Results, elsewhere: Results) -> str:
         "Written by `python benchmarks/tables.py` from the JSON files beside it; `make bench` measures.",
     ]
     for name, result in results.items():
-        parts += [f"## {name}", table(result), *notes(name, result), place(result)]
+        parts += [f"## {name}", *section(name, result)]
         for other, found in elsewhere.items():
             if other.startswith(f"{name}-"):
                 device = found["machine"]["device"]
-                parts += [f"### {name} on {device}", table(found), *notes(name, found), place(found)]
+                parts += [f"### {name} on {device}", *section(name, found)]
     if not elsewhere:
         parts.append("No GPU was at hand: nothing here was measured on one (`--device cuda` does).")
     return "\n\n".join(parts) + "\n"
+
+
+def section(name: str, result: dict[str, Any]) -> list[str]:
+    """All of one benchmark on one machine."""
+    return [*([table(result)] if result["rows"] else []), *notes(name, result), place(result)]
 
 
 def table(result: dict[str, Any]) -> str:
@@ -155,6 +160,8 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
             f" {released:.0f}) and {MEMORY} GB.",
             "\n".join(study_line(study, s) for study, s in result["studies"].items()),
         ]
+    if name == "batches":
+        return [batches_table(result)]
     if name != "step":
         return []
     reached = ", ".join(f"{v['share_of_matmul_rate']:.0%} ({k})" for k, v in result["reached"].items())
@@ -164,6 +171,22 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
         f" step's products reach {reached}.",
         *([profile_table(result["profile"])] if result["profile"] else []),
     ]
+
+
+def batches_table(result: dict[str, Any]) -> str:
+    """What each batch size needed."""
+    lines = [
+        "| batch | strings a seed | steps | CPU s a seed | seeds at the goal | worst seed and rule |",
+        "|---" * 6 + "|",
+    ]
+    for run in result["runs"]:
+        cells = (run["batch"], run["strings"], run["steps"], number(run["cpu_s_a_seed"]))
+        at_goal = f"{run['seeds_at_goal']} of {run['seeds']}"
+        lines.append("| " + " | ".join([*map(str, cells), at_goal, f"{run['worst_accuracy']:.3f}"]) + " |")
+    return (
+        "Whole runs of `dyck-standard` (the rate falls to 0 in each), until one closes"
+        f" {result['goal']:.0%} of brackets in every seed and by every rule:\n\n" + "\n".join(lines)
+    )
 
 
 def study_line(name: str, s: dict[str, Any]) -> str:

@@ -126,15 +126,22 @@ def is_hooked(model: SandboxTransformer) -> bool:
 
 
 def count_arrays(
-    states: NDArray[np.int64], visible: NDArray[np.bool_], count: int
+    states: NDArray[np.int64], before: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """One-hot states and log counts of visible states, both [..., query, state].
+    """One-hot states and log counts of visible states, both [..., pos, state].
 
-    `states` [..., pos], `visible` [..., query, key]; every query sees at least one key. log 0 is -inf.
+    `states` [..., row, pos]; `before` [row or 1, pos]: each position sees so many positions before itself, and itself.
+    log 0 is -inf.
     """
     query = np.eye(count, dtype=np.float32)[states]
-    counts = (visible.astype(np.float32) @ query).astype(np.int64)
-    return query, log_table(visible.shape[-1])[counts]
+    counts = query.astype(np.int32)
+    np.cumsum(counts, axis=-2, out=counts)
+    rows, width = states.shape[-2:]
+    first = np.broadcast_to(np.arange(width) - before, (rows, width))
+    if first.any():  # take off what the row held before
+        until = np.pad(counts, [(0, 0)] * (counts.ndim - 2) + [(1, 0), (0, 0)])
+        counts -= until[..., np.arange(rows)[:, None], first, :]
+    return query, log_table(width)[counts]
 
 
 def log_table(most: int) -> NDArray[np.float32]:

@@ -90,7 +90,7 @@ class Objective:
             return (tokens,)
         config = self.template.config
         states = states_of(config, torch.from_numpy(tokens)).numpy()
-        return count_arrays(states, layout.visible[:, 0], num_states(config))
+        return count_arrays(states, layout.position, num_states(config))
 
     def __call__(self, params: Params, *batch: Tensor) -> Tensor:
         """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""

@@ -12,13 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
-NAMES = ("step", "study", "evaluation", "balance", "analyzers")
+NAMES = ("step", "study", "evaluation", "balance", "analyzers", "batches")
 OWN = {
     "step": {"matmul_rate", "profile", "reached"},
     "study": {"studies", "released_cpu_s_a_seed", "goal"},
     "evaluation": {"share"},
     "balance": {"largest_relative_difference"},
     "analyzers": {"per_cpu_second"},
+    "batches": {"runs", "goal"},
 }
 
 
@@ -55,7 +56,7 @@ def test_a_smoke_run_writes_its_keys(name, tmp_path):
     assert set(result) == {"benchmark", "quick", "machine", "rows", *OWN[name]}
     assert result["benchmark"] == name
     assert result["quick"]
-    assert result["rows"]
+    assert bool(result["rows"]) == (name != "batches")
     for row in result["rows"]:
         assert set(row) == {"what", "reference", "unit", "cpu", "wall", "pairs", "target"}
         for part in ("cpu", "wall"):
@@ -224,6 +225,26 @@ def test_another_devices_numbers_stand_beside_and_by_wall_time():
     assert "No GPU was at hand" not in page
     assert "No GPU was at hand" in tables.whole(results, {})
     assert page.index("## step") < page.index("### step on H100") < page.index("## study")
+
+
+def test_batches_are_doubled_until_every_seed_is_there(monkeypatch):
+    harness, batches = load("harness"), load("batches")
+    drawn = []
+
+    def trained(recipe, seeds, **_):
+        drawn.append((recipe.settings.batch, recipe.settings.steps))
+        accuracy = 0.98 if recipe.settings.steps * recipe.settings.batch >= 20_000 else 0.96
+        rows = [dict.fromkeys(batches.RULES, 0.99) for _ in range(seeds)]
+        rows[-1]["mass"] = accuracy
+        return types.SimpleNamespace(final_metrics=lambda: rows, timing={"training_cpu_s_per_seed": 1.0})
+
+    monkeypatch.setattr(batches, "train_population", trained)
+    found = batches.runs_of(16, harness.Arguments(quick=False, device="cpu", pairs=5))
+    assert drawn == [(16, 375), (16, 750), (16, 1500)]
+    assert [run["seeds_at_goal"] for run in found] == [9, 9, 10]
+    assert [run["worst_accuracy"] for run in found] == [0.96, 0.96, 0.98]
+    told = load("tables").batches_table({"goal": 0.97, "runs": found})
+    assert "| 16 | 24000 | 1500 | 1 | 10 of 10 | 0.980 |" in told
 
 
 @pytest.mark.parametrize(

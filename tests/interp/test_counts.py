@@ -45,10 +45,8 @@ def test_logits_are_those_of_the_full_attention(preset, options, norm):
         for name, p in model.named_parameters():
             if name.endswith((".w", ".b")):
                 p.data += 0.3 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0))
-    tokens = torch.from_numpy(held_out(recipe.dyck, 4, data="prefix", length=60).inputs)
-    query, logs = count_arrays(
-        states_of(config, tokens).numpy(), model.visible_keys(tokens)[:, 0].numpy(), num_states(config)
-    )
+    tokens = torch.from_numpy(held_out(recipe.dyck, 4, data="prefix", length=60).inputs[:, :60])
+    query, logs = count_arrays(states_of(config, tokens).numpy(), np.arange(tokens.shape[1])[None], num_states(config))
     params = {n: p.detach() for n, p in model.named_parameters()}
     with torch.no_grad():
         full = model(tokens)
@@ -57,6 +55,23 @@ def test_logits_are_those_of_the_full_attention(preset, options, norm):
         )
     torch.testing.assert_close(short, full, rtol=1e-5, atol=5e-6)  # log counts are float32
     assert (full[:, 1:] - full[:, :-1]).abs().max() > 1e-2, "a constant would prove nothing"
+
+
+@pytest.mark.parametrize("options", [{"data": "complete"}, {"data": "prefix", "length": 9}])
+def test_counts_are_of_the_visible_positions(options):
+    """By definition: one query at a time, the states of all keys it sees."""
+    recipe = recipe_of("dyck-minimal", {"compute": "counts", "k": 3, "depth": 3}, **options)
+    objective = Objective(SandboxTransformer(recipe.config), recipe, "cpu")
+    layout, count = objective.layout, num_states(recipe.config)
+    tokens, _ = objective.source.draw(4, range(3))
+    query, logs = objective.draw(4, range(3))[:2]
+    assert query.dtype == logs.dtype == np.float32
+    states = states_of(recipe.config, torch.from_numpy(tokens)).numpy()
+    for step, row, q in np.ndindex(states.shape):
+        seen = states[step, row][layout.visible[row, 0, q]]
+        expected = np.bincount(seen, minlength=count)
+        np.testing.assert_array_equal(np.exp(logs[step, row, q]).round(4), expected)
+        np.testing.assert_array_equal(query[step, row, q], np.arange(count) == states[step, row, q])
 
 
 LOSSES = {
