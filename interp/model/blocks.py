@@ -1,11 +1,14 @@
-"""The three blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them."""
+"""The three blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them.
+
+`visible` may have fewer queries than there are keys: then these are the last positions, and only they come out.
+"""
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig
-from interp.model.parts import MLP, Attention, UniformAttention, make_norm
+from interp.model.parts import MLP, Attention, UniformAttention, last, make_norm
 
 
 def make_attention(config: TransformerConfig, project_output: bool) -> UniformAttention:
@@ -33,9 +36,9 @@ class PreNormBlock(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
-    ) -> Float[Tensor, "batch pos d_model"]:
+    ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        return self.finish(x, self.attn(self.read(x), visible))
+        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         """What the attention reads of the stream, position by position (as in every block)."""
@@ -68,9 +71,9 @@ class PaperBlock(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
-    ) -> Float[Tensor, "batch pos d_model"]:
+    ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        return self.finish(x, self.attn(self.read(x), visible))
+        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         return x
@@ -95,9 +98,9 @@ class BareAttention(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
-    ) -> Float[Tensor, "batch pos d_final"]:
+    ) -> Float[Tensor, "batch query d_final"]:
         x = self.hook_resid_pre(x)
-        return self.finish(x, self.attn(self.read(x), visible))
+        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         return x

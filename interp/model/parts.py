@@ -47,6 +47,11 @@ def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "*batch d_in d_o
     return (x @ F.pad(w, (0, NARROW - width)))[..., :width]
 
 
+def last(x: Float[Tensor, "*batch pos width"], count: int) -> Float[Tensor, "*batch last width"]:
+    """The last `count` positions: those that a model was asked about (all of them costs nothing)."""
+    return x if x.shape[-2] == count else x[..., -count:, :]
+
+
 class Embed(nn.Module):
     """W_E [d_vocab, d_model], learned or frozen one-hot."""
 
@@ -260,7 +265,7 @@ class Attention(UniformAttention):
     def pattern(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch head query key"]:
-        q = self.hook_q(heads_in(x, self.W_Q, self.b_Q))
+        q = self.hook_q(heads_in(last(x, visible.shape[-2]), self.W_Q, self.b_Q))
         k = self.hook_k(heads_in(x, self.W_K, self.b_K))
         scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * (1 / self.attn_scale)
         scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))

@@ -65,17 +65,23 @@ class SandboxTransformer(HookedRootModule):
         *,
         visible: Bool[Tensor, "#batch 1 query key"] | None = None,
         positions: Int[Tensor, "#batch pos"] | None = None,
+        first: int = 0,
     ) -> Any:
         """Logits [batch, pos, d_out]; with return_type "loss" the mean next-token loss (nats), or None.
 
         `visible` says which keys each query may attend to (default: by `config.direction`, PAD never);
-        `positions` overrides 0, 1, 2, ... so that several strings can share a row.
+        `positions` overrides 0, 1, 2, ... so that several strings can share a row. With `first` > 0 only positions from
+        that one on come out, and the last block does no work (and runs no hooks) for those before.
         """
         if return_type not in ("logits", "loss", None):
             raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
         if return_type == "loss" and self.config.d_out != self.config.d_vocab:
             raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
         tokens = self.to_tokens(tokens)
+        if not 0 <= first < max(1, tokens.shape[-1]):
+            raise RequestError(f"first={first} is none of the {tokens.shape[-1]} positions")
+        if first and return_type == "loss":
+            raise RequestError(f"first={first}: the loss is that of all positions")
         if visible is None:
             visible = self.visible_keys(tokens)
         x = self.hook_embed(self.embed(tokens))
@@ -83,8 +89,8 @@ class SandboxTransformer(HookedRootModule):
             if positions is None:
                 positions = self._positions(tokens)
             x = x + self.hook_pos_embed(self.pos_embed(positions.expand(tokens.shape)))
-        for block in self.blocks:
-            x = block(x, visible)
+        for i, block in enumerate(self.blocks, start=1):
+            x = block(x, visible if i < len(self.blocks) else visible[..., first:, :])
         x = self.ln_final(x)
         if return_type is None:
             return None

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from interp.config import MINIMAL_EMBEDDINGS
+from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
@@ -26,8 +26,8 @@ from interp.training.shared import evaluate_shared, share_rows
 from interp.training.weighted import MASS_THRESHOLD
 
 RULES = ("argmax", "argmax_closers", "mass")
-_STATES = 100  # of more, counts cost more than positions, unless strings are longer still
 _SHORT = 48  # longest strings that share rows
+_PASS = 100  # positions that would cost as much as a forward pass costs beside its positions
 _CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
 _PAIRS = 300_000
 
@@ -129,16 +129,25 @@ def evaluate(
     Without hooks, one layer without positions is evaluated through counts, and short strings share what they have in
     common, where that is less work: the same to rounding.
     """
-    config, width = template.config, data.inputs.shape[1]
+    config = template.config
     if is_hooked(template):
         return evaluate_positions(template, params, data, by_distance)
-    if config.counts_suffice and num_states(config) <= max(_STATES, width):
+    if config.counts_suffice and counts_pay(config, data):
         return evaluate_counted(template, params, data, by_distance)
-    if width <= _SHORT and config.embedding not in MINIMAL_EMBEDDINGS:
+    if data.inputs.shape[1] <= _SHORT and config.embedding not in MINIMAL_EMBEDDINGS:
         rows = share_rows(data.inputs, data.lengths, int(data.inputs.max(initial=0)))
-        if rows.tokens.size < data.lengths.sum():
+        if rows.tokens.size < data.lengths.sum() + _PASS * len(_chunks(data)):
             return evaluate_shared(template, params, data, rows, by_distance)
     return evaluate_positions(template, params, data, by_distance)
+
+
+def counts_pay(config: TransformerConfig, data: EvalSet) -> bool:
+    """Are counts less work than positions? Microseconds a seed of either, fitted to one CPU: a choice, no promise."""
+    states, lengths = num_states(config), data.lengths
+    distinct = 0.8 * int((data.targets != IGNORE).sum())  # of the predictions, about
+    counts = distinct * (1 + states / 150 + states**2 / 20_000)
+    positions = float((lengths * (0.9 + lengths / 100 + config.d_model / 130)).sum()) + 2 * _PASS * len(_chunks(data))
+    return counts <= positions
 
 
 def evaluate_positions(
@@ -161,9 +170,9 @@ def evaluate_positions(
             kwargs: dict[str, Any] = {}
             if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
                 kwargs["positions"] = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
-            logits = stacked_logits(template, params, inputs, **kwargs)
             first = _even_start(data.targets[rows, :used])
-            logits, target = logits[..., first:, :], target[:, first:]
+            logits = stacked_logits(template, params, inputs, first=first, **kwargs)
+            target = target[:, first:]
             weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
             scored = (target != IGNORE) * weight
             index = target.clamp(min=0).expand(logits.shape[:-1])[..., None]

@@ -37,10 +37,15 @@ def draw_ahead(recipe: Recipe) -> int:
     """How many steps' batches are drawn together; not by how many seeds there are, which a seed must not know."""
     if not isinstance(recipe.grammar, DyckGrammar):
         return DRAW_AHEAD
-    layout = data_source(recipe).layout()
-    counts = recipe.settings.compute == "counts"
-    cell = 8 * num_states(recipe.config) + 8 if counts else 16  # a float32 a state, twice, or a token; and a target
-    return max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (cell * layout.rows * layout.width))))
+    base = data_source(recipe).layout()
+    cells, other = base.rows * base.width, 8 * base.rows * base.width  # what is read, and int64 targets
+    if recipe.settings.contrastive:
+        nested = NestedPairs(recipe.dyck, base).layout
+        cells, other = cells + nested.rows * nested.width, 2 * other  # indices
+    read = (
+        8 * num_states(recipe.config) if recipe.settings.compute == "counts" else 8
+    )  # float32 twice a state, or int64
+    return max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (read * cells + other))))
 
 
 class Task(Protocol):

@@ -29,6 +29,7 @@ from interp.errors import CheckpointError, OutputError, RequestError, TrainingEr
 from interp.files import check_writable, write_text
 from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
+from interp.model.counts import num_states
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.progress import progress_bar
@@ -40,6 +41,7 @@ from interp.training.state import read_state, write_state
 
 MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
 CHUNK_BYTES = 2.5e6  # of one activation of a chunk; beyond, it leaves the processor's cache before it is read again
+COUNTED_BYTES = 5e7  # the same through counts, where few seeds gain less than their own held-out sets cost: memory
 MAX_SEEDS = 100_000
 PLAN_FILE = "plan.json"
 
@@ -102,15 +104,17 @@ def train_population(
 
 
 def chunk_size(recipe: Recipe) -> int:
-    """How many seeds train together on a CPU, at most: bits do not depend on it.
-
-    Through counts a step of few seeds gains less than their own held-out sets cost.
-    """
-    if not isinstance(recipe.grammar, DyckGrammar) or recipe.settings.compute != "attention":
+    """How many seeds train together on a CPU, at most: bits do not depend on it."""
+    config = recipe.config
+    if not isinstance(recipe.grammar, DyckGrammar):
         return MAX_CHUNK
     layout = data_source(recipe).layout()
-    seed_bytes = 4 * layout.rows * layout.width * max(recipe.config.d_model, recipe.config.d_mlp)
-    return max(1, min(MAX_CHUNK, int(CHUNK_BYTES / seed_bytes)))
+    cell_bytes = 4 * layout.rows * layout.width
+    if recipe.settings.compute == "counts":
+        size = COUNTED_BYTES / (cell_bytes * config.n_heads * num_states(config))
+    else:
+        size = CHUNK_BYTES / (cell_bytes * max(config.d_model, config.d_mlp))
+    return max(1, min(MAX_CHUNK, int(size)))
 
 
 # -- the plan ---------------------------------------------------------------------------------------

@@ -209,23 +209,29 @@ def test_common_beginnings_lie_once_and_each_position_sees_its_own_string(gramma
         assert len(used) == len(prefixes), "one row holds every beginning once"
 
 
+PREFIX = {"data": "prefix", "length": 28}
+LONG = {"data": "prefix", "length": 130}
 # (preset, options, held-out set, strings, path)
 PATHS = {
     "strings that share": ("dyck-standard", {}, {"data": "complete"}, 400, "shared"),
     "learned positions": ("dyck-standard", {"positions": "learned", "n_ctx": 40}, {"data": "complete"}, 400, "shared"),
-    "too few to share": ("dyck-standard", {}, {"data": "complete"}, 4, "positions"),
-    "prefixes that share little": ("dyck-standard", {}, {"data": "prefix", "length": 28}, 100, "positions"),
+    "few strings, in one pass": ("dyck-standard", {}, {"data": "complete"}, 20, "shared"),
+    "prefixes that share little": ("dyck-standard", {}, PREFIX, 100, "positions"),
+    "too long to share": ("dyck-standard", {"k": 1}, {"data": "prefix", "length": 60}, 400, "positions"),
     "one layer": ("dyck-standard", {"layers": 1}, {"data": "complete"}, 4, "counted"),
-    "minimal": ("dyck-minimal", {}, {"data": "prefix", "length": 28}, 10, "counted"),
+    "minimal": ("dyck-minimal", {}, PREFIX, 10, "counted"),
+    "many states of short prefixes": ("dyck-minimal-sum", {"k": 8, "depth": 7}, PREFIX, 100, "positions"),
+    "many states of few strings": ("dyck-minimal-sum", {"k": 8, "depth": 7}, {"data": "complete"}, 20, "counted"),
     # an oracle counts brackets along its row, which is then no other string's
-    "many states of an oracle": ("dyck-minimal-sum", {"k": 8, "depth": 7}, {"data": "complete"}, 400, "positions"),
-    "longer strings": ("dyck-minimal-sum", {"k": 8, "depth": 7}, {"data": "prefix", "length": 130}, 2, "counted"),
-    "many states of one layer": ("dyck-standard", {"k": 60, "layers": 1}, {"data": "complete"}, 10, "positions"),
+    "more states than pay": ("dyck-minimal-sum", {"k": 12, "depth": 9}, {"data": "complete"}, 400, "positions"),
+    "long": ("dyck-minimal-sum", {"k": 12, "depth": 9}, LONG, 4, "positions"),
+    "late": ("dyck-minimal-sum", {"k": 12, "depth": 9}, {**LONG, "score_from": 100}, 4, "counted"),
+    "many states of one layer": ("dyck-standard", {"k": 200, "layers": 1}, PREFIX, 10, "positions"),
 }
 
 
 @pytest.mark.parametrize(("preset", "options", "law", "count", "path"), PATHS.values(), ids=PATHS.keys())
-def test_each_set_takes_the_path_of_least_work(monkeypatch, preset, options, law, count, path):
+def test_each_set_takes_its_path(monkeypatch, preset, options, law, count, path):
     recipe = make_recipe(preset, options)
     template, data = SandboxTransformer(recipe.config), held_out(recipe.dyck, count, **law)
     params = Population.init(recipe.config, range(1), recipe.dyck).params

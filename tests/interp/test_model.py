@@ -623,6 +623,27 @@ def test_strings_packed_in_one_row_give_the_logits_of_each_alone(changes):
         assert (packed[owner == 4] - model(row)[0, owner == 4]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("first", [0, 1, 5, 7])
+@every_config
+def test_from_a_first_position_on_the_logits_are_the_same_and_no_more_is_done(model, first):
+    with torch.no_grad():
+        whole = model(TOKENS)
+        late, cache = model.run_with_cache(TOKENS, first=first)
+    torch.testing.assert_close(late, whole[:, first:], atol=1e-6, rtol=1e-6)
+    last = model.config.n_layers - 1
+    assert cache["pattern", last].shape[2:] == (8 - first, 8)
+    if last:
+        assert cache["pattern", 0].shape[2:] == (8, 8), "its keys are read by the last block"
+
+
+@pytest.mark.parametrize(
+    ("first", "kind", "said"), [(8, "logits", "none of the 8"), (-1, "logits", "none of"), (2, "loss", "all positions")]
+)
+def test_a_first_position_that_cannot_be_is_refused(first, kind, said):
+    with pytest.raises(RequestError, match=f"first={first}.*{said}"):
+        make()(TOKENS, kind, first=first)
+
+
 # ---- many models as one ----------------------------------------------------------------------------
 
 

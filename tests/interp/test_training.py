@@ -121,7 +121,10 @@ COUNTS = {"compute": "counts", "data": "prefix"}
         ("dyck-standard", 16, {}, 10),
         ("dyck-standard", 100, {"data": "prefix"}, 4),
         ("dyck-standard", 2000, {"data": "prefix"}, 1),
-        ("dyck-minimal", 2000, COUNTS, 10),
+        ("dyck-minimal", 100, COUNTS, 10),
+        ("dyck-minimal", 32, {"k": 30, **COUNTS}, 10),
+        ("dyck-minimal", 500, {"length": 500, **COUNTS}, 2),
+        ("dyck-minimal", 500, {"length": 500, "heads": 2, "width": 20, **COUNTS}, 1),
         ("topic-value", 2000, {}, 10),
     ],
 )
@@ -137,6 +140,8 @@ def test_chunks_hold_as_many_seeds_as_the_cache(preset, batch, options, size):
         ("dyck-minimal", 32, COUNTS, 32),
         ("dyck-minimal", 100, {"length": 500, **COUNTS}, 2),
         ("dyck-minimal", 1000, {"length": 2000, **COUNTS}, 1),
+        ("dyck-minimal", 300, {"depth": 12, "compute": "counts"}, 23),
+        ("dyck-minimal", 300, {"depth": 12, "compute": "counts", "contrastive": 0.5}, 4),  # its strings after nests
         ("topic-value", 2000, {}, 32),
     ],
 )
@@ -147,9 +152,20 @@ def test_batches_are_drawn_ahead_as_far_as_memory_allows(preset, batch, options,
 @pytest.mark.parametrize(("preset", "options"), [("dyck-standard", {"layers": 1}), ("dyck-minimal", COUNTS)])
 def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, options):
     recipe = small(preset, **{**options, "eval_every": 8})
+    spans = []
+    draw = Objective.draw
+
+    def watched(self, seed, steps):
+        spans.append((steps.start, len(steps)))
+        return draw(self, seed, steps)
+
+    monkeypatch.setattr(Objective, "draw", watched)
     together = train(recipe, 2)
+    assert spans == [(0, 8)] * 2
+    spans.clear()
     monkeypatch.setattr(loop, "draw_ahead", lambda recipe: 3)
     apart = train(recipe, 2)
+    assert spans == [(0, 3)] * 2 + [(3, 3)] * 2 + [(6, 2)] * 2
     assert same_params(apart.params, together.params)
     assert apart.history == together.history
 
