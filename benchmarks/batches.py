@@ -53,4 +53,4 @@ def measure(arguments: Arguments) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main("batches", __doc__, measure)
+    main("batches", __doc__, measure, paired=False)

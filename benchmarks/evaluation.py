@@ -11,14 +11,15 @@ suffice, also beside the same through full attention.
 from collections.abc import Callable
 from typing import Any
 
-from harness import Arguments, Row, compare, main
+from harness import Arguments, Row, compare, counted, main
 
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, make_recipe
 from interp.training.evaluate import EvalSet, evaluate, evaluate_positions, held_out
 from interp.training.loop import _Run, initial_state, make_task
-from interp.training.objective import LONG_FROM, LONG_TO
+from interp.training.objective import EVAL_STRINGS, FINAL_STRINGS, LONG_FROM, LONG_TO, in_distribution
+from interp.training.shared import share_rows
 
 SHARE, FLAT = 0.05 / 0.95, 1.5  # evaluation at most 5 % of the whole; long at most 1.5 times short
 
@@ -75,9 +76,9 @@ def in_parts(
 def long_rows(preset: str, options: dict[str, Any], arguments: Arguments) -> list[Row]:
     """Long strings beside short ones and, through counts, beside full attention."""
     recipe = make_recipe(preset, options)
-    counted = recipe.config.counts_suffice
-    seeds = 2 if arguments.quick else 40 if counted else 10
-    count = 200 if arguments.quick else 10_000 if counted else 500
+    through_counts = recipe.config.counts_suffice
+    seeds = 2 if arguments.quick else 40 if through_counts else 10
+    count = 200 if arguments.quick else 10_000 if through_counts else 500
     params = {n: p.to(arguments.device) for n, p in initial_state(recipe, tuple(range(seeds))).params.items()}
     template = SandboxTransformer(recipe.config).to(arguments.device)
     short, long = predictions(recipe, 28, 0, count), predictions(recipe, LONG_TO, LONG_FROM, count)
@@ -89,9 +90,9 @@ def long_rows(preset: str, options: dict[str, Any], arguments: Arguments) -> lis
         ("length 28", in_parts(evaluate, template, params, short, size), units[id(short)]),
         "a prediction",
         arguments,
-        {f"length 400-500, {name}": FLAT} if counted else {},
+        {f"length 400-500, {name}": FLAT} if through_counts else {},
     )
-    if counted:
+    if through_counts:
         few = predictions(recipe, LONG_TO, LONG_FROM, 100 if arguments.quick else 500)
         rows += compare(
             {
@@ -118,8 +119,17 @@ def measure(arguments: Arguments) -> dict[str, Any]:
     rows = [share_row(preset, options, arguments) for preset, options in runs[:: 3 if arguments.quick else 1]]
     for preset in ("dyck-minimal",) if arguments.quick else ("dyck-minimal", "dyck-minimal-sum", "dyck-standard"):
         rows += long_rows(preset, {}, arguments)
-    shares = {row.what: row.cpu.ratio / (1 + row.cpu.ratio) for row in rows if row.reference == "its training"}
-    return {"rows": rows, "share": shares}
+    ratios = {row.what: counted(row, arguments.device).ratio for row in rows if row.reference == "its training"}
+    recipe = make_recipe("dyck-standard")
+    strings = (20,) if arguments.quick else (EVAL_STRINGS, FINAL_STRINGS)
+    shared = {str(count): saved(in_distribution(recipe, count)) for count in strings}
+    return {"rows": rows, "share": {name: r / (1 + r) for name, r in ratios.items()}, "shared": shared}
+
+
+def saved(data: EvalSet) -> dict[str, int]:
+    """Positions of distinct strings, and cells of rows that share beginnings."""
+    rows = share_rows(data.inputs, data.lengths, int(data.inputs.max()))
+    return {"positions": int(data.lengths.sum()), "cells": rows.tokens.size}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ device than the CPU, whose work is no CPU time, wall time is what counts, and th
 """
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -23,6 +24,7 @@ import torch
 
 from interp.devices import usable_device
 from interp.errors import InterpError
+from interp.files import check_writable, write_text
 
 HERE = Path(__file__).parent
 FALLEN = 1.2  # a ratio this many times the committed one is named
@@ -60,6 +62,11 @@ class Row:
     wall: Time
     pairs: int
     target: float | None = None
+
+
+def counted(row: Row, device: str) -> Time:
+    """The time that counts: the CPU's, or the clock's where the work was another device's."""
+    return row.cpu if device == "cpu" else row.wall
 
 
 def sync(device: str) -> None:
@@ -144,6 +151,8 @@ def machine(device: str) -> dict[str, Any]:
     except OSError:
         cpu = platform.processor()
     return {
+        "date": datetime.date.today().isoformat(),
+        "commit": git("rev-parse", "--short", "HEAD").strip(),
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_before": os.getloadavg()[0],
@@ -160,60 +169,80 @@ def counts(result: dict[str, Any]) -> str:
     return "cpu" if result["machine"]["device"] == "cpu" else "wall"
 
 
-def main(name: str, doc: str, measure: Callable[[Arguments], dict[str, Any]], devices: bool = True) -> None:
-    """Command line of one benchmark: measure, print, compare with what is committed, write.
+def main(
+    name: str,
+    doc: str,
+    measure: Callable[[Arguments], dict[str, Any]],
+    *,
+    devices: bool = True,
+    paired: bool = True,
+) -> None:
+    """Command line of one benchmark: measure, print, write, compare with what is committed.
 
-    `devices`: does any of it run elsewhere than on the CPU?
+    `devices`: does any of it run elsewhere than on the CPU? `paired`: are programs timed in pairs?
     """
-    given = parse(name, doc, devices)
+    given = parse(name, doc, devices, paired)
     torch.set_num_threads(1)
     arguments = Arguments(given.quick, given.device, 1 if given.quick else given.pairs)
-    about = machine(given.device)
+    home = HERE / (f"{name}.json" if given.device == "cpu" else f"{name}-{given.device.split(':')[0]}.json")
+    before, about = committed(home), machine(given.device)
+    if given.quick:
+        print("a smoke run: its numbers mean nothing")
     found = measure(arguments)
     rows = [asdict(row) for row in found.pop("rows", [])]
     result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
     for row in rows:
         print(line(row, counts(result)))
-    home = HERE / (f"{name}.json" if given.device == "cpu" else f"{name}-{given.device.split(':')[0]}.json")
-    if not given.quick:
-        before = committed(home)
-        for text in ["there is nothing to compare with"] if before is None else fallen(before, result):
-            print(text)
     path = given.json or (None if given.quick else home)
     if path is not None:
-        path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
         print(f"wrote {path}")
+    if not given.quick and rows:
+        print("\n".join(fallen(before, result)))
 
 
-def parse(name: str, doc: str, devices: bool) -> argparse.Namespace:
+def parse(name: str, doc: str, devices: bool, paired: bool) -> argparse.Namespace:
     """The arguments, all checked before anything is measured."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run: tiny sizes, one pair, nothing written")
     parser.add_argument("--json", type=Path, help=f"where to write (default: benchmarks/{name}.json; quick: nowhere)")
-    parser.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
-    parser.add_argument("--pairs", type=int, default=5, help="timed pairs of programs (default 5)")
+    parser.set_defaults(device="cpu", pairs=5)
+    if devices:
+        parser.add_argument("--device", help="cpu (default) or a torch device such as cuda")
+    if paired:
+        parser.add_argument("--pairs", type=int, help="timed pairs of programs (default 5; quick: 1)")
     given = parser.parse_args()
-    try:
-        given.device = usable_device(given.device)
-    except InterpError as error:
-        parser.error(str(error))
-    if given.device != "cpu" and not devices:
-        parser.error(f"--device {given.device}: {name} measures what runs on the CPU alone")
     if given.pairs < 1:
         parser.error(f"--pairs {given.pairs} is not a count of at least 1")
-    if given.json is not None and (given.json.is_dir() or not given.json.parent.is_dir()):
-        parser.error(f"--json {str(given.json)!r} is not a file in a folder that exists")
+    try:
+        given.device = usable_device(given.device)
+        if given.json is not None:
+            check_writable(given.json)
+    except InterpError as error:
+        parser.error(str(error))
     return given
 
 
-def committed(path: Path) -> dict[str, Any] | None:
-    """The results in git, since a second run would else be compared with the first; without git, those in the file."""
-    call = ["git", "-C", str(path.parent), "show", f"HEAD:./{path.name}"]
+def git(*arguments: str, folder: Path = HERE) -> str:
+    """What a git command prints, "" where it fails or there is no git."""
     try:
-        text = subprocess.run(call, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return json.loads(text) if text else None
+        return ""
+
+
+def committed(path: Path) -> Any:
+    """The results in git, since a second run would else be compared with the first; without git, those in the file.
+
+    None where there are none, or none that can be read.
+    """
+    text = git("show", f"HEAD:./{path.name}", folder=path.parent)
+    if not text and path.exists():
+        text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def line(row: dict[str, Any], clock: str) -> str:
@@ -227,12 +256,15 @@ def line(row: dict[str, Any], clock: str) -> str:
     )
 
 
-def fallen(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+def fallen(old: Any, new: dict[str, Any]) -> list[str]:
     """What became slower, against its own reference, by more than a fifth."""
-    if old["machine"]["device"] != new["machine"]["device"]:
-        return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]
     clock = counts(new)
-    before = {row["what"]: row[clock]["ratio"] for row in old["rows"]}
+    try:
+        if old["machine"]["device"] != new["machine"]["device"]:
+            return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]
+        before = {row["what"]: row[clock]["ratio"] for row in old["rows"]}
+    except (KeyError, TypeError):
+        return ["there are no committed numbers that can be read: not compared"]
     out = []
     for row in new["rows"]:
         was, now = before.get(row["what"]), row[clock]["ratio"]

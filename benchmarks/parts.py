@@ -12,6 +12,8 @@ from typing import Any
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from interp.errors import RequestError
+from interp.grammars import DyckGrammar
 from interp.model.parts import MLP, LayerNorm, UniformAttention, UnitNorm
 from interp.presets import Recipe
 from interp.training.loop import _Run, initial_state
@@ -30,7 +32,12 @@ NORMS, ATTENTION, MLPS, ENDS, LOSS, STEP = (
 
 
 def shares(recipe: Recipe, steps: int = 6) -> dict[str, dict[str, float]]:
-    """Shares of the time of one chunk of seeds: `all` of it by part, and `products`, matrix products by part."""
+    """Shares of the time of one chunk of seeds: `all` of it by part, and `products`, matrix products by part.
+
+    Through counts, and for topics, the parts' `forward` does not run: refused.
+    """
+    if not isinstance(recipe.grammar, DyckGrammar) or recipe.settings.compute != "attention":
+        raise RequestError(f"a step of {recipe.name!r} does not run the model's parts one by one")
     run = _Run(recipe, initial_state(recipe, tuple(range(chunk_size(recipe)))), "cpu")
     run.train(2)
     task: Any = run.task

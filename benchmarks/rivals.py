@@ -1,5 +1,7 @@
 """What one would use instead: a loop over native TransformerLens models, and a plain PyTorch module."""
 
+import contextlib
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,7 +48,8 @@ def native_model(recipe: Recipe, seed: int) -> Any:
         act_fn="gelu_new",
         normalization_type="LN",
     )
-    bridge = TransformerBridge.boot_native(config)
+    with contextlib.redirect_stdout(io.StringIO()):  # it says where it lies
+        bridge = TransformerBridge.boot_native(config)
     state = {**SandboxTransformer.init(c, seed).state_dict(), "pos_embed.W_pos": torch.zeros(c.n_ctx, c.d_model)}
     bridge.load_state_dict(convert_tl_checkpoint(state, config))
     for name, parameter in bridge.named_parameters():

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from harness import Arguments, Row, clock, compare, main
+from harness import Arguments, Row, clock, compare, counted, main
 from parts import shares
 from rivals import PlainTransformer, chunked, multiplications, native_model, padded, train_steps
 
@@ -121,7 +121,6 @@ def measure(arguments: Arguments) -> dict[str, Any]:
     """All rows, and how much of the machine's matmul rate the largest population's step reaches."""
     rows, reached, profiles = [], {}, {}
     rates = matmul_rate(arguments.device, arguments.quick)
-    cpu = arguments.device == "cpu"
     for data in ("equal rows", "complete"):
         for batch in (16,) if arguments.quick else (16, 64, 100):
             found = rows_of(data, batch, arguments)
@@ -129,13 +128,13 @@ def measure(arguments: Arguments) -> dict[str, Any]:
             recipe = recipe_of(data, batch)
             layout = data_source(recipe).layout()
             own = [row for row in found if ", S=" in row.what][-1]
-            if cpu and not arguments.quick:
+            if arguments.device == "cpu" and not arguments.quick:
                 profiles[f"{data}, batch {batch}"] = shares(recipe)
             work = multiplications(recipe.config, layout.rows, layout.width)
             reached[own.what] = {
                 "operations": work,
                 "positions": layout.rows * layout.width,
-                "share_of_matmul_rate": work / (own.cpu if cpu else own.wall).ours / max(rates.values()),
+                "share_of_matmul_rate": work / counted(own, arguments.device).ours / max(rates.values()),
             }
     rows += [counted_row(name, arguments) for name in list(COUNTED)[: 1 if arguments.quick else None]]
     return {"rows": rows, "matmul_rate": rates, "reached": reached, "profile": profiles}

@@ -16,7 +16,7 @@ NAMES = ("step", "study", "evaluation", "balance", "analyzers", "batches")
 OWN = {
     "step": {"matmul_rate", "profile", "reached"},
     "study": {"studies", "released_cpu_s_a_seed", "goal"},
-    "evaluation": {"share"},
+    "evaluation": {"share", "shared"},
     "balance": {"largest_relative_difference"},
     "analyzers": {"per_cpu_second"},
     "batches": {"runs", "goal"},
@@ -68,26 +68,19 @@ def test_a_smoke_run_writes_its_keys(name, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("balance", "--device", "meta"), "device 'meta' is not usable here"),
+        (("step", "--device", "meta"), "device 'meta' is not usable here"),
+        (("balance", "--device", "cpu"), "unrecognized arguments: --device"),
         (("balance", "--pairs", "0"), "--pairs 0 is not a count of at least 1"),
-        (("step", "--json", "nowhere/at/all.json"), "'nowhere/at/all.json' is not a file in a folder that exists"),
-        (("step", "--json", "."), "'.' is not a file in a folder that exists"),
+        (("study", "--pairs", "3"), "unrecognized arguments: --pairs"),
+        (("step", "--json", "nowhere/at/all.json"), "cannot write 'nowhere/at/all.json': No such file"),
+        (("step", "--json", "."), "cannot write '.': it is a folder"),
+        (("step", "--json", "/dev/full"), "cannot write '/dev/full'"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_measured(arguments, said):
     done = run(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
-
-
-def test_what_runs_on_the_cpu_alone_refuses_a_device(monkeypatch, capsys):
-    harness = load("harness")
-    monkeypatch.setattr(harness, "usable_device", lambda device: device)
-    monkeypatch.setattr(sys, "argv", ["balance.py", "--device", "cuda"])
-    with pytest.raises(SystemExit):
-        harness.parse("balance", "Doc.", devices=False)
-    assert "--device cuda: balance measures what runs on the CPU alone" in capsys.readouterr().err
-    assert harness.parse("step", "Doc.", devices=True).device == "cuda"
 
 
 def test_a_device_has_a_file_of_its_own_and_is_judged_by_the_clock(monkeypatch, capsys, tmp_path):
@@ -102,14 +95,16 @@ def test_a_device_has_a_file_of_its_own_and_is_judged_by_the_clock(monkeypatch, 
         monkeypatch.setattr(sys, "argv", ["step.py", "--device", device])
         harness.main("step", "Doc.", lambda arguments: {"rows": rows})
     assert {p.name for p in tmp_path.iterdir()} == {"step.json", "step-cuda.json"}
+    assert harness.counted(rows[0], "cpu") == cpu
+    assert harness.counted(rows[0], "cuda:0") == wall
     printed = capsys.readouterr().out
     assert "a: 0.1 cpu s u, r 1; ratio 0.1 [0.1, 0.1], wall 0.7  target 0.6" in printed
     assert "a: 0.7 wall s u, r 1; ratio 0.7 [0.7, 0.7], cpu 0.1  target 0.6" in printed
 
 
-def row(what, ratio, target=None):
-    time = {"ours": ratio, "reference": 1.0, "ratio": ratio, "least": ratio, "largest": ratio}
-    wall = {**time, "ratio": 2 * ratio}
+def row(what, ratio, target=None, wall=None, largest=None):
+    time = {"ours": ratio, "reference": 1.0, "ratio": ratio, "least": ratio, "largest": largest or ratio}
+    wall = {**time, "ratio": 2 * ratio if wall is None else wall}
     return {"what": what, "reference": "r", "unit": "u", "cpu": time, "wall": wall, "pairs": 5, "target": target}
 
 
@@ -121,20 +116,64 @@ def test_what_fell_by_more_than_a_fifth_is_named():
     assert [line.split(":")[1].strip() for line in harness.fallen(old, new)] == ["a"]
     assert "nothing" in harness.fallen(old, old)[0]
     assert "not compared" in harness.fallen({**old, "machine": {"device": "H100"}}, new)[0]
+    machine = {"machine": {"device": "H100"}}  # by the clock: the CPU's time is not the device's
+    old = {**machine, "rows": [row("a", 0.5, wall=0.5), row("b", 0.5, wall=0.5)]}
+    new = {**machine, "rows": [row("a", 0.9, wall=0.5), row("b", 0.5, wall=0.9)]}
+    assert [line.split(":")[1].strip() for line in harness.fallen(old, new)] == ["b"]
+    for damaged in (None, [], {}, {"rows": []}, {**machine, "rows": [{"what": "a"}]}):
+        assert harness.fallen(damaged, new) == ["there are no committed numbers that can be read: not compared"]
+
+
+def repository(folder):
+    subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+
+
+def commit(folder):
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for call in (["add", "-A"], ["commit", "-qm", "numbers"]):
+        subprocess.run([*git, *call], check=True)
 
 
 def test_what_is_committed_is_what_git_has(tmp_path):
     """A run writes its file; the next must still be compared with what was committed."""
     harness = load("harness")
-    path = tmp_path / "step.json"
+    path = tmp_path / "benchmarks" / "step.json"
+    path.parent.mkdir()
     assert harness.committed(path) is None
     path.write_text('{"rows": 1}')
     assert harness.committed(path) == {"rows": 1}, "no git here: the file is all there is"
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    for call in (["init", "-q"], ["add", "step.json"], ["commit", "-qm", "numbers"]):
-        subprocess.run([*git, *call], check=True)
+    repository(tmp_path)
+    assert harness.committed(path) == {"rows": 1}, "nothing is committed"
+    commit(tmp_path)
     path.write_text('{"rows": 2}')
+    subprocess.run(["git", "-C", str(tmp_path), "add", "-A"], check=True)
+    path.write_text('{"rows": 3}')
     assert harness.committed(path) == {"rows": 1}
+    path.write_text('{"rows":')
+    commit(tmp_path)
+    assert harness.committed(path) is None
+
+
+def test_runs_are_compared_with_git_and_never_lost(monkeypatch, capsys, tmp_path):
+    harness = load("harness")
+    monkeypatch.setattr(harness, "HERE", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["step.py"])
+
+    def measured(ratio):
+        time = harness.Time(ratio, 1.0, ratio, ratio, ratio)
+        harness.main("step", "Doc.", lambda arguments: {"rows": [harness.Row("a", "r", "u", time, time, 5)]})
+        return capsys.readouterr().out
+
+    assert "no committed numbers that can be read" in measured(0.5)
+    repository(tmp_path)
+    commit(tmp_path)
+    assert "nothing is slower" in measured(0.5)
+    for _ in range(2):  # the second as well: it is not compared with the first
+        assert "SLOWER: a: ratio to r 0.5 -> 0.7" in measured(0.7)
+    (tmp_path / "step.json").write_text("[")
+    commit(tmp_path)
+    assert "no committed numbers that can be read" in measured(0.6)
+    assert json.loads((tmp_path / "step.json").read_text())["rows"][0]["cpu"]["ratio"] == 0.6
 
 
 def test_programs_run_in_turn_and_ratios_are_of_pairs():
@@ -198,6 +237,15 @@ def test_a_steps_parts_add_up_and_every_part_takes_time():
     assert products == {"attention", "MLPs", "embedding, unembedding, residual sums"}
 
 
+@pytest.mark.parametrize(("preset", "options"), [("dyck-minimal", {"compute": "counts"}), ("topic-full", {})])
+def test_steps_that_go_around_the_parts_are_refused(preset, options):
+    from interp.errors import RequestError
+    from interp.presets import make_recipe
+
+    with pytest.raises(RequestError, match=f"'{preset}' does not run the model's parts"):
+        load("parts").shares(make_recipe(preset, options))
+
+
 # ---- tables ----------------------------------------------------------------------------------------
 
 
@@ -225,6 +273,36 @@ def test_another_devices_numbers_stand_beside_and_by_wall_time():
     assert "No GPU was at hand" not in page
     assert "No GPU was at hand" in tables.whole(results, {})
     assert page.index("## step") < page.index("### step on H100") < page.index("## study")
+    study = {**results["study"], "machine": step["machine"]}
+    told = tables.whole(results, {"study-cuda": study}).split("### study on H100")[1].split("##")[0]
+    assert "s a seed by the clock; peak memory" in told
+    assert "CPU s a seed" not in told, "what the CPU did is not what the device did"
+
+
+def test_tables_are_made_whole_or_not_at_all(monkeypatch, tmp_path, capsys):
+    tables = load("tables")
+    for path in [*FOLDER.glob("*.json"), FOLDER / "README.md"]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    readme = tmp_path / "top.md"
+    readme.write_text(f"x\n{tables.BEGIN}\nold\n{tables.END}\ny")
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    monkeypatch.setattr(tables, "README", readme)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tables.py", *arguments])
+        tables.main()
+        return capsys.readouterr().out
+
+    with pytest.raises(SystemExit, match=r"top.md is not what the JSON files say"):
+        run("--check")
+    assert "old" in readme.read_text()
+    assert run() == f"wrote {readme}\n"
+    assert run("--check") == ""
+    (tmp_path / "README.md").write_text("old")
+    (tmp_path / "study.json").unlink()
+    with pytest.raises(SystemExit, match=r"study.json is missing: run python benchmarks/study.py first"):
+        run()
+    assert (tmp_path / "README.md").read_text() == "old"
 
 
 def test_batches_are_doubled_until_every_seed_is_there(monkeypatch):
@@ -250,9 +328,9 @@ def test_batches_are_doubled_until_every_seed_is_there(monkeypatch):
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ({5}, "a ratio is the median of 5 pairs [least, largest]"),
-        ({1}, "a ratio of a single run is that run beside its reference before and after it"),
-        ({1, 3, 5}, "a ratio is the median of 3 or 5 pairs [least, largest]; a ratio of a single run is"),
+        ({5}, "the median of 5 pairs [least, largest]"),
+        ({1}, "where a run is long, it is one, beside the other before and after it"),
+        ({1, 3, 5}, "the median of 3 or 5 pairs [least, largest]; where a run is long, it is one"),
     ],
 )
 def test_tables_say_how_many_pairs_were_run(pairs, said):
@@ -264,6 +342,8 @@ def test_the_tables_markers_and_targets():
     assert "not met" in tables.row_of(row("a", 0.6, 0.5), "cpu")
     assert ": met" in tables.row_of(row("a", 0.4, 0.5), "cpu")
     assert "not met" in tables.row_of(row("a", 0.4, 0.5), "wall")
+    assert "≤ 0.5: met by the median" in tables.row_of(row("a", 0.4, 0.5, largest=0.6), "cpu")
+    assert "≤ 0.5: met |" in tables.row_of(row("a", 0.4, 0.5, largest=0.5), "cpu")
     text = f"x\n{tables.BEGIN}\nold\n{tables.END}\ny"
     assert tables.rewrite(text, "new") == f"x\n{tables.BEGIN}\nnew\n{tables.END}\ny"
     with pytest.raises(SystemExit, match="markers"):
