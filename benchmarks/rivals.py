@@ -34,7 +34,7 @@ def padded(recipe: Recipe, seed: int, steps: range) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
-def native_model(recipe: Recipe, seed: int) -> Any:
+def native_model(recipe: Recipe, seed: int, device: str) -> Any:
     """`TransformerBridge.boot_native` with our initial weights."""
     c = recipe.config
     config = TransformerBridgeConfig(
@@ -48,9 +48,9 @@ def native_model(recipe: Recipe, seed: int) -> Any:
         act_fn="gelu_new",
         normalization_type="LN",
     )
-    with contextlib.redirect_stdout(io.StringIO()):  # it says where it lies
-        bridge = TransformerBridge.boot_native(config)
     state = {**SandboxTransformer.init(c, seed).state_dict(), "pos_embed.W_pos": torch.zeros(c.n_ctx, c.d_model)}
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells where it lies
+        bridge = TransformerBridge.boot_native(config).to(device)
     bridge.load_state_dict(convert_tl_checkpoint(state, config))
     for name, parameter in bridge.named_parameters():
         parameter.requires_grad_("pos_embed" not in name)

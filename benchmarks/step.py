@@ -53,7 +53,7 @@ def rows_of(data: str, batch: int, arguments: Arguments) -> list[Row]:
         f"{data}, batch {batch}, S={s}": (ours(recipe, s, steps, arguments.device), float(s * steps)) for s in sizes
     }
     plain = PlainTransformer(recipe.config).to(arguments.device)
-    native = native_model(recipe, 0).to(arguments.device)
+    native = native_model(recipe, 0, arguments.device)
     programs[f"{PLAIN}: {data}, batch {batch}"] = (lambda: train_steps(plain, inputs, targets, lr), float(steps))
     reference = (NATIVE, lambda: train_steps(native, inputs, targets, lr), float(steps))
     goals = {

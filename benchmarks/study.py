@@ -70,7 +70,7 @@ def native_seconds(steps: int, batch: int, device: str) -> tuple[float, float]:
     """CPU and wall seconds of `steps` steps of a native loop."""
     recipe = make_recipe("dyck-standard", batch=batch)
     inputs, targets = (x.to(device) for x in padded(recipe, 0, range(steps)))
-    model = native_model(recipe, 0).to(device)
+    model = native_model(recipe, 0, device)
     return clock(lambda: train_steps(model, inputs, targets, recipe.settings.lr), device)
 
 

@@ -50,11 +50,11 @@ def block(results: Results, elsewhere: Results) -> str:
                 lines.append("| " + " | ".join(cells) + " |")
                 pairs.add(row["pairs"])
     more = (
-        "S models train together; *equal rows* are prefixes of 28 brackets, *complete* are strings of 2 to 26; times are"
-        " a seed and step, a seed, or a prediction. A ratio is our time over the other's, both run in turn on one thread:"
-        f" {many(pairs)}. Evaluation at most 5 % of a run is {5 / 95:.3f} of its training. {place(results['step'])} All"
-        " comparisons, with wall times, memory, what the processor reaches and where a step's time goes:"
-        " [benchmarks/README.md](benchmarks/README.md)."
+        "S models train together; *equal rows* are prefixes of 28 brackets, *complete* are strings of 2 to 26; times"
+        " are a seed and step, a seed, or a prediction. A ratio is our time over the other's, both run in turn on one"
+        f" thread: {many(pairs)}. Evaluation at most 5 % of a run is {5 / 95:.3f} of its training."
+        f" {place(results['step'])} All comparisons, with wall times, memory, what the processor reaches and where a"
+        " step's time goes: [benchmarks/README.md](benchmarks/README.md)."
     )
     return "\n\n".join([headline(results), "\n".join(lines), more])
 
@@ -218,8 +218,8 @@ def step_notes(step: dict[str, Any]) -> list[str]:
     one = "One thread" if counts(step) == "cpu" else "The device"
     shares = {k: v["share_of_matmul_rate"] for k, v in step["reached"].items()}
     rate = (
-        f"{one} multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here. The products of"
-        " a step, over all its time, are done at "
+        f"{one} multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here. The products"
+        " of a step, over all its time, are done at "
         + ", ".join(f"{share:.0%} ({what})" for what, share in shares.items())
         + " of that rate."
     )

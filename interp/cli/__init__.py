@@ -3,8 +3,9 @@
 import argparse
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from interp.cli import commands
 from interp.cli.parser import make_parser
@@ -18,8 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     arguments = argparse.Namespace()
     try:
-        arguments = make_parser().parse_args(argv)
-        return int(arguments.run(arguments))
+        with _terminated_as_interrupted():
+            arguments = make_parser().parse_args(argv)
+            return int(arguments.run(arguments))
     except InterpError as error:
         complain(str(error))
         return error.exit_code
@@ -35,6 +37,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
         return 1
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A request to terminate stops the work and its workers, as Ctrl-C does, instead of this process alone."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread, which alone may be told
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _going_on(arguments: argparse.Namespace) -> str:

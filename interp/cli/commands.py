@@ -53,7 +53,7 @@ def train(arguments: argparse.Namespace) -> int:
             f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
             f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
         )
-    print(f"wrote {out}")
+    print(f"wrote {out}" if population.timing else f"{out} was finished already")
     write_json(
         arguments.json,
         {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing},

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -185,6 +188,32 @@ def test_a_folder_with_other_things_in_it_is_never_taken_for_a_run(tmp_path, cap
     assert main([*request, str(tmp_path / "x.safetensors")]) == 2
     assert "thesis.txt" in capsys.readouterr().err
     assert (folder / "thesis.txt").read_text() == "precious"
+
+
+def test_resuming_what_is_finished_says_so(tmp_path, capsys):
+    out = tmp_path / "x.safetensors"
+    request = ["train", *"dyck-minimal --steps 2 --batch 2 --seeds 1 --workers 1 --out".split(), str(out)]
+    assert main(request) == 0
+    assert f"wrote {out}" in capsys.readouterr().out
+    assert main([*request, "--resume"]) == 0
+    said = capsys.readouterr().out
+    assert f"{out} was finished already" in said
+    assert "wrote" not in said
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
+def test_a_request_to_terminate_ends_as_an_interruption(monkeypatch, tmp_path, capsys):
+    """Else workers would outlive their parent, and nobody would hear of --resume."""
+
+    def terminated(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("interp.training.run.train_population", terminated)
+    assert main(["train", "dyck-minimal", "--out", str(tmp_path / "a.safetensors")]) == 1
+    assert "interp: interrupted; the same command with --resume" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_files_in_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
