@@ -269,7 +269,7 @@ def test_another_devices_numbers_stand_beside_and_by_wall_time():
     (told,) = (x for x in tables.block(results, elsewhere).splitlines() if "H100" in x)
     assert told == "| equal rows, batch 16, S=40 (wall time, H100) | r | 1 [0.5, 0.5] | ≤ 0.6: not met |"
     page = tables.whole(results, elsewhere)
-    assert "### step on H100\n\nRatios are of wall time" in page
+    assert "### step on H100\n\nRatios of wall time" in page
     assert "No GPU was at hand" not in page
     assert "No GPU was at hand" in tables.whole(results, {})
     assert page.index("## step") < page.index("### step on H100") < page.index("## study")
