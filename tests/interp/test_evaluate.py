@@ -154,7 +154,8 @@ def test_a_seed_is_measured_the_same_alone_and_among_others(evaluate):
     grammar, options = SETS["complete"]
     population = random_models(grammar, 5, n_heads=5, d_head=7, d_model=35)
     template = SandboxTransformer(population.config)
-    for data in (held_out(grammar, 300, **options), held_out(grammar, 1, **options)):
+    late = held_out(grammar, 3, data="prefix", length=61, score_from=40)
+    for data in (held_out(grammar, 300, **options), held_out(grammar, 1, **options), late):
         together = evaluate(template, population.params, data)
         for i in range(5):
             alone = evaluate(template, population[i : i + 1].params, data)
