@@ -42,9 +42,8 @@ def draw_ahead(recipe: Recipe) -> int:
     if recipe.settings.contrastive:
         nested = NestedPairs(recipe.dyck, base).layout
         cells, other = cells + nested.rows * nested.width, 2 * other  # indices
-    read = (
-        8 * num_states(recipe.config) if recipe.settings.compute == "counts" else 8
-    )  # float32 twice a state, or int64
+    counts = recipe.settings.compute == "counts"
+    read = 8 * num_states(recipe.config) if counts else 8  # float32 twice a state, or int64
     return max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (read * cells + other))))
 
 
