@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from interp.config import TransformerConfig
 from interp.model import SandboxTransformer
-from interp.model.parts import Attention, heads_in
+from interp.model.parts import Attention, heads_in, last
 from interp.rng import generator
 from probes._audit_inputs import visible_keys
 from probes._claim_conditions import Condition
@@ -146,6 +146,10 @@ class Scripted:
 
     layers: list[Tensor]
 
+    def __getitem__(self, at: Any) -> "Scripted":
+        """Of some queries, as of a mask of visible keys."""
+        return Scripted([weights[at] for weights in self.layers])
+
 
 class ScriptedAttention(Attention):
     """Scores are the log of a script's weights, plus query times key."""
@@ -155,9 +159,10 @@ class ScriptedAttention(Attention):
         self.layer = layer
 
     def pattern(self, x: Tensor, visible: Any) -> Tensor:
-        q = self.hook_q(heads_in(x, self.W_Q, self.b_Q))
+        script = visible.layers[self.layer]
+        q = self.hook_q(heads_in(last(x, script.shape[-2]), self.W_Q, self.b_Q))
         k = self.hook_k(heads_in(x, self.W_K, self.b_K))
-        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) + visible.layers[self.layer]
+        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) + script
         return self.hook_attn_scores(scores).softmax(-1)
 
 

@@ -38,7 +38,8 @@ class PreNormBlock(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
+        attended = self.attn(self.read(x), visible)
+        return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         """What the attention reads of the stream, position by position (as in every block)."""
@@ -73,7 +74,8 @@ class PaperBlock(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
+        attended = self.attn(self.read(x), visible)
+        return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         return x
@@ -100,7 +102,8 @@ class BareAttention(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch query d_final"]:
         x = self.hook_resid_pre(x)
-        return self.finish(last(x, visible.shape[-2]), self.attn(self.read(x), visible))
+        attended = self.attn(self.read(x), visible)
+        return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
         return x

@@ -90,7 +90,7 @@ class SandboxTransformer(HookedRootModule):
                 positions = self._positions(tokens)
             x = x + self.hook_pos_embed(self.pos_embed(positions.expand(tokens.shape)))
         for i, block in enumerate(self.blocks, start=1):
-            x = block(x, visible if i < len(self.blocks) else visible[..., first:, :])
+            x = block(x, visible[..., first:, :] if first and i == len(self.blocks) else visible)
         x = self.ln_final(x)
         if return_type is None:
             return None

@@ -365,6 +365,7 @@ def test_the_audit_leaves_a_bench_model_as_it_was() -> None:
     audit_claim(case.model, case.claim, case.given, case.task, untrained=False)
     assert all(torch.equal(before[name], value) for name, value in case.model.state_dict().items())
     assert torch.equal(logits, case.model(torch.from_numpy(case.inputs)))
+    torch.testing.assert_close(case.model(torch.from_numpy(case.inputs), first=3), logits[:, 3:])
     assert not case.model.training
 
 
