@@ -181,10 +181,9 @@ def main(
 
     `devices`: does any of it run elsewhere than on the CPU? `paired`: are programs timed in pairs?
     """
-    given = parse(name, doc, devices, paired)
+    given, home, path = parse(name, doc, devices, paired)
     torch.set_num_threads(1)
     arguments = Arguments(given.quick, given.device, 1 if given.quick else given.pairs)
-    home = HERE / (f"{name}.json" if given.device == "cpu" else f"{name}-{given.device.split(':')[0]}.json")
     before, about = committed(home), machine(given.device)
     if given.quick:
         print("a smoke run: its numbers mean nothing")
@@ -193,7 +192,6 @@ def main(
     result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
     for row in rows:
         print(line(row, counts(result)))
-    path = given.json or (None if given.quick else home)
     if path is not None:
         write_text(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
         print(f"wrote {path}")
@@ -201,8 +199,8 @@ def main(
         print("\n".join(fallen(before, result)))
 
 
-def parse(name: str, doc: str, devices: bool, paired: bool) -> argparse.Namespace:
-    """The arguments, all checked before anything is measured."""
+def parse(name: str, doc: str, devices: bool, paired: bool) -> tuple[argparse.Namespace, Path, Path | None]:
+    """The arguments, all checked before anything is measured, the results' own file, and where to write."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run: tiny sizes, one pair, nothing written")
     parser.add_argument("--json", type=Path, help=f"where to write (default: benchmarks/{name}.json; quick: nowhere)")
@@ -216,11 +214,13 @@ def parse(name: str, doc: str, devices: bool, paired: bool) -> argparse.Namespac
         parser.error(f"--pairs {given.pairs} is not a count of at least 1")
     try:
         given.device = usable_device(given.device)
-        if given.json is not None:
-            check_writable(given.json)
+        home = HERE / (f"{name}.json" if given.device == "cpu" else f"{name}-{given.device.split(':')[0]}.json")
+        path = given.json or (None if given.quick else home)
+        if path is not None:
+            check_writable(path)
     except InterpError as error:
         parser.error(str(error))
-    return given
+    return given, home, path
 
 
 def git(*arguments: str, folder: Path = HERE) -> str:
@@ -237,11 +237,9 @@ def committed(path: Path) -> Any:
     None where there are none, or none that can be read.
     """
     text = git("show", f"HEAD:./{path.name}", folder=path.parent)
-    if not text and path.exists():
-        text = path.read_text(encoding="utf-8")
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text or path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
 
 
@@ -262,8 +260,8 @@ def fallen(old: Any, new: dict[str, Any]) -> list[str]:
     try:
         if old["machine"]["device"] != new["machine"]["device"]:
             return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]
-        before = {row["what"]: row[clock]["ratio"] for row in old["rows"]}
-    except (KeyError, TypeError):
+        before = {row["what"]: float(row[clock]["ratio"]) for row in old["rows"]}
+    except (KeyError, TypeError, ValueError):
         return ["there are no committed numbers that can be read: not compared"]
     out = []
     for row in new["rows"]:

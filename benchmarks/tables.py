@@ -28,7 +28,13 @@ def load() -> tuple[Results, Results]:
     """The committed results: the CPU's by benchmark, and other devices' by file name."""
 
     def read(path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            quick = found["quick"]
+        except (ValueError, KeyError, TypeError):
+            sys.exit(f"benchmarks/{path.name} is damaged: run python benchmarks/{path.stem.split('-')[0]}.py again")
+        if quick:
+            sys.exit(f"benchmarks/{path.name} is of a smoke run, whose numbers mean nothing")
         return found
 
     missing = [name for name in NAMES if not (HERE / f"{name}.json").exists()]

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 
 from interp.cli import commands
@@ -44,13 +45,14 @@ def _terminated_as_interrupted() -> Iterator[None]:
     """A request to terminate stops the work and its workers, as Ctrl-C does, instead of this process alone."""
 
     def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second must not cut the clean-up short
         raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread, which alone may be told
-        yield
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield  # whoever started this wants it to go on; and only the main thread may be told
         return
+    signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:

@@ -78,12 +78,15 @@ class SandboxTransformer(HookedRootModule):
         if return_type == "loss" and self.config.d_out != self.config.d_vocab:
             raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
         tokens = self.to_tokens(tokens)
-        if not 0 <= first < max(1, tokens.shape[-1]):
-            raise RequestError(f"first={first} is none of the {tokens.shape[-1]} positions")
+        n = tokens.shape[-1]
+        if isinstance(first, bool) or not hasattr(first, "__index__") or not 0 <= first < max(1, n):
+            raise RequestError(f"first={first!r} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
         if visible is None:
             visible = self.visible_keys(tokens)
+        if isinstance(visible, Tensor) and visible.shape[-2:] != (n, n):  # one mask of keys for all queries
+            visible = visible.expand(*visible.shape[:-2], n, n)
         x = self.hook_embed(self.embed(tokens))
         if self.pos_embed is not None:
             if positions is None:

@@ -162,6 +162,7 @@ def evaluate_positions(
 
     device = next(iter(params.values())).device
     dtype = next(iter(params.values())).dtype
+    hooked = is_hooked(template)
     with torch.no_grad():
         for rows in _chunks(data):
             used = _even_width(int((data.targets[rows] != IGNORE).any(0).nonzero()[0].max(initial=0)) + 1)
@@ -171,8 +172,10 @@ def evaluate_positions(
             if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
                 kwargs["positions"] = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
             first = _even_start(data.targets[rows, :used])
-            logits = stacked_logits(template, params, inputs, first=first, **kwargs)
-            target = target[:, first:]
+            if not hooked:  # an edit may speak of positions before the first that is scored
+                kwargs["first"] = first
+            logits = stacked_logits(template, params, inputs, **kwargs)
+            logits, target = logits[..., first if hooked else 0 :, :], target[:, first:]
             weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
             scored = (target != IGNORE) * weight
             index = target.clamp(min=0).expand(logits.shape[:-1])[..., None]

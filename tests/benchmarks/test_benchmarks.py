@@ -120,7 +120,8 @@ def test_what_fell_by_more_than_a_fifth_is_named():
     old = {**machine, "rows": [row("a", 0.5, wall=0.5), row("b", 0.5, wall=0.5)]}
     new = {**machine, "rows": [row("a", 0.9, wall=0.5), row("b", 0.5, wall=0.9)]}
     assert [line.split(":")[1].strip() for line in harness.fallen(old, new)] == ["b"]
-    for damaged in (None, [], {}, {"rows": []}, {**machine, "rows": [{"what": "a"}]}):
+    text = {**machine, "rows": [{"what": "a", "wall": {"ratio": "fast"}}]}
+    for damaged in (None, [], {}, {"rows": []}, {**machine, "rows": [{"what": "a"}]}, text):
         assert harness.fallen(damaged, new) == ["there are no committed numbers that can be read: not compared"]
 
 
@@ -152,6 +153,18 @@ def test_what_is_committed_is_what_git_has(tmp_path):
     path.write_text('{"rows":')
     commit(tmp_path)
     assert harness.committed(path) is None
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    assert harness.committed(tmp_path / "binary.json") is None
+
+
+def test_the_results_own_file_is_checked_before_anything_is_measured(monkeypatch, capsys, tmp_path):
+    harness = load("harness")
+    monkeypatch.setattr(harness, "HERE", tmp_path)
+    (tmp_path / "step.json").mkdir()
+    monkeypatch.setattr(sys, "argv", ["step.py"])
+    with pytest.raises(SystemExit):
+        harness.main("step", "Doc.", lambda arguments: pytest.fail("measured"))
+    assert "it is a folder" in capsys.readouterr().err
 
 
 def test_runs_are_compared_with_git_and_never_lost(monkeypatch, capsys, tmp_path):
@@ -303,6 +316,10 @@ def test_tables_are_made_whole_or_not_at_all(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit, match=r"study.json is missing: run python benchmarks/study.py first"):
         run()
     assert (tmp_path / "README.md").read_text() == "old"
+    for text, said in (("{bad", "is damaged"), ("[]", "is damaged"), ('{"quick": true}', "is of a smoke run")):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(SystemExit, match=f"benchmarks/study.json {said}"):
+            run("--check")
 
 
 def test_batches_are_doubled_until_every_seed_is_there(monkeypatch):

@@ -246,6 +246,29 @@ def test_each_set_takes_its_path(monkeypatch, preset, options, law, count, path)
     assert taken == [path, "positions"], "an edit may speak of positions"
 
 
+@pytest.mark.parametrize("hook", ["hook_z", "hook_v", "hook_q"])
+def test_an_edit_of_the_last_block_is_told_absolute_positions(hook):
+    """Only late positions are scored, and without hooks nothing else is computed there."""
+    grammar = DyckGrammar(2, 3)
+    population = random_models(grammar)
+    template = SandboxTransformer(population.config)
+    data = held_out(grammar, 6, data="prefix", length=80, score_from=60)
+
+    def zero(x, hook):
+        assert x.shape[-3] == 80
+        x = x.clone()
+        x[..., 62:, :, :] = 0
+        return x
+
+    plain = evaluate(template, population.params, data)
+    with template.hooks(fwd_hooks=[("blocks.1.hook_resid_pre", lambda x, hook: x)]):
+        same = evaluate(template, population.params, data)
+    with template.hooks(fwd_hooks=[(f"blocks.1.attn.{hook}", zero)]):
+        edited = evaluate(template, population.params, data)
+    np.testing.assert_allclose(same["loss"], plain["loss"], rtol=1e-6)
+    assert (np.abs(edited["loss"] - plain["loss"]) > 1e-4).all()
+
+
 def test_learned_positions_that_just_fit_are_enough():
     """Widths are rounded up for speed; that must not ask for positions the model has not."""
     grammar = DyckGrammar(2, 2)

@@ -637,11 +637,26 @@ def test_from_a_first_position_on_the_logits_are_the_same_and_no_more_is_done(mo
 
 
 @pytest.mark.parametrize(
-    ("first", "kind", "said"), [(8, "logits", "none of the 8"), (-1, "logits", "none of"), (2, "loss", "all positions")]
+    ("first", "kind", "said"),
+    [
+        *((first, "logits", "is none of the 8 positions") for first in (8, -1, 1.0, True, None, "1")),
+        (2, "loss", "is that of all positions"),
+    ],
 )
 def test_a_first_position_that_cannot_be_is_refused(first, kind, said):
-    with pytest.raises(RequestError, match=f"first={first}.*{said}"):
+    with pytest.raises(RequestError, match=f"first={first!r}.* {said}"):
         make()(TOKENS, kind, first=first)
+
+
+@every_config
+def test_one_mask_of_keys_stands_for_all_queries(model):
+    keys = TOKENS != PAD
+    with torch.no_grad():
+        whole = model(TOKENS, visible=keys[:, None, None].expand(-1, -1, 8, -1))
+        torch.testing.assert_close(model(TOKENS, visible=keys[:, None, None]), whole)
+        torch.testing.assert_close(
+            model(TOKENS, visible=keys[:, None, None], first=6), whole[:, 6:], atol=1e-6, rtol=1e-6
+        )
 
 
 # ---- many models as one ----------------------------------------------------------------------------
