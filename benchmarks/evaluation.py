@@ -11,7 +11,7 @@ suffice, also beside the same through full attention.
 from collections.abc import Callable
 from typing import Any
 
-from harness import Arguments, Row, compare, counted, main
+from harness import Arguments, Row, compare, main, time_of
 
 from interp.functional import Params
 from interp.model import SandboxTransformer
@@ -119,7 +119,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
     rows = [share_row(preset, options, arguments) for preset, options in runs[:: 3 if arguments.quick else 1]]
     for preset in ("dyck-minimal",) if arguments.quick else ("dyck-minimal", "dyck-minimal-sum", "dyck-standard"):
         rows += long_rows(preset, {}, arguments)
-    ratios = {row.what: counted(row, arguments.device).ratio for row in rows if row.reference == "its training"}
+    ratios = {row.what: time_of(row, arguments.device).ratio for row in rows if row.reference == "its training"}
     recipe = make_recipe("dyck-standard")
     strings = (20,) if arguments.quick else (EVAL_STRINGS, FINAL_STRINGS)
     shared = {str(count): saved(in_distribution(recipe, count)) for count in strings}

@@ -64,7 +64,7 @@ class Row:
     target: float | None = None
 
 
-def counted(row: Row, device: str) -> Time:
+def time_of(row: Row, device: str) -> Time:
     """The time that counts: the CPU's, or the clock's where the work was another device's."""
     return row.cpu if device == "cpu" else row.wall
 
@@ -164,7 +164,7 @@ def machine(device: str) -> dict[str, Any]:
     }
 
 
-def counts(result: dict[str, Any]) -> str:
+def clock_of(result: dict[str, Any]) -> str:
     """Which clock counts in a result: "cpu", or "wall" where the work was another device's."""
     return "cpu" if result["machine"]["device"] == "cpu" else "wall"
 
@@ -191,7 +191,7 @@ def main(
     rows = [asdict(row) for row in found.pop("rows", [])]
     result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
     for row in rows:
-        print(line(row, counts(result)))
+        print(line(row, clock_of(result)))
     if path is not None:
         write_text(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
         print(f"wrote {path}")
@@ -256,7 +256,7 @@ def line(row: dict[str, Any], clock: str) -> str:
 
 def fallen(old: Any, new: dict[str, Any]) -> list[str]:
     """What became slower, against its own reference, by more than a fifth."""
-    clock = counts(new)
+    clock = clock_of(new)
     try:
         if old["machine"]["device"] != new["machine"]["device"]:
             return [f"the committed numbers are of {old['machine']['device']!r}: not compared"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from harness import Arguments, Row, clock, compare, counted, main
+from harness import Arguments, Row, clock, compare, main, time_of
 from parts import shares
 from rivals import PlainTransformer, chunked, multiplications, native_model, padded, train_steps
 
@@ -134,7 +134,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
             reached[own.what] = {
                 "operations": work,
                 "positions": layout.rows * layout.width,
-                "share_of_matmul_rate": work / counted(own, arguments.device).ours / max(rates.values()),
+                "share_of_matmul_rate": work / time_of(own, arguments.device).ours / max(rates.values()),
             }
     rows += [counted_row(name, arguments) for name in list(COUNTED)[: 1 if arguments.quick else None]]
     return {"rows": rows, "matmul_rate": rates, "reached": reached, "profile": profiles}

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from harness import counts
+from harness import clock_of
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -49,7 +49,8 @@ def block(results: Results, elsewhere: Results) -> str:
     lines = ["| what | compared with | ratio of CPU time | target |", "|---|---|---|---|"]
     pairs = set()
     for result in (*results.values(), *elsewhere.values()):
-        clock, where = counts(result), "" if counts(result) == "cpu" else f" (wall time, {result['machine']['device']})"
+        clock = clock_of(result)
+        where = "" if clock == "cpu" else f" (wall time, {result['machine']['device']})"
         for row in result["rows"]:
             if row["target"] is not None or row["what"].startswith("study"):
                 cells = (row["what"] + where, row["reference"], ratio(row[clock]), verdict(row, clock))
@@ -100,7 +101,7 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
 
 def table(result: dict[str, Any]) -> str:
     """Comparisons as Markdown."""
-    clock, other, threads = ("CPU", "wall", ", one thread") if counts(result) == "cpu" else ("wall", "CPU", "")
+    clock, other, threads = ("CPU", "wall", ", one thread") if clock_of(result) == "cpu" else ("wall", "CPU", "")
     return (
         f"Ratios of {clock} time{threads}: {many({row['pairs'] for row in result['rows']})}.\n\n"
         f"| what | unit | ours, {clock} s | reference | {clock} s | ratio | {other} ratio | target |\n"
@@ -114,7 +115,7 @@ def place(result: dict[str, Any]) -> str:
     m = result["machine"]
     device = "" if m["device"] == "cpu" else f"{m['device']}, driven by "
     return (
-        f"Measured on {m['date']}, once, at commit {m['commit'] or 'unknown'}, on {device}{m['cpu']}, {m['cores']}"
+        f"Measured on {m['date']} at commit {m['commit'] or 'unknown'}, on {device}{m['cpu']}, {m['cores']}"
         f" shared cores with a load of {m['load_before']:.1f} before, torch {m['torch']}."
     )
 
@@ -212,8 +213,8 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
             f"Targets: at most {released / FASTER:.1f} CPU s a seed (1/{FASTER} of the released code's {released:.0f}),"
             f" {MEMORY} GB, and 5 % of a run in evaluation."
         )
-        lines = "\n".join(study_line(study, s, counts(result)) for study, s in result["studies"].items())
-        return [asked, lines] if counts(result) == "cpu" else [lines]
+        lines = "\n".join(study_line(study, s, clock_of(result)) for study, s in result["studies"].items())
+        return [asked, lines] if clock_of(result) == "cpu" else [lines]
     if name == "batches":
         return [batches_table(result)]
     return step_notes(result) if name == "step" else []
@@ -221,7 +222,7 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
 
 def step_notes(step: dict[str, Any]) -> list[str]:
     """The processor's limit, and where a step's time goes."""
-    one = "One thread" if counts(step) == "cpu" else "The device"
+    one = "One thread" if clock_of(step) == "cpu" else "The device"
     shares = {k: v["share_of_matmul_rate"] for k, v in step["reached"].items()}
     rate = (
         f"{one} multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here. The products"

@@ -95,8 +95,8 @@ def test_a_device_has_a_file_of_its_own_and_is_judged_by_the_clock(monkeypatch, 
         monkeypatch.setattr(sys, "argv", ["step.py", "--device", device])
         harness.main("step", "Doc.", lambda arguments: {"rows": rows})
     assert {p.name for p in tmp_path.iterdir()} == {"step.json", "step-cuda.json"}
-    assert harness.counted(rows[0], "cpu") == cpu
-    assert harness.counted(rows[0], "cuda:0") == wall
+    assert harness.time_of(rows[0], "cpu") == cpu
+    assert harness.time_of(rows[0], "cuda:0") == wall
     printed = capsys.readouterr().out
     assert "a: 0.1 cpu s u, r 1; ratio 0.1 [0.1, 0.1], wall 0.7  target 0.6" in printed
     assert "a: 0.7 wall s u, r 1; ratio 0.7 [0.7, 0.7], cpu 0.1  target 0.6" in printed
