@@ -75,8 +75,10 @@ def test_training_and_measuring_on_a_device(monkeypatch, device, preset, options
     population = train_population(recipe, 2, device=device, workers=1)
     assert population.device.type == "cpu", "a trained population can be saved"
     reference = train_population(recipe, 2, workers=1)
-    for name, p in population.params.items():
-        torch.testing.assert_close(p, reference.params[name], rtol=1e-2, atol=1e-3)
+    start = reference.untrained().params
+    moved = max((p - start[name]).abs().max() for name, p in reference.params.items())
+    for name, p in population.params.items():  # Adam makes steps of rounding where a gradient is 0
+        assert (p - reference.params[name]).abs().max() < moved / 10
     if preset.startswith("dyck"):
         moved = population.to(device)
         data = held_out(population.grammar, 10)
