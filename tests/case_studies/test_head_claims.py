@@ -219,7 +219,7 @@ def test_a_scan_counts_heads_by_relation():
     assert scan.counts(BUILT_IN["previous"]) == {"refuted": 2}
     rows = scan.to_dict()["relations"]
     assert rows["all visible tokens evenly"]["heads"] == "sr"
-    assert rows["all visible tokens evenly"]["scores"][0] == pytest.approx(1.0, abs=1e-3)
+    assert rows["all visible tokens evenly"]["scores"][0] == pytest.approx(1.0, rel=1e-3)
     assert "<b>mine" not in scan_grid(scan).to_json()
 
 

@@ -216,7 +216,7 @@ def test_tokens_that_a_language_model_lacks_can_not_matter():
         theirs = literal(state, config, [[0, 1, 3, 4], [0, 1, 0, 0]])[..., [1, 2, 3, 4, 0]]
     assert_close(ours[0, :, :5], theirs[0])
     assert_close(ours[1, :2, :5], theirs[1, :2])
-    assert (ours.softmax(-1)[..., 5:] < 1e-9).all()
+    assert (ours.softmax(-1)[..., 5:] < 1e-9).all()  # absolute: probabilities
 
 
 def test_other_vocabularies_keep_their_ids():

@@ -232,7 +232,7 @@ def test_counts_of_lengths_are_systematic(source):
         counts = collections.Counter(len(s) for s in batch)
         assert set(counts) <= set(expected)
         for length, mean in expected.items():
-            assert abs(counts[length] - mean) < 1 + 1e-9, (length, counts[length], mean)  # absolute: rounding of B p
+            assert abs(counts[length] - mean) < 1 + 1e-9, (length, counts[length], mean)
         total.update(counts)
     for length, mean in expected.items():
         part = mean % 1

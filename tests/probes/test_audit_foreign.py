@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp import Population, SandboxTransformer, TransformerConfig, load_foreign
 from interp.cli import main
 from interp.errors import InterpError
@@ -124,10 +125,10 @@ def test_a_padded_bidirectional_classifier(claim, expected):
 
 def test_the_exchange_turns_the_answer_over():
     result = audit_claim(classifier(), "L1H0 uses the token !", INPUTS)
-    assert evidence(result, "margin")["value"] == pytest.approx(4, abs=0.5)
+    assert evidence(result, "margin")["value"] == pytest.approx(4, rel=0.12)
     assert evidence(result, "raw")["value"] > 1.2  # 2 where the donor's marker stands at the same place
     # One marker for another: what it says was put there by layer 0.
-    assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)
+    assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)  # absolute: a margin is 4
 
 
 def test_a_population_of_foreign_models():
@@ -249,10 +250,10 @@ def test_the_ridge_finds_a_linear_law_and_ignores_noise():
     rng = np.random.default_rng(0)
     x, law = rng.normal(size=(200, 5)), rng.normal(size=(5, 2))
     weight, bias = ridge(x, x @ law + 3)
-    assert np.allclose(weight, law, atol=1e-3)
-    assert np.allclose(bias, 3, atol=1e-3)
+    assert np.abs(weight - law).max() < 1e-3 * np.abs(law).max()  # what the ridge shrinks
+    assert bias == pytest.approx([3, 3], rel=1e-3)
     weight, _ = ridge(rng.normal(size=(60, 300)), rng.normal(size=(60, 2)))
-    assert np.abs(weight).max() < 0.1
+    assert np.abs(weight).max() < 0.1 * np.abs(law).max()
 
 
 def test_a_probe_reads_what_the_models_own_logits_read():
@@ -363,7 +364,7 @@ def test_a_causal_model_reads_texts_of_any_length_without_a_padding_token():
     assert len({len(entry["text"]) for entry in mixed}) > 1
     plain, padded = (audit_claim(m, "L0H0 attends to the previous token", mixed) for m in (unpadded, model))
     score = [next(row for row in r.evidence if row["name"] == "score") for r in (plain, padded)]
-    assert score[0]["value"] == pytest.approx(score[1]["value"], abs=1e-5)
+    assert_close(score[0]["value"], score[1]["value"], scale=1, dtype=torch.float32)
     rows = [next(row for row in r.evidence if row["name"] == "rows")["value"] for r in (plain, padded)]
     assert rows[0] == rows[1]
 
