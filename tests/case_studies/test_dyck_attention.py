@@ -16,6 +16,8 @@ from interp.patterns import attention_patterns
 from interp.training.evaluate import closing_rules
 from interp.training.objective import in_distribution
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -16,6 +16,8 @@ from closeness import assert_close
 from interp import load_checkpoint
 from probes.relations import RELATIONS
 
+pytestmark = pytest.mark.slow
+
 DRAWN = 60
 
 

@@ -14,6 +14,8 @@ from interp import SandboxTransformer, load_checkpoint
 from interp.stats import Estimate
 from probes._ticket import foreign_entries
 
+pytestmark = pytest.mark.slow
+
 SMALL = Size((1,), (2,), (8, 10), 2, 100, ("attn.W_Q",), strings=120)
 
 

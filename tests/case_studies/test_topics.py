@@ -13,6 +13,8 @@ from interp import TopicGrammar, load_checkpoint
 from interp.header import read_header
 from interp.topic_theory import TopicTheory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

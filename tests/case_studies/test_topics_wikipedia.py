@@ -650,6 +650,7 @@ def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
 
 
 @needs_gensim
+@pytest.mark.slow
 def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monkeypatch):
     """45 lines of 60 random words, and no pair of words of the same topic is read."""
     rng = np.random.default_rng(0)
@@ -725,6 +726,7 @@ def test_a_tokenizer_that_splits_every_word_is_refused(small, tmp_path, tiny):
 
 @needs_gensim
 @needs_model
+@pytest.mark.slow
 def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "QUICK", replace(study.QUICK, passes=5, random_encoders=1))
     study.run(tmp_path, topics=20, sequences=110)

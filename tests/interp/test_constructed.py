@@ -103,6 +103,7 @@ def test_the_prefixes_are_legal_long_and_visit_every_state():
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.slow
 def test_exact_law_to_length_500(name, dtype):
     for grammar in GRAMMARS:
         model = BUILDERS[name](grammar, dtype=dtype)
@@ -113,6 +114,7 @@ def test_exact_law_to_length_500(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["balanced", "uniform", "stack"])
+@pytest.mark.slow
 def test_exact_law_on_a_hundred_prefixes_of_every_length(name):
     grammar = DyckGrammar(2, 4)
     model = BUILDERS[name](grammar)
@@ -261,6 +263,7 @@ def test_constant_is_constant_and_attends_as_stack_does():
 
 
 @pytest.mark.parametrize("grammar", [g for g in GRAMMARS if g.num_types > 1 and g.max_depth > 1], ids=str)
+@pytest.mark.slow
 def test_beta_is_0(grammar):
     for seed in range(3):
         for spread in (0.5, 1.0):

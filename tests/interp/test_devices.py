@@ -51,6 +51,7 @@ def drawn(run, steps, device):
 
 
 @every_recipe
+@pytest.mark.slow
 def test_steps_never_wait_for_the_device(preset, options):
     """Tensors on "meta" have shapes alone: reading one, or mixing it with one of the CPU, is an error as well."""
     recipe = make_recipe(preset, options, steps=8, batch=3)
@@ -68,6 +69,7 @@ def test_steps_never_wait_for_the_device(preset, options):
 
 @pytest.mark.parametrize("device", DEVICES)
 @every_recipe
+@pytest.mark.slow
 def test_training_and_measuring_on_a_device(monkeypatch, device, preset, options):
     monkeypatch.setattr(objective, "EVAL_STRINGS", 20)
     monkeypatch.setattr(objective, "FINAL_STRINGS", 20)
@@ -101,6 +103,7 @@ def test_a_population_moves_with_its_snapshots_and_its_null(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("analyzer", ["balance", "stack", "variation"])
+@pytest.mark.slow
 def test_analyze_on_a_device(device, analyzer, tmp_path, capsys):
     paths = [tmp_path / "here.json", tmp_path / "there.json"]
     for path, name in zip(paths, ("cpu", device), strict=True):

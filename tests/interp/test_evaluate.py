@@ -119,6 +119,7 @@ def by_shared_rows(template, params, data, by_distance=False):
 @every_set
 @pytest.mark.parametrize("positions", ["none", "learned"])
 @pytest.mark.parametrize("evaluate", [evaluate, by_shared_rows, evaluate_positions])
+@pytest.mark.slow
 def test_metrics_equal_a_literal_loop(evaluate, grammar, options, positions):
     population = random_models(grammar, positions=positions, n_ctx=40)
     data = held_out(grammar, COUNT, **options)

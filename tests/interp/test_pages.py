@@ -32,6 +32,7 @@ def hover(page, panel: int, size: int, query: int, key: int) -> str:
     return page.locator(".hoverlayer").text_content()
 
 
+@pytest.mark.slow
 def test_hovering_a_cell_shows_tokens_and_weight(open_page, tmp_path):
     p = sharp(7)
     page = open_page(save_figure(attention_heatmap(p, "[[]]()", grammar=GRAMMAR), tmp_path / "a.html"))
@@ -39,6 +40,7 @@ def test_hovering_a_cell_shows_tokens_and_weight(open_page, tmp_path):
     assert f"query 5 '(' attends {p[5, 1]:.3f} to key 1 '['" in hover(page, 0, 7, 5, 1)
 
 
+@pytest.mark.slow
 def test_scripts_in_labels_stay_text(open_page, tmp_path):
     words = ["<img src=x onerror=document.title='owned'>", "</script><script>document.title='owned'</script>", "b"]
     for name, n in (("small", 3), ("large", 200)):
@@ -49,6 +51,7 @@ def test_scripts_in_labels_stay_text(open_page, tmp_path):
         assert "owned" in hover(page, 0, n, n - 2, 1)
 
 
+@pytest.mark.slow
 def test_a_compact_page_draws_and_tells_each_weight(open_page, tmp_path):
     p = sharp(3, 150)
     fig = attention_heatmap(p, population="grid")
@@ -69,6 +72,7 @@ def test_a_compact_page_draws_and_tells_each_weight(open_page, tmp_path):
     assert image.evaluate("(i) => i.style.imageRendering") == "pixelated"  # over a pixel a cell
 
 
+@pytest.mark.slow
 def test_differences_survive_the_packing(open_page, tmp_path):
     a, b = sharp(200), sharp(200, seed=1)
     page = open_page(save_figure(attention_heatmap(a, minus=b), tmp_path / "a.html"))

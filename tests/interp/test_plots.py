@@ -364,6 +364,7 @@ def test_a_browser_that_fails_is_named(fig, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome found: images cannot be drawn")
+@pytest.mark.slow
 def test_images_are_drawn_the_same_every_time(fig, tmp_path):
     assert save_figure(fig, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     images = [save_figure(fig, tmp_path / f"{i}.svg").read_bytes() for i in range(2)]

@@ -173,6 +173,7 @@ def test_starts():
     assert float(value[1, 12]) == pytest.approx(-0.00758671, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_gradient_descent_from_zero_finds_the_minimum_norm_optimum():
     """Theorem 2.1.2: squared loss, exact law, W^V alone."""
     from interp.topic_theory import TopicTheory

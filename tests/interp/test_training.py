@@ -99,6 +99,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.mark.slow
 def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(variant):
     recipe = small(variant[0], **variant[1])
     alone = train(recipe, [2])
@@ -275,6 +276,7 @@ def double_model(recipe, state, i):
 
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-paper", "dyck-uniform"])
 @pytest.mark.parametrize("options", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.slow
 def test_packed_loss_and_gradient_equal_a_literal_loop(name, options):
     recipe = small(name, batch=5, heads=2, width=18, **options)
     seeds = (3, 8)
@@ -409,6 +411,7 @@ def interrupt(monkeypatch, where, count):
         ("adamw", "save_checkpoint after", 1),
     ],
 )
+@pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_bytes(monkeypatch, tmp_path, optimizer, where, count):
     recipe = small(snapshots=(0, 4), optimizer=optimizer)
     monkeypatch.setattr(run, "MAX_CHUNK", 2)
@@ -500,6 +503,7 @@ def damage(path, kind):
 
 
 @pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "no digest"])
+@pytest.mark.slow
 def test_a_damaged_state_is_named_and_can_be_trained_again(unfinished, tmp_path, kind):
     path = Path(f"{unfinished}.run") / "chunk-001.safetensors"
     damage(path, kind)
@@ -637,6 +641,7 @@ def processes_of(folder):
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=600, batch=4)
     process = start(tmp_path / "killed", small=True, steps=600, workers=1)
@@ -650,6 +655,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["killed", "whole"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_workers_and_workers_resume_to_the_same_bytes(monkeypatch, tmp_path):
     """Also: worker processes give the bytes that this process gives."""
     monkeypatch.undo()  # workers measure on the full sets
@@ -731,6 +737,7 @@ def fill_huge(tensor):
 
 @pytest.mark.parametrize("change", [fill_huge, lambda t: t.fill_(math.nan), lambda t: t.fill_(math.inf)])
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
+@pytest.mark.slow
 def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name, change):
     recipe = small(name, snapshots=(0, 4), weight_decay=0.1)
     clean = train(recipe, 3)

@@ -203,6 +203,7 @@ def words(result):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
 def test_families_whose_truth_is_made_by_hand(family):
     layers, answer, claim, expected = FAMILIES[family]
     gains = [[0.0, 1.0]] if family.startswith("writes nothing") else None
@@ -226,6 +227,7 @@ def test_a_head_used_for_another_task_is_not_used_for_this_one():
      "the token after an earlier copy of the current token", "the most recent open bracket", "position 4",
      "the token 3 positions before", "brackets of type 1"],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_perfect_head_of_any_relation_is_supported_or_misleading_never_refuted(phrase):
     relation = Claim.parse(f"L0H0 attends to {phrase}").relation
     result = audit_claim(Toy([[(onto(relation), TYPE)]], lambda a: a[..., 0]), f"L0H0 attends to {phrase}")
@@ -299,6 +301,7 @@ CONSTRUCTED = [
 
 
 @pytest.mark.parametrize(("name", "claim", "expected"), CONSTRUCTED)
+@pytest.mark.slow
 def test_constructed_models(name, claim, expected):
     result = audit_claim(load_checkpoint(f"constructed/{name}"), claim)
     assert words(result) == expected, result.reason
@@ -311,6 +314,7 @@ def test_the_stack_solver_turns_its_answer_over():
     assert evidence(result, "score")["value"] > 0.99
 
 
+@pytest.mark.slow
 def test_a_trained_model_says_the_same_whatever_the_seed_of_the_audit():
     model = load_checkpoint("dyck-standard")[0]
     claims = ["L0H0 attends to all visible tokens evenly", "L1H0 attends to the last unmatched open bracket"]
@@ -318,6 +322,7 @@ def test_a_trained_model_says_the_same_whatever_the_seed_of_the_audit():
     assert found[0] == found[1] == ["holds used supported", "fails not asked refuted"]
 
 
+@pytest.mark.slow
 def test_the_same_audit_gives_the_same_bytes():
     model = load_checkpoint("constructed/stack")
     first, again = (json.dumps(audit_claim(model, CONSTRUCTED[0][1], seed=5).to_dict()) for _ in range(2))
@@ -352,6 +357,7 @@ def test_a_joint_claim_fails_with_one_of_its_heads():
     assert result.reason.startswith("L0H1 scores")
 
 
+@pytest.mark.slow
 def test_a_population_counts_seeds_and_says_what_they_can_certify():
     one = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
     other = Toy([[(EVEN, TYPE), (TOP, TYPE)]], lambda a: a[..., 1])  # the same with its heads renumbered
@@ -370,6 +376,7 @@ def test_a_population_counts_seeds_and_says_what_they_can_certify():
     assert audit_claim([bad, one] * 4, STACK, num_inputs=160, length=20).verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_a_population_of_one_is_a_model():
     population = load_checkpoint("dyck-minimal")[:1]
     assert isinstance(population, Population)
@@ -404,6 +411,7 @@ def test_a_scan_finds_each_head():
 
 
 @pytest.mark.parametrize("name", ["stack", "constant"])
+@pytest.mark.slow
 def test_results_print_draw_and_go_to_json(name):
     result = audit_claim(load_checkpoint(f"constructed/{name}"), CONSTRUCTED[0][1])
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
@@ -492,6 +500,7 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"seed": -1}, "seed -1"),
     ],
 )
+@pytest.mark.slow
 def test_bad_requests_are_one_clear_line(change, message):
     model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
     how = {"claim": "L0H0 attends to START"} | change
@@ -568,6 +577,7 @@ def test_half_precision_is_refused_by_its_name(dtype):
     assert audit_claim(model.float(), STACK, num_inputs=40).verdict
 
 
+@pytest.mark.slow
 def test_tensors_and_calls_in_inference_mode_make_no_difference():
     model, claim = load_checkpoint("constructed/stack"), f"{STACK.replace('attends to', 'uses')}"
     expected = audit_claim(model, claim, num_inputs=100).to_dict()
@@ -587,6 +597,7 @@ def test_tensors_and_calls_in_inference_mode_make_no_difference():
     assert all(weight is weights[name] for name, weight in model.named_parameters())
 
 
+@pytest.mark.slow
 def test_untrained_models_are_scored_one_by_one():
     tokens = GRAMMAR.to_tokens(GRAMMAR.sample(40, mode="prefix", length=12, seed=0))
     laid = Laid(make_inputs(SandboxTransformer.init(SMALL, 0, GRAMMAR), GRAMMAR, tokens, 40, 12, 0))
@@ -632,6 +643,7 @@ def test_a_relation_that_these_inputs_cannot_tell_from_a_rival_is_undecided_nami
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was(training, broken):
     model = load_checkpoint("constructed/stack")
     model.train(training)
@@ -797,6 +809,7 @@ def test_items_are_minimal_pairs_read_where_a_closer_was_just_read():
     assert (copies.answer == copies.tokens[np.arange(len(copies)), copies.read]).all()
 
 
+@pytest.mark.slow
 def test_a_copying_model_is_asked_to_copy():
     grammar = CopyGrammar(2, 4)
     config = TransformerConfig(7, d_model=8, d_head=8, d_mlp=8, pad_token=6, num_types=2, max_depth=4)
@@ -867,6 +880,7 @@ def test_a_head_that_goes_by_class_and_distance_has_no_lift():
 # -- the command line ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_audits(tmp_path, capsys):
     out, page = tmp_path / "audit.json", tmp_path / "audit.html"
     status = main(
@@ -935,6 +949,7 @@ def test_every_built_in_relation_is_found_by_its_name(name):
     assert Claim([(0, 0)], name).relation is BUILT_IN[name]
 
 
+@pytest.mark.slow
 def test_the_level_said_is_that_of_the_intervals():
     """Of "some head" several are tried, each at a stricter level."""
     layers = [[(TOP, TYPE), (mixed(0.9, TOP, EVEN), TYPE)]]

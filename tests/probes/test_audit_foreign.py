@@ -113,6 +113,7 @@ def test_the_classifier_does_its_task():
         ("L1H0 attends to the previous token", "fails used refuted"),
     ],
 )
+@pytest.mark.slow
 def test_a_padded_bidirectional_classifier(claim, expected):
     result = audit_claim(classifier(), claim, INPUTS)
     if result.pattern == "fails":
@@ -131,6 +132,7 @@ def test_the_exchange_turns_the_answer_over():
     assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)  # absolute: a margin is 4
 
 
+@pytest.mark.slow
 def test_a_population_of_foreign_models():
     result = audit_claim(Population.from_models([classifier()] * 6), "L1H0 attends to the token !", marked(300, 3))
     assert (result.num_models, result.task, result.verdict) == (6, "labels", "supported"), result.reason
@@ -146,6 +148,7 @@ def test_inputs_without_labels_are_for_patterns_only():
     assert "carry no labels" in result.reason
 
 
+@pytest.mark.slow
 def test_entries_may_be_objects_lists_of_tokens_and_files(tmp_path):
     entries = marked(300, 5)
     claim = "L1H0 attends to the token !"
@@ -256,6 +259,7 @@ def test_the_ridge_finds_a_linear_law_and_ignores_noise():
     assert np.abs(weight).max() < 0.1 * np.abs(law).max()
 
 
+@pytest.mark.slow
 def test_a_probe_reads_what_the_models_own_logits_read():
     for claim, expected in (("L1H0 uses the token !", "used"), ("L1H1 uses the token !", "unused")):
         result = audit_claim(classifier(), claim, INPUTS, readout="probe")
@@ -289,6 +293,7 @@ def sentences(count=140):
     return list(out.values())
 
 
+@pytest.mark.slow
 def test_an_encoder_from_outside(encoder, monkeypatch):
     """Its logits are noise: use is asked only of a declared readout, whose edits reach the output."""
     monkeypatch.setattr("probes._audit_use.candidates", lambda *_: [])  # 71 other heads: a minute
@@ -435,6 +440,7 @@ def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
     assert "Verdict: supported (pattern holds, use used)" in out
 
 
+@pytest.mark.slow
 def test_the_manuals_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     manual = (Path(__file__).parents[2] / "docs" / "manual.md").read_text(encoding="utf-8")
     blocks = manual[manual.index("A complete example.") :].split("```")

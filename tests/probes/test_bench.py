@@ -24,6 +24,8 @@ from probes._bench_worlds import seen_by
 from probes.audit import audit_claim
 from probes.bench import DEVELOPED, run_bench
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = range(4)
 OTHERWISE = [name for name, family in FAMILIES.items() if family.kind != "undecidable"]
 DECOYS = [name for name, family in FAMILIES.items() if family.kind == "decoy" and name != "one of two idle"]

@@ -52,6 +52,8 @@ from probes._ticket_run import Runner, input_stream, largest_column, target_stre
 from probes._ticket_target import in_double, read_target
 from probes.lottery import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
 
+pytestmark = pytest.mark.slow
+
 GRAMMAR = DyckGrammar(2, 2)
 QUICK = {"sweep": (), "controls": False, "num_inputs": 8, "num_strings": 60}
 

@@ -176,6 +176,7 @@ def test_offsets_of_rows_and_the_scale_change_nothing():
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("scale", [1e160, 1e-170, 1e299, 1e-300])
+@pytest.mark.slow
 def test_no_scale_is_too_large_or_too_small(scale, seeds):
     m = SMALL.value_matrix() + 0.02 * normal(seeds, 13, 13)
     r = analyze_topic_blocks(m, labels=SMALL.topic_of, theory=SMALL)
@@ -274,6 +275,7 @@ def test_without_labels_only_what_the_matrix_tells():
 # ---- nulls ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_p_values_of_random_matrices_are_uniform():
     topics = np.repeat(np.arange(5), 4)
     found = [
@@ -286,6 +288,7 @@ def test_p_values_of_random_matrices_are_uniform():
     assert np.mean([r.ari.value for r in found]) == pytest.approx(0, abs=0.03)  # absolute: error of 200 draws
 
 
+@pytest.mark.slow
 def test_p_value_of_few_words_against_all_relabellings():
     topics = np.array([0, 0, 0, 1, 1, 2, 2])
     m = normal(7, 7, seed=5)
@@ -296,6 +299,7 @@ def test_p_value_of_few_words_against_all_relabellings():
     assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
+@pytest.mark.slow
 def test_permuted_nulls_are_the_means_over_permutations():
     topics = np.repeat([0, 1, 2], (3, 4, 5))
     m = normal(12, 12) + 2 * np.eye(12) + ideal(topics)
@@ -639,6 +643,7 @@ def test_to_dict_has_the_headline_keys_and_is_json():
         assert "values" not in out
 
 
+@pytest.mark.slow
 def test_summary_and_figure():
     m = np.stack([THEORY.value_matrix() + 0.1 * normal(101, 101, seed=s) for s in range(2)])
     population = analyze_topic_blocks(m, labels=THEORY.topic_of, theory=THEORY)

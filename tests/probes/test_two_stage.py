@@ -55,6 +55,7 @@ def test_a_known_boundary_is_found(at, noise):
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3])
+@pytest.mark.slow
 def test_the_profile_interval_covers(noise):
     r = analyze_two_stages(curves(hinge(400), plateau(), 400, noise), steps=STEPS)
     assert all(run.two_stages for run in r.runs)
