@@ -432,6 +432,7 @@ def test_score_from_leaves_out_the_early_targets_only():
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_the_law_on_a_large_sample_is_near_the_entropy_floor(grammar, options):
     data = held_out(grammar, 20_000, **options)
     scored = (data.targets != IGNORE) * data.weight[:, None]

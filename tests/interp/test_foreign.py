@@ -300,6 +300,7 @@ def test_populations_and_our_own_files(tmp_path):
         load_foreign(path, config)
 
 
+@pytest.mark.slow
 def test_analyzers_serve_foreign_models():
     from interp.plots import attention_heatmap
     from probes import analyze_balance, analyze_stack_likeness, analyze_variation

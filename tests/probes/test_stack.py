@@ -521,6 +521,7 @@ def test_summary_fits_80_columns_and_names_the_rivals(population, several):
     )
 
 
+@pytest.mark.slow
 def test_figure_shows_every_seed_and_every_line(population):
     result = analyze_stack_likeness(population, sampled())
     fig = result.figure()
