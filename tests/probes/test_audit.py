@@ -38,7 +38,6 @@ from probes._audit_tasks import Closers, Copies
 from probes._audit_use import interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 STACK = "L0H0 attends to the last unmatched open bracket"
 TYPE = (1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)  # a value that tells the type of an open bracket

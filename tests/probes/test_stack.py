@@ -22,7 +22,6 @@ from interp.population import Population
 from interp.stats import bootstrap_mean, mean_over_seeds
 from probes.stack import analyze_stack_likeness
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 START, PAD = 4, 6
 RIVALS = {"unmatched", "same_depth", "all_openers", "most_recent_opener", "previous_token", "start"}
