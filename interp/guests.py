@@ -12,7 +12,6 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
@@ -77,6 +76,8 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
 
 def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
     """Raise `AnalysisError` for a weight of less than 32 bits."""
+    import torch
+
     for name, weight in weights:
         if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
             raise AnalysisError(
