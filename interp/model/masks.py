@@ -102,5 +102,6 @@ def checked_positions(
     if config.positions == "learned" and positions.numel() and not positions.is_meta:
         for bad in (int(positions.min()), int(positions.max())):
             if not 0 <= bad < config.n_ctx:
-                raise RequestError(f"positions hold {bad}, and the learned ones are 0 to n_ctx - 1 = {config.n_ctx - 1}")
+                most = config.n_ctx - 1
+                raise RequestError(f"positions hold {bad}, and the learned ones are 0 to n_ctx - 1 = {most}")
     return positions

@@ -22,6 +22,7 @@ from interp.model.blocks import BLOCKS
 from interp.model.init import init_params
 from interp.model.masks import Prepared
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
+from interp.rng import check_seed
 
 # ours -> TransformerLens's
 ACTIVATION_NAMES = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
@@ -54,7 +55,7 @@ class SandboxTransformer(HookedRootModule):
     @classmethod
     def init(cls, config: TransformerConfig, seed: int = 0, grammar: Grammar | None = None) -> "SandboxTransformer":
         """An untrained model: its weights are a function of (config, seed) alone."""
-        model = cls(config, grammar, {"seed": seed, "trained": False})
+        model = cls(config, grammar, {"seed": check_seed(seed), "trained": False})
         model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
         return model
 
@@ -204,7 +205,7 @@ class SandboxTransformer(HookedRootModule):
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Float[Tensor, " d_model"]:
         """Sum of the biases written to the residual stream before `layer` (pre-norm blocks)."""
-        total = torch.zeros(self.config.d_model, device=self.device)
+        total = torch.zeros(self.config.d_model, device=self.device, dtype=self.unembed.W_U.dtype)
         for i in range(min(layer + mlp_input, self.config.n_layers)):
             total = total + self.blocks[i].attn.b_O
             if include_mlp_biases and i < layer and self.config.mlp_depth:

@@ -133,7 +133,7 @@ class Objective:
         if contrast:
             loss = loss + s.contrastive * self._contrast(params, logits, contrast[:-1], contrast[-1])
         if s.l2:
-            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
+            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), loss.new_zeros(()))
         return loss
 
     def _contrast(self, params: Params, logits: Tensor, read: Sequence[Tensor], index: Tensor) -> Tensor:

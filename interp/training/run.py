@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
+from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, OutputError, RequestError, TrainingError
@@ -31,7 +32,7 @@ from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.model.counts import num_states
 from interp.population import Population
-from interp.presets import Recipe, TrainingSettings, make_recipe
+from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
 from interp.rng import check_seed
 from interp.threads import one_thread
@@ -437,10 +438,13 @@ def _recipe(
     elif not isinstance(preset, Recipe):
         raise RequestError(f"cannot train {preset!r}: name a preset, or pass a Recipe or TransformerConfig")
     changes: dict[str, Any] = {k: v for k, v in (("steps", steps), ("batch", batch)) if v is not None}
-    return replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
+    recipe = replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
+    check_read(recipe)
+    return recipe
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    seeds = seeds.tolist() if isinstance(seeds, np.ndarray) else plain(seeds)
     if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
         raise RequestError(f"seeds={seeds!r} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
@@ -456,6 +460,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _workers(workers: int | None, seeds: int, device: str) -> int:
+    workers = plain(workers)
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise RequestError(f"workers={workers!r} is not a whole number of at least 1")
     if device != "cpu":

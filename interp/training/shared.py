@@ -87,9 +87,8 @@ def evaluate_shared(
     def passes() -> Iterator[tuple[slice, Tensor]]:
         for begin in range(0, len(rows.tokens), _ROWS):
             here = slice(begin, begin + _ROWS)
-            tokens, seen, places = (
-                torch.from_numpy(x).to(device) for x in (rows.tokens[here], rows.visible[here, None], rows.position[here])
-            )
+            arrays = (rows.tokens[here], rows.visible[here, None], rows.position[here])
+            tokens, seen, places = (torch.from_numpy(array).to(device) for array in arrays)
             logits = stacked_logits(template, params, tokens, visible=Trusted(seen), positions=Trusted(places))
             yield slice(begin * width, (begin + _ROWS) * width), logits.flatten(1, 2)
 

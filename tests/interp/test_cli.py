@@ -76,7 +76,7 @@ BAD_REQUESTS = {
     "unknown option": (["train", "dyck-standard", "--set", "witdh=3"], "did you mean 'width'"),
     "not key=value": (["train", "dyck-standard", "--set", "width"], "key=value"),
     "option twice": (["train", "dyck-standard", "--set", "k=2", "--set", "k=3"], "twice"),
-    "zero types": (["train", "dyck-standard", "--set", "k=0"], "num_types"),
+    "zero types": (["train", "dyck-standard", "--set", "k=0"], "k=0"),
     "text for a number": (["train", "dyck-standard", "--set", "depth=deep"], "deep"),
     "no such string": (["train", "dyck-standard", "--set", "max_length=1"], "max_length=1"),
     "bad choice": (["train", "dyck-standard", "--set", "positions=rotary"], "rotary"),
@@ -101,7 +101,7 @@ BAD_REQUESTS = {
     "huge batch": (["train", "dyck-minimal", "--batch", "999999999999"], "batch=999999999999"),
     "bad bound unused by prefixes": (["train", "dyck-minimal", "--set", "data=prefix", "--set", "min_length=x"], "'x'"),
     "two lines": (["train", "dyck-minimal", "x\ny"], "x y"),
-    "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "n_layers=1000000"),
+    "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "layers=1000000"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
 
