@@ -71,7 +71,8 @@ def test_list_names_presets_studies_and_bundled(tmp_path, capsys):
 
 BAD_REQUESTS = {
     "unknown command": (["trian"], "trian"),
-    "no command": ([], "COMMAND"),
+    "a beginning of a flag": (["train", "dyck-minimal", "--seed", "7"], "unrecognized arguments: --seed 7"),
+    "a flag twice": (["train", "dyck-minimal", "--steps", "2", "--steps", "3"], "--steps is given twice"),
     "unknown preset": (["train", "dyck-standrd"], "did you mean 'dyck-standard'"),
     "unknown option": (["train", "dyck-standard", "--set", "witdh=3"], "did you mean 'width'"),
     "not key=value": (["train", "dyck-standard", "--set", "width"], "key=value"),
@@ -132,6 +133,13 @@ def test_light_commands_import_no_torch():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert main([]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("usage: interp")
+    assert not told.err
 
 
 def test_module_form_and_help():
