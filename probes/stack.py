@@ -9,7 +9,7 @@ On a closer three rivals never meet the target: the most recent opener and the p
 after it (the bracket just closed lies between), and START is no opener. All three score the mean of -c / (1 - c).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 

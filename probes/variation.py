@@ -382,9 +382,7 @@ def _too_few(count: int) -> AnalysisError:
     )
 
 
-def _tokens(
-    model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | None
-) -> tuple[Ints, tuple[str, ...]]:
+def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | None) -> tuple[Ints, tuple[str, ...]]:
     """Token ids [inputs, pos] of one length, and the texts for the record where they are known."""
     if inputs is None:
         inputs = _default_inputs(grammar, seed, num_inputs)
