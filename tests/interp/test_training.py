@@ -467,14 +467,16 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
 @pytest.mark.parametrize(
     ("recipe", "seeds", "said"),
     [
-        (small(lr=0.5), [0, 1], "lr=0.01"),
-        (small(depth=3), [0, 1], "max_depth=4"),
-        (small(heads=2), [0, 1], "n_heads=1"),
-        (small(), [0, 1, 2], "2 seeds"),
-        (small(), [1, 0], "seeds 0-1"),
-        (replace(small(), name="mine"), [0, 1], "preset 'dyck-minimal'"),
+        (small(lr=0.5), [0, 1], "(with lr=0.01, not 0.5)"),
+        (small(depth=3), [0, 1], "(with max_depth=4, not 3; d_model=17, not 13; max_depth=4, not 3)"),
+        (small(heads=2), [0, 1], "(with n_heads=1, not 2; d_head=50, not 25)"),
+        (small(), [0, 1, 2], "(with 2 seeds, not 3)"),
+        (small(), [1, 0], "(with seeds 0-1, not 1-0)"),
+        (replace(small(), name="mine"), [0, 1], "(with preset 'dyck-minimal', not 'mine')"),
+        (small(compute="counts"), [0, 1], "(with compute='attention', not 'counts')"),
+        (small("dyck-copy"), [0, 1], "(with DyckGrammar, not CopyGrammar; n_layers=1, not 4; d_model=17, not 50; "),
     ],
-    ids=["lr", "depth", "heads", "more-seeds", "other-order", "name"],
+    ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:

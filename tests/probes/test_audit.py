@@ -899,7 +899,9 @@ def test_the_command_line_audits(tmp_path, capsys):
     assert json.loads(out.read_text())["verdict"] == "supported"
     assert "Plotly.newPlot" in page.read_text()
     claims = tmp_path / "claims.txt"
-    claims.write_text("  # two claims\nL1H0 attends to the previous token # why\n\nL0H0 attends to the next token #\n")
+    claims.write_text(
+        "\ufeff  # two claims\nL1H0 attends to the previous token # why\n\nL0H0 attends to the next token #\n"
+    )
     assert main(["audit", "constructed/stack", "--claims", str(claims), "--json", str(out)]) == 0
     assert [a["verdict"] for a in json.loads(out.read_text())["audits"]] == ["refuted", "undecided"]
     claims.write_text("\nL1H0 attends to START\nL1H0 attends to the void # it does not\n")
@@ -911,7 +913,11 @@ def test_the_command_line_audits(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["constructed/stack", "--claim", "L0H0 attends to the next token"], 1, ""),
+        (["constructed/stack", "--claim", "L0H0 attends to the next token"], 0, ""),
+        (["constructed/stack", "--claim", "L0H0 attends to the next token", "--strict"], 1, ""),
+        (["constructed/stack", "--claim", CONSTRUCTED[0][1], "--strict"], 0, ""),
+        (["constructed/stack", "--claim", "L1H0 attends to the previous token"], 0, ""),
+        (["constructed/stack", "--claim", "L1H0 attends to the previous token", "--strict"], 1, ""),
         (["constructed/stack"], 2, "nothing to audit"),
         (["constructed/stack", "--claim", "L0H0 attends to the void"], 2, "nearest are"),
         (["constructed/stack", "--claim", "L7H0 attends to START"], 2, "L7H0"),
@@ -919,7 +925,7 @@ def test_the_command_line_audits(tmp_path, capsys):
         (["nothing", "--claim", "L0H0 attends to START"], 2, "nothing"),
     ],
 )
-def test_the_command_line_says_when_there_is_no_verdict(arguments, status, message, capsys):
+def test_a_verdict_is_an_answer_and_what_is_none_is_said(arguments, status, message, capsys):
     assert main(["audit", *arguments]) == status
     assert message in capsys.readouterr().err
 
