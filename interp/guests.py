@@ -89,7 +89,7 @@ def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
 def untrained_of(given: Any) -> Sequence[Any] | None:
     """The same config and seeds before training; None where first weights cannot be drawn again.
 
-    So of a constructed model (which was never trained), of a bridge, of a foreign checkpoint.
+    So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
     """
     if hasattr(given, "untrained"):
         return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
@@ -98,7 +98,7 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
         told = getattr(model, "provenance", None) or {}
         seed = told.get("seed")
         known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
-        if not known or told.get("constructed"):
+        if not known or told.get("constructed") or told.get("trained") is False:
             return None
     return [
         type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
