@@ -214,8 +214,8 @@ def test_tokens_that_a_language_model_lacks_can_not_matter():
     with torch.no_grad():
         ours = model(model.to_tokens(["{<>", "{"]))
         theirs = literal(state, config, [[0, 1, 3, 4], [0, 1, 0, 0]])[..., [1, 2, 3, 4, 0]]
-    assert_close(ours[0, :, :5], theirs[0])
-    assert_close(ours[1, :2, :5], theirs[1, :2])
+    assert_close(ours[0, :, :5], theirs[0], ulps=4)  # of the bias of -100
+    assert_close(ours[1, :2, :5], theirs[1, :2], ulps=4)
     assert (ours.softmax(-1)[..., 5:] < 1e-9).all()  # absolute: probabilities
 
 
@@ -300,6 +300,7 @@ def test_populations_and_our_own_files(tmp_path):
         load_foreign(path, config)
 
 
+@pytest.mark.slow
 def test_analyzers_serve_foreign_models():
     from interp.plots import attention_heatmap
     from probes import analyze_balance, analyze_stack_likeness, analyze_variation

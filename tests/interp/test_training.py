@@ -790,6 +790,7 @@ def test_divergence_on_the_way_keeps_the_last_good_weights(monkeypatch):
     assert {row["step"] for row in seed_rows(broken, 1)} == {0, 2, 4, 6, 8}
 
 
+@pytest.mark.slow
 def test_a_chunk_all_of_whose_seeds_diverge_keeps_the_others_whole(monkeypatch, tmp_path):
     """Snapshots and rows do not depend on how seeds are split into chunks, diverged ones included."""
     recipe = small(snapshots=(0, 4, 8))
@@ -974,6 +975,7 @@ def test_training_leaves_the_callers_torch_alone():
         torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_training_learns():
     recipe = make_recipe("dyck-minimal", {"eval_every": 150}, steps=150, batch=8)
     population = train(recipe, 2)
