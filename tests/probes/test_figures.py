@@ -105,7 +105,7 @@ def test_two_stages_name_the_runs_that_have_them():
     }
     found = analyze_two_stages(norms, steps=steps)
     assert found.two_stages
-    assert "in 3 of 4 runs" in found.figure().layout.title.text
+    assert "in 3 of 4 runs" in found.figure().layout.title.text.replace("<br>", " ")
     assert "of the 3 runs that have two stages" in found.figure().layout.title.subtitle.text.replace("<br>", " ")
     assert found.boundary.low >= 0
     assert found.boundary.high <= steps[-1]
