@@ -83,6 +83,8 @@ def stack_summary(result: "StackResult") -> str:
     lines += [f"  {number(value):>6}  {name}" for name, value in merged(result.rivals)]
     if result.excluded:
         lines.append(f"left out, since they see one key only: {counted(result.excluded, 'query', 'queries')}")
+    if result.task_check is not None:
+        lines.append(str(result.task_check))
     return fold(lines)
 
 

@@ -60,9 +60,9 @@ def topic_summary(result: "TopicBlocksResult") -> str:
         off = number(result.raw_contrast_off_diagonal.value, None)
         lines.append(f"same less different topic: {number(raw.value, None)} (off the diagonal {off}){aim}")
     lines += [
-        f"distance to {words}: {estimate(e, n=True)}, labels permuted {number(_null(e))}"
+        f"distance to {words}: {estimate(far, n=True)}, labels permuted {number(_null(far))}"
         for name, words in (("closed_form", "Thm 2.1.2"), ("family", "the optima"))
-        if (e := result.theory.get(name)) is not None
+        if (far := result.theory.get(name)) is not None
     ]
     if result.relations is not None:
         lines += [f"{f'attention, {name}':<40}{number(e.value, 5)}" for name, e in result.relations.items()]

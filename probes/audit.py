@@ -35,9 +35,10 @@ import numpy as np
 import torch
 
 from interp.errors import AnalysisError, RequestError, quoted
+from interp.guests import is_bridge, language_of
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
-from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
+from probes._audit_bridge import View, check_readout, probed, trusted_logits
 from probes._audit_inputs import make_inputs, together
 from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
 from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
