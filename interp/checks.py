@@ -10,7 +10,7 @@ MOST = 2**53  # beyond, floating point no longer counts one by one
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
-    """`value` as an int, numpy's integers included; `RequestError` unless it is whole and `least` <= value <= `most`."""
+    """`value` as an int, numpy's integers included; `RequestError` unless it is whole and from `least` to `most`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
         upto = "" if most == MOST else f" and at most {most}"
         raise RequestError(f"{name}={quoted(value)} is not a whole number of at least {least}{upto}")

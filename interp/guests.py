@@ -12,7 +12,6 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
@@ -40,7 +39,8 @@ def is_bridge(model: Any) -> bool:
 def models_of(given: Any, who: str) -> Sequence[Any]:
     """The models that were given, as a sequence: one, several of one shape and vocabulary, or a population.
 
-    Raises `AnalysisError`, begun with `who`, for anything else, for an empty one, and for half precision.
+    Raises `AnalysisError` for anything else, for an empty one, and for half precision; `RequestError` for models of
+    different shapes.
     """
     if is_model(given):
         models: Sequence[Any] = [given]
@@ -59,11 +59,13 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     first = models[0]
     for i, model in enumerate(models):
         if not is_model(model):
-            raise AnalysisError(f"{who}: model {i} of the list, {quoted(model)}, shows no attention: pass hooked models")
+            raise AnalysisError(
+                f"{who}: model {i} of the list, {quoted(model)}, shows no attention: pass hooked models"
+            )
         for name in SHAPE:
             here, there = getattr(model.cfg, name, None), getattr(first.cfg, name, None)
             if here != there:
-                raise AnalysisError(
+                raise RequestError(
                     f"{who}: model {i} has {name}={quoted(here)} and model 0 {quoted(there)}: models measured together "
                     "are of one shape"
                 )
@@ -74,6 +76,8 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
 
 def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
     """Raise `AnalysisError` for a weight of less than 32 bits."""
+    import torch
+
     for name, weight in weights:
         if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
             raise AnalysisError(
@@ -262,7 +266,9 @@ def check_length(model: Any, length: int, who: str) -> None:
     """Raise `AnalysisError` for inputs of more tokens than the model takes."""
     most = longest_input(model)
     if most is not None and length > most:
-        raise AnalysisError(f"{who}: inputs of {length} tokens are more than the model's n_ctx={most}: give shorter ones")
+        raise AnalysisError(
+            f"{who}: inputs of {length} tokens are more than the model's n_ctx={most}: give shorter ones"
+        )
 
 
 @contextmanager
@@ -282,9 +288,7 @@ def undisturbed(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def guest_errors(
-    who: str, model: Any, doing: str = "fails", kind: type[InterpError] = AnalysisError
-) -> Iterator[None]:
+def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpError] = AnalysisError) -> Iterator[None]:
     """Turn whatever a guest raises, bar our own errors, into one of `kind`, in one line, with its cause."""
     try:
         yield
@@ -315,4 +319,3 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return hosted
 
     return decorate
-

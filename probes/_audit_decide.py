@@ -103,9 +103,7 @@ def _least(claim: Claim) -> float:
     return t.MAINLY if claim.mainly else t.SCORE
 
 
-def _one_head(
-    claim: Claim, look: Look, p: float | None, untrained: Estimate | None
-) -> tuple[str, str, Sequence[str]]:
+def _one_head(claim: Claim, look: Look, p: float | None, untrained: Estimate | None) -> tuple[str, str, Sequence[str]]:
     """The word on one head, why, and the names of the rows that it rests on."""
     least, (few, most), score = _least(claim), t.MIXED, look.score
     said = f"scores {_span(score)} on {claim.relation.words}"

@@ -92,7 +92,7 @@ class AuditResult(Result):
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
-        from probes._audit_figure import audit_summary
+        from probes._audit_words import audit_summary
 
         return audit_summary(self)
 
@@ -111,7 +111,7 @@ class ScanResult(Result):
 
     def summary(self) -> str:
         """What is supported or misleading of each head, or what fits best."""
-        from probes._audit_figure import scan_summary
+        from probes._audit_words import scan_summary
 
         return scan_summary(self)
 
