@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from interp.errors import PatternError, RequestError
+from interp.guests import is_model
 from interp.plots.arrays import even_pattern, is_causal, permute_keys
-from interp.plots.sources import Show, Source, is_model, is_population, read_source, untrained
+from interp.plots.sources import Show, Source, is_population, read_source, untrained
 from interp.rng import generator
 
 NULLS = {"uniform": "null: uniform", "untrained": "null: untrained", "sharpness": "null: keys permuted"}
@@ -94,12 +95,14 @@ def with_nulls(panels: list[Panel], source: Source, given: Any, names: Sequence[
     return flat
 
 
-def difference(source: Source, minus: Any, text: Any, grammar: Any, population: Show) -> tuple[np.ndarray, ...]:
+def difference(
+    source: Source, minus: Any, text: Any, grammar: Any, population: Show, task_check: bool
+) -> tuple[np.ndarray, ...]:
     """Layers of `source` minus those of another model, population or array; one seed is taken from every seed."""
     if population == "sd":
         raise RequestError("population='sd' with minus=: a spread has no difference; use 'mean', 'grid' or 'one'")
     single = is_model(minus) or (is_population(minus) and len(minus) == 1)
-    other = read_source(minus, text, "one" if single else population, grammar)
+    other = read_source(minus, text, "one" if single else population, grammar, task_check)
     shapes = [[layer.shape[1:] for layer in side.layers] for side in (source, other)]
     if shapes[0] != shapes[1]:
         words = [f"{len(s)} layer(s) of {s[0][0]} head(s) and {s[0][1]} positions" for s in shapes]
@@ -151,4 +154,4 @@ def _untrained_layers(given: Any, source: Source, choice: Choice) -> tuple[np.nd
         raise RequestError("null='untrained' needs a model or population, and plain patterns were given")
     if choice.population == "one" and not is_model(given):
         given = given[0]
-    return read_source(untrained(given), source.tokens, choice.population, source.grammar).layers
+    return read_source(untrained(given), source.tokens, choice.population, source.grammar, task_check=False).layers

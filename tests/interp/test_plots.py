@@ -237,6 +237,8 @@ class StubModel:
 
     def __init__(self, seed: int):
         self.seed = seed
+        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7)
+        self.provenance = {"settings": {}}  # as if trained here: it could not be asked
 
     def to_tokens(self, text):
         torch = pytest.importorskip("torch")
