@@ -36,6 +36,8 @@ def audit_summary(result: "AuditResult") -> str:
             lines.append("  means over seeds:")
             told = True
         lines += _lines_of(row, over)
+    if result.task_check is not None:
+        lines += textwrap.wrap(str(result.task_check), WIDTH)
     if result.seeds:
         head = f"  {'seed':>6}  {'heads':<12}{'pattern':<11}{'use':<11}{'verdict':<11}{'claim score':>12}{'effect':>10}"
         seeds = [_seed_line(row) for row in result.seeds[:SHOWN]]
