@@ -260,7 +260,7 @@ def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
     share = Toy([[(either(lambda t: t % 2 == 0, TOP, mixed(0.42, TOP, EVEN)), TYPE)]], lambda a: a[..., 0])
     result = audit_claim(share, STACK)
     assert result.pattern == "fails"
-    assert "it would fit in 100% of those where the current token is an open bracket" in result.reason
+    assert "it would fit in 100 % of those where the current token is an open bracket" in result.reason
 
 
 @pytest.mark.slow
