@@ -177,10 +177,10 @@ def report(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device
-    from interp.files import make_folder
+    from interp.files import check_folder
 
     device = usable_device(arguments.device)
-    make_folder(arguments.out)
+    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
@@ -197,6 +197,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
+    check_outputs(arguments.json)
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.presets import PRESETS
 
