@@ -1,6 +1,6 @@
 """What `attention_heatmap` was given, as arrays: models are run, plain arrays are checked and labelled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,16 +14,26 @@ Show = Literal["one", "mean", "grid", "sd"]
 
 @dataclass(frozen=True)
 class Source:
-    """`layers`: one array [seed, head, query, key] a layer; a label a position.
+    """Patterns that are read one seed at a time, since those of all seeds and layers may not fit in memory.
 
-    `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `heads`: how many each layer has; `count`: how many seeds there are; `labels`: one a position.
+    - `read(seed, layers)`: the patterns [head, query, key] of these layers of one seed. A model runs at each call.
+    - `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `ready`: the patterns are arrays that someone holds already, so that nothing has to run.
     """
 
-    layers: tuple[np.ndarray, ...]
+    heads: tuple[int, ...]
+    count: int
+    read: Callable[[int, Sequence[int]], list[np.ndarray]]
     labels: tuple[str, ...]
     tokens: np.ndarray | None
     grammar: Any
     seeds: tuple[object, ...] = ()
+    ready: bool = False
+
+    def stacked(self, layer: int) -> np.ndarray:
+        """One layer of all seeds, [seed, head, query, key]."""
+        return np.stack([self.read(seed, [layer])[0] for seed in range(self.count)])
 
 
 def read_source(given: Any, text: Any, population: Show, grammar: Any) -> Source:
@@ -70,22 +80,30 @@ def _from_models(given: Any, text: Any, population: Show, grammar: Any) -> Sourc
         raise RequestError("a model needs a text or tokens to attend to: attention_heatmap(model, '([])')")
     if population != "one" and is_model(given):
         raise RequestError(f"population={population!r} needs a population of models, and one model was given")
-    models = [given] if is_model(given) else [given[0]] if population == "one" else list(given)
+    models: Sequence[Any] = [given] if is_model(given) else given
+    count = 1 if population == "one" else len(models)
     names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(given))))
     first = models[0]
     grammar = grammar if grammar is not None else getattr(first, "grammar", None)
     ids = _ids(first, text)
     ids = ids[:, : _without_padding(as_array(ids[0]).astype(int), _pad_of(first, grammar))]
-    runs = [_patterns_of(attention_patterns, model, ids) for model in models]
-    layers = [np.concatenate([run[i] for run in runs]) for i in range(len(runs[0]))]
-    tokens = as_array(ids[0]).astype(int)
-    checked = tuple(_checked(p, i, len(layers)) for i, p in enumerate(layers))
-    return Source(checked, tuple(_labels_of(first, ids[0], grammar)), tokens, grammar, names)
+    layers, heads = int(first.cfg.n_layers), int(first.cfg.n_heads)
+
+    def read(seed: int, wanted: Sequence[int]) -> list[np.ndarray]:
+        found = _patterns_of(attention_patterns, first if seed == 0 else models[seed], ids, list(wanted))
+        if other := [len(p[0]) for p in found if len(p[0]) != heads]:
+            raise RequestError(
+                f"model {seed} has {other[0]} heads and model 0 has {heads}: models of one shape are drawn"
+            )
+        return [_checked(p[0], layer, layers) for layer, p in zip(wanted, found, strict=True)]
+
+    tokens, labels = as_array(ids[0]).astype(int), tuple(_labels_of(first, ids[0], grammar))
+    return Source((heads,) * layers, count, read, labels, tokens, grammar, names)
 
 
-def _patterns_of(run: Any, model: Any, ids: Any) -> list[np.ndarray]:
+def _patterns_of(run: Any, model: Any, ids: Any, layers: list[int]) -> list[np.ndarray]:
     try:
-        return [as_array(p) for p in run(model, ids)]
+        return [as_array(p) for p in run(model, ids, layers)]
     except InterpError:
         raise
     except (RuntimeError, IndexError, ValueError) as error:  # a foreign model's own words about its input
@@ -154,7 +172,16 @@ def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Sourc
         shapes = ", ".join(str(list(p.shape)) for p in layers)
         raise PatternError(f"layers differ in seeds or positions: {shapes}")
     labels, tokens = _labels_for(text, layers[0].shape[-1], grammar)
-    return Source(tuple(layers), tuple(labels), tokens, grammar)
+    return source_of(layers, tuple(labels), tokens, grammar)
+
+
+def source_of(layers: Sequence[np.ndarray], labels: tuple[str, ...], tokens: np.ndarray | None, grammar: Any) -> Source:
+    """A source of arrays [seed, head, query, key], one a layer."""
+    heads = tuple(p.shape[1] for p in layers)
+    return Source(
+        heads, len(layers[0]), lambda seed, wanted: [layers[i][seed] for i in wanted], labels, tokens, grammar,
+        ready=True,
+    )  # fmt: skip
 
 
 def _is_layer_list(source: Any) -> bool:

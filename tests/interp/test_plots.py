@@ -234,6 +234,7 @@ def test_wrong_arguments_are_named():
 
 class StubModel:
     grammar = GRAMMAR
+    cfg = types.SimpleNamespace(n_layers=2, n_heads=1)
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -250,8 +251,8 @@ class StubPopulation(list):
     seeds = (10, 11, 12)
 
 
-def stub_patterns(model, tokens):
-    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in range(2)]
+def stub_patterns(model, tokens, layers):
+    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in layers]
 
 
 @pytest.fixture
