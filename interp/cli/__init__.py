@@ -7,10 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 from interp.cli import commands
 from interp.cli.parser import make_parser
 from interp.errors import InterpError
+from interp.names import printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     arguments = argparse.Namespace()
     try:
-        with _terminated_as_interrupted():
+        with _terminated_as_interrupted(), contextlib.redirect_stdout(_Shown(sys.stdout)):
             arguments = make_parser().parse_args(argv)
             return int(arguments.run(arguments))
     except InterpError as error:
@@ -67,7 +69,20 @@ def _going_on(arguments: argparse.Namespace) -> str:
     return "; the same command again keeps what was trained" if run is commands.report else ""
 
 
+class _Shown:
+    """Standard output to which only text and ends of lines get through: names come from anybody's files."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text, keep="\n"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def complain(message: str) -> None:
     """One line on standard error, however long or broken the message."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr)

@@ -29,6 +29,7 @@ from interp.errors import CheckpointError, OutputError, RequestError, TrainingEr
 from interp.files import check_writable, write_text
 from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
+from interp.limits import read_whole
 from interp.model.counts import num_states
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
@@ -81,7 +82,7 @@ def train_population(
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
     with _run_folder(out, resume) as folder:
-        if out is not None and resume and not (folder / PLAN_FILE).exists() and Path(out).exists():
+        if out is not None and resume and not (folder / PLAN_FILE).exists() and os.path.exists(out):
             return _finished(Path(out), recipe, chosen)
         plan = _Plan.open(folder, recipe, chosen, workers, device)
         bar = progress_bar(
@@ -150,7 +151,7 @@ class _Plan:
     @classmethod
     def read(cls, folder: Path) -> "_Plan":
         try:
-            text = (folder / PLAN_FILE).read_text(encoding="utf-8")
+            text = read_whole(folder / PLAN_FILE, "plan", error=CheckpointError).decode()
             data = json.loads(text)
             r = data["recipe"]
             recipe = Recipe(
@@ -161,7 +162,7 @@ class _Plan:
             )
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # whatever it is, this is not what was written
             raise CheckpointError(f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over") from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
 
@@ -392,9 +393,8 @@ def _assemble(plan: _Plan, kept: bool) -> Population:
         step: {n: torch.cat([state.snapshots[step][n] for state in states]) for n in params}
         for step in states[0].snapshots
     }
-    history = sorted(
-        (row for state in states for row in state.history), key=lambda r: (r["step"], seeds.index(r["seed"]))
-    )
+    place = {seed: i for i, seed in enumerate(seeds)}
+    history = sorted((row for state in states for row in state.history), key=lambda r: (r["step"], place[r["seed"]]))
     provenance = {
         "name": recipe.name,
         "trained": True,
