@@ -35,7 +35,7 @@ from interp.header import (
 )
 from interp.model import SandboxTransformer
 from interp.population import Population
-from interp.tensor_files import check_finite, read_safetensors
+from interp.tensor_files import check_finite, is_utf8, read_safetensors
 
 
 def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) -> Path:
@@ -58,18 +58,18 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
         f"{where or 'params/'}{name}": _plain(p) for where, params in _groups(population) for name, p in params.items()
     }
     grammar = population.grammar
-    meta: dict[str, Any] = {
-        "version": FORMAT_VERSION,
-        "kind": kind,
-        "config": population.config.to_dict(),
-        "grammar": None if grammar is None else grammar.to_dict(),
-        "vocabulary": None if grammar is None else list(grammar.vocab),
-        "seeds": list(population.seeds),
-        "provenance": population.provenance,
-        "history": list(population.history),
-        "snapshots": sorted(population.snapshots),
-    }
     try:
+        meta: dict[str, Any] = {
+            "version": FORMAT_VERSION,
+            "kind": kind,
+            "config": population.config.to_dict(),
+            "grammar": None if grammar is None else grammar.to_dict(),
+            "vocabulary": None if grammar is None else list(grammar.vocab),
+            "seeds": list(population.seeds),
+            "provenance": population.provenance,
+            "history": list(population.history),
+            "snapshots": sorted(population.snapshots),
+        }
         meta["digests"] = seed_digests(meta, tensors)
         meta["digest"] = header_digest(meta)
         text = canonical_json(meta)
@@ -117,6 +117,8 @@ def _check_comes_back(population: Population, text: str) -> None:
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     """Write a safetensors file with our one metadata key, whole or not at all."""
+    if not is_utf8(path):
+        raise OutputError(f"cannot write {str(path)!r}: safetensors opens no file whose name is not UTF-8")
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})

@@ -12,6 +12,7 @@ from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.model import SandboxTransformer
+from interp.names import printable
 from interp.text import fold
 
 
@@ -156,7 +157,7 @@ class Population(Sequence[SandboxTransformer]):
         return fold(lines)
 
     def __repr__(self) -> str:
-        return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
+        return printable(f"<Population of {len(self)} {self.provenance.get('name', 'models')}>")
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()

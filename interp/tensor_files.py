@@ -22,6 +22,8 @@ def read_safetensors(path: Path, copies: float = COPIES) -> tuple[dict[str, str]
     """(metadata, tensors) of a safetensors file. Raises `CheckpointError` for whatever is none, or too large."""
     name = repr(str(path))
     size = check_regular(path, "checkpoint", CheckpointError)
+    if not is_utf8(path):
+        raise CheckpointError(f"cannot read {name}: safetensors opens no file whose name is not UTF-8; rename it")
     try:
         with path.open("rb") as file:
             begin = file.read(8)
@@ -68,6 +70,11 @@ def read_torch(path: Path, copies: float = COPIES) -> Any:
         raise CheckpointError(f"{name} is not a torch file of tensors, or a damaged one") from error
     except Exception as error:  # a damaged pickle or archive breaks torch's reader in any way
         raise CheckpointError(f"{name} is truncated or damaged, or not a torch file of tensors") from error
+
+
+def is_utf8(path: str | Path) -> bool:
+    """Whether the file's name is text: bytes that are none come as lone surrogates."""
+    return not any("\ud800" <= ch <= "\udfff" for ch in str(path))
 
 
 def in_mb(size: float) -> str:
