@@ -351,13 +351,13 @@ def test_no_browser_names_what_to_install(fig, tmp_path, monkeypatch):
 
 
 def test_a_browser_that_fails_is_named(fig, tmp_path, monkeypatch):
-    kaleido = pytest.importorskip("kaleido")
+    pytest.importorskip("kaleido")
 
     def fail(*args, **kwargs):
         raise RuntimeError("it fell over\nand more")
 
     monkeypatch.setenv("BROWSER_PATH", sys.executable)
-    monkeypatch.setattr(kaleido, "calc_fig_sync", fail)
+    monkeypatch.setattr("interp.plots.browser.render", fail)
     with pytest.raises(ExportError, match=r"could not draw the \.png: it fell over$"):
         save_figure(fig, tmp_path / "a.png")
 
