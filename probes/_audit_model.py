@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from interp.errors import AnalysisError
+from interp.guests import undisturbed
 from interp.patterns import attention_patterns
 from interp.stats import Estimate, holm
 from probes import _audit_thresholds as t
 from probes._audit_decide import Finding, Verdict, decide_pattern, decide_use, verdict_of
 from probes._audit_edits import Head as HeadAt
-from probes._audit_edits import hooked, undisturbed
+from probes._audit_edits import hooked
 from probes._audit_pattern import Asked, Head, Laid, Look, fits_when
 from probes._audit_stats import Floats, high, low, sign_flips
 from probes._audit_tasks import NoTask, Task

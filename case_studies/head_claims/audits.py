@@ -133,7 +133,9 @@ def kept(
     slug = "".join(c if c.isalnum() else "-" for c in name)
     path = make_folder(folder) / f"{slug}-{digest}.json"
     if not path.is_file():
-        how = {"num_inputs": NUM_INPUTS, "length": LENGTH, "seed": SEED, "grammar": grammar, "progress": True}
+        how: dict[str, Any] = {"seed": SEED, "grammar": grammar, "progress": True}
+        if inputs is None:
+            how |= {"num_inputs": NUM_INPUTS, "length": LENGTH}
         results = audit_claims(models.models, claims, inputs, strata=strata, **how)
         write_text(path, json.dumps([r.to_dict() for r in results], allow_nan=False))
     try:

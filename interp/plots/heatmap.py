@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from interp.checks import not_read, true_or_false, whole_number
 from interp.errors import RequestError
+from interp.guests import hosting
 from interp.limits import check_memory
 from interp.plots.arrays import is_causal
 from interp.plots.drawing import Drawing, draw
@@ -36,6 +38,7 @@ Cells = Sequence[tuple[int, int]]
 DRAWN_AT_MOST = 2048  # tokens; beyond, blocks of cells are averaged
 
 
+@hosting("heatmap")
 def attention_heatmap(
     model_or_patterns: Any,
     text_or_tokens: Any = None,
@@ -49,6 +52,7 @@ def attention_heatmap(
     max_panels: int = 12,
     null: Null | Sequence[Null] | None = None,
     minus: Any = None,
+    task_check: bool = True,
 ) -> "go.Figure":
     """Heatmaps of attention weights; rows are queries (downwards), columns are keys.
 
@@ -76,6 +80,9 @@ def attention_heatmap(
         seed before training), "sharpness" (the same weights, each row's keys permuted).
     `minus`
         Another model, population or array: differences are drawn, on a diverging scale around 0.
+    `task_check`
+        A model that was not trained here must do its grammar's task better than chance (see `interp.task_check`), and
+        a note says how well it does; False draws it all the same.
 
     All panels share one colour scale: [0, 1] up to 64 tokens, square root beyond, to a labelled end.
     Cells that a causal pattern cannot reach are blank. Beyond 2,048 tokens blocks of cells are
@@ -86,22 +93,24 @@ def attention_heatmap(
     """
     if not isinstance(population, str) or population not in get_args(Show):
         raise RequestError(f"population={population!r} is not one of {', '.join(get_args(Show))}")
-    if isinstance(max_panels, bool) or not isinstance(max_panels, (int, np.integer)) or max_panels < 1:
-        raise RequestError(f"max_panels={max_panels!r} must be a whole number of at least 1")
+    max_panels, task_check = whole_number("max_panels", max_panels), true_or_false("task_check", task_check)
+    if population != "grid":
+        not_read("only population='grid' names its seeds", seed_labels=seed_labels)
     nulls = null_names(null)
     if minus is not None and nulls:
         raise RequestError("null= and minus= are two pictures: draw the difference, or the pattern beside its null")
-    source = read_source(model_or_patterns, text_or_tokens, population, grammar)
+    source = read_source(model_or_patterns, text_or_tokens, population, grammar, task_check)
     choice = Choice(layer, head, population, seed_names(seed_labels, source))
     if minus is not None:
-        source = difference(source, minus, text_or_tokens, grammar, population)
+        source = difference(source, minus, text_or_tokens, grammar, population, task_check)
     every = planned(source, choice)
     # Each pattern keeps its nulls: what there is no room for is left out with them.
     paired = sum(name != "uniform" for name in nulls)
-    plans = every[: max(1, (int(max_panels) - ("uniform" in nulls)) // (1 + paired))]
+    plans = every[: max(1, (max_panels - ("uniform" in nulls)) // (1 + paired))]
     shown = {plan.seeds for plan in plans}
     cut = f"first {len(plans)} of {len(every)} {'patterns' if nulls else 'panels'}" if len(plans) < len(every) else ""
     check_memory(*_need(source, plans, population, nulls, minus is not None))
+    checked = source.verify()
     n, block = len(source.labels), math.ceil(len(source.labels) / DRAWN_AT_MOST)
 
     def read(causal: bool) -> tuple[list[Panel], Truth]:
@@ -116,7 +125,7 @@ def attention_heatmap(
     except _LaterKeys:
         causal = False
         panels, truth = read(causal)
-    notes = (*truth.notes, *(NULL_NOTES[name] for name in nulls))
+    notes = (*truth.notes, *map(escape, checked), *(NULL_NOTES[name] for name in nulls))
     if minus is not None:
         notes = (*notes, "red: the first attends more; blue: the second")
     if cut:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from interp.errors import PatternError, RequestError
+from interp.guests import is_model
 from interp.plots.arrays import even_pattern, permute_keys
-from interp.plots.sources import Show, Source, is_model, is_population, read_source, untrained
+from interp.plots.sources import Show, Source, is_population, read_source, untrained
 from interp.rng import generator
 
 NULLS = {"uniform": "null: uniform", "untrained": "null: untrained", "sharpness": "null: keys permuted"}
@@ -168,26 +169,31 @@ def with_nulls(
     return flat
 
 
-def difference(source: Source, minus: Any, text: Any, grammar: Any, population: Show) -> Source:
+def difference(source: Source, minus: Any, text: Any, grammar: Any, population: Show, task_check: bool) -> Source:
     """`source` minus another model, population or array; one seed is taken from every seed."""
     if population == "sd":
         raise RequestError("population='sd' with minus=: a spread has no difference; use 'mean', 'grid' or 'one'")
     single = is_model(minus) or (is_population(minus) and len(minus) == 1)
-    other = read_source(minus, text, "one" if single else population, grammar)
+    other = read_source(minus, text, "one" if single else population, grammar, task_check)
     shapes = [(side.heads, len(side.labels)) for side in (source, other)]
     if shapes[0] != shapes[1]:
         words = [f"{len(heads)} layer(s) of {heads[0]} head(s) and {n} positions" for heads, n in shapes]
         raise PatternError(f"minus= has {words[1]}, and what it is taken from {words[0]}")
     if other.count not in (1, source.count) and population == "grid":
         raise PatternError(f"minus= has {other.count} seeds, and what it is taken from {source.count}")
+
+    def verify() -> tuple[str, ...]:
+        other.verify()
+        return source.verify()
+
     if population == "mean":
         means = lambda _, layers: _minus(over_seeds(source, layers), over_seeds(other, layers))  # noqa: E731
-        return replace(source, count=1, read=means)
+        return replace(source, count=1, read=means, verify=verify)
 
     def read(seed: int, layers: Sequence[int]) -> list[np.ndarray]:
         return _minus(source.read(seed, layers), other.read(seed if other.count > 1 else 0, layers))
 
-    return replace(source, read=read, count=1 if population == "one" else source.count)
+    return replace(source, read=read, count=1 if population == "one" else source.count, verify=verify)
 
 
 def _minus(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -215,4 +221,4 @@ def _untrained(given: Any, source: Source, choice: Choice) -> Source:
         raise RequestError("null='untrained' needs a model or population, and plain patterns were given")
     if choice.population == "one" and not is_model(given):
         given = given[0]
-    return read_source(untrained(given), source.tokens, choice.population, source.grammar)
+    return read_source(untrained(given), source.tokens, choice.population, source.grammar, task_check=False)

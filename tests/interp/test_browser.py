@@ -56,7 +56,7 @@ def fake(tmp_path, monkeypatch):
         monkeypatch.setenv("BROWSER_PATH", str(path))
         monkeypatch.setenv("MARK_OF_A_TEST", mark)
         monkeypatch.setattr(browser, "SECONDS", 1.0)
-        monkeypatch.setattr(browser, "GRACE", 5.0)
+        monkeypatch.setattr(browser, "GRACE", 2.0)
         return left
 
     return make

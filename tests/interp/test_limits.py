@@ -5,6 +5,7 @@ import socket
 import sys
 import tracemalloc
 import types
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -102,7 +103,9 @@ class StubModel:
     """Reads brackets and has one head a layer, whose pattern `stub` draws."""
 
     grammar = GRAMMAR
-    cfg = types.SimpleNamespace(n_layers=2, n_heads=1)
+    cfg = types.SimpleNamespace(device="cpu", d_vocab=7, n_layers=2, n_heads=1)
+    hook_dict: ClassVar = {}
+    provenance: ClassVar = {"settings": {}}  # as if trained here: it could not be asked
 
     def __init__(self, seed):
         self.seed = seed

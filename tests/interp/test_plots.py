@@ -234,10 +234,11 @@ def test_wrong_arguments_are_named():
 
 class StubModel:
     grammar = GRAMMAR
-    cfg = types.SimpleNamespace(n_layers=2, n_heads=1)
 
     def __init__(self, seed: int):
         self.seed = seed
+        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7, n_layers=2, n_heads=1)
+        self.provenance = {"settings": {}}  # as if trained here: it could not be asked
 
     def to_tokens(self, text):
         torch = pytest.importorskip("torch")
