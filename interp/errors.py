@@ -2,7 +2,7 @@
 
 One tree under `InterpError`. A message is one line that quotes what was given and says what
 would be right. `exit_code` is what the command line returns for it: 2 when the request was
-wrong, 1 when the work itself failed or could not reach a verdict.
+wrong, 1 when the work itself failed.
 """
 
 from typing import Any

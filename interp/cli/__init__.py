@@ -16,14 +16,18 @@ from interp.names import printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns 0 (done), 1 (the work failed) or 2 (the request was wrong)."""
+    """Run one command. Returns 0 (done), 1 (the work failed) or 2 (the request was wrong). Without one: help."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     arguments = argparse.Namespace()
     try:
         with _terminated_as_interrupted(), contextlib.redirect_stdout(_Shown(sys.stdout)):
-            arguments = make_parser().parse_args(argv)
+            parser = make_parser()
+            arguments = parser.parse_args(argv)
+            if arguments.run is None:
+                parser.print_help()
+                return 0
             return int(arguments.run(arguments))
     except InterpError as error:
         complain(str(error))

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from interp.checks import plain
 from interp.errors import ExportError, RequestError
 from interp.files import check_writable, replacing, write_text
 from interp.plots import browser as browsers
@@ -51,6 +52,7 @@ def save_figure(
         raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
     if include_plotlyjs not in ("inline", "directory"):
         raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
+    scale = plain(scale)
     number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
     if not number or not 0 < scale <= MOST_SCALE:
         raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
