@@ -126,6 +126,11 @@ class TokenizerVocabulary:
     def vocab(self) -> tuple[str, ...]:
         return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
 
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name; the first where several have one name."""
+        return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
+
     @property
     def vocab_size(self) -> int:
         return len(self.vocab)

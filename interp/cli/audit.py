@@ -9,6 +9,7 @@ from typing import Any
 from interp.cli.files import check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
+from interp.limits import read_whole
 
 
 def audit(arguments: argparse.Namespace) -> int:
@@ -45,11 +46,9 @@ def _claims_of(path: Path | None) -> list[Any]:
     if path is None:
         return []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors begin a file with a mark
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"cannot read claims from {str(path)!r}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        lines = read_whole(path, "claims").decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"cannot read the claims {str(path)!r}: {error}") from error
     from probes.claims import Claim
 
     claims = []

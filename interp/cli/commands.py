@@ -1,12 +1,14 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
+from interp.names import first_duplicate
 
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
@@ -34,7 +36,7 @@ def train(arguments: argparse.Namespace) -> int:
         snapshots=sorted(set(arguments.snapshot)),
     )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
-    if arguments.out is None and out.exists() and not arguments.resume:
+    if arguments.out is None and os.path.exists(out) and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     check_outputs(out, arguments.json)
     check_checkpoint(out)
@@ -64,11 +66,9 @@ def train(arguments: argparse.Namespace) -> int:
 
 
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+    if (twice := first_duplicate(key for key, _ in pairs)) is not None:
         raise RequestError(f"--set {twice}=... is given twice")
-    return options
+    return dict(pairs)
 
 
 def analyze(arguments: argparse.Namespace) -> int:
