@@ -141,7 +141,7 @@ def test_the_default_is_the_attention_and_old_settings_keep_their_bytes():
 @pytest.mark.parametrize(
     ("preset", "options", "said"),
     [
-        ("dyck-standard", {}, "n_layers=2"),
+        ("dyck-standard", {}, "layers=2"),
         ("dyck-standard", {"layers": 1, "positions": "linear"}, "positions='linear'"),
         ("dyck-minimal", {"compute": "count"}, "'count'"),
         ("topic-value", {}, "topic models"),

@@ -41,7 +41,7 @@ def population() -> Population:
     )
     fresh = Population.init(config, (3, 4), GRAMMAR)
     params = {name: 3 * p for name, p in fresh.params.items()}
-    return Population(config, GRAMMAR, params, fresh.seeds, {"trained": True})
+    return Population(config, GRAMMAR, params, fresh.seeds, {"settings": {}})  # as if trained here
 
 
 # ---- nulls ---------------------------------------------------------------------------------------
@@ -203,11 +203,11 @@ def test_odd_things_to_draw():
 
 
 def test_tokens_a_model_cannot_read(population):
-    with pytest.raises(RequestError, match="token 99 is outside the model's vocabulary"):
+    with pytest.raises(RequestError, match="token id 99, and the model knows ids 0 to 6"):
         attention_heatmap(population[0], torch.tensor([4, 99]))
-    with pytest.raises(RequestError, match="neither a text nor token ids"):
+    with pytest.raises(RequestError, match="neither texts nor token ids"):
         attention_heatmap(population[0], torch.tensor([0.5]))
-    with pytest.raises(RequestError, match="neither a text nor token ids"):
+    with pytest.raises(RequestError, match="neither texts nor token ids"):
         attention_heatmap(population[0], {"a": 1})
 
 

@@ -151,8 +151,9 @@ def test_model_is_left_as_it_was_when_it_raises(wrong):
     if wrong == "hook":
         model.add_hook("blocks.1.hook_resid_mid", stop)
     modes, hooks = [m.training for m in model.modules()], hook_counts(model)
-    with pytest.raises(ValueError if wrong == "hook" else IndexError):
+    with pytest.raises(AnalysisError, match="stop" if wrong == "hook" else "IndexError") as caught:
         attention_patterns(model, TOKENS if wrong == "hook" else TOKENS + 5)
+    assert isinstance(caught.value.__cause__, ValueError if wrong == "hook" else IndexError)
     assert [m.training for m in model.modules()] == modes
     assert hook_counts(model) == hooks
     assert torch.is_grad_enabled()

@@ -23,7 +23,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
-from interp.training import loop, objective, run
+from interp.training import loop, objective, pool, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
 from interp.training.objective import NestedPairs, Objective, data_source
@@ -467,14 +467,16 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
 @pytest.mark.parametrize(
     ("recipe", "seeds", "said"),
     [
-        (small(lr=0.5), [0, 1], "lr=0.01"),
-        (small(depth=3), [0, 1], "max_depth=4"),
-        (small(heads=2), [0, 1], "n_heads=1"),
-        (small(), [0, 1, 2], "2 seeds"),
-        (small(), [1, 0], "seeds 0-1"),
-        (replace(small(), name="mine"), [0, 1], "preset 'dyck-minimal'"),
+        (small(lr=0.5), [0, 1], "(with lr=0.01, not 0.5)"),
+        (small(depth=3), [0, 1], "(with max_depth=4, not 3; d_model=17, not 13; max_depth=4, not 3)"),
+        (small(heads=2), [0, 1], "(with n_heads=1, not 2; d_head=50, not 25)"),
+        (small(), [0, 1, 2], "(with 2 seeds, not 3)"),
+        (small(), [1, 0], "(with seeds 0-1, not 1-0)"),
+        (replace(small(), name="mine"), [0, 1], "(with preset 'dyck-minimal', not 'mine')"),
+        (small(compute="counts"), [0, 1], "(with compute='attention', not 'counts')"),
+        (small("dyck-copy"), [0, 1], "(with DyckGrammar, not CopyGrammar; n_layers=1, not 4; d_model=17, not 50; "),
     ],
-    ids=["lr", "depth", "heads", "more-seeds", "other-order", "name"],
+    ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:
@@ -567,8 +569,8 @@ def test_two_runs_into_one_file_do_not_mix(monkeypatch, tmp_path):
 
     monkeypatch.setattr(run, "write_state", second_run)
     train(small(), 2, out=out)
-    assert "an unfinished run lies in" in refusals[0]
-    assert "another process is training into" in refusals[1]
+    # never "remove the folder", which would be a live run's
+    assert [said.startswith("another process is training into") for said in refusals] == [True, True]
     monkeypatch.setattr(run, "write_state", original)
     train(small(), 2, out=tmp_path / "whole")
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
@@ -679,17 +681,17 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
     def refuse(*_):
         raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr(run, "_start_worker", refuse)
+    monkeypatch.setattr(pool, "start_worker", refuse)
     with pytest.raises(TrainingError, match="Cannot allocate memory"):
         train(small(), 2, workers=2)
 
 
 def test_a_worker_that_dies_is_an_error_with_its_seeds_and_last_line(monkeypatch):
-    def fail(plan, index):
+    def fail(*_):
         code = "import sys; print('first', file=sys.stderr); sys.exit('no luck')"
         return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    monkeypatch.setattr(run, "_start_worker", fail)
+    monkeypatch.setattr(pool, "start_worker", fail)
     with pytest.raises(TrainingError, match=r"worker for seeds \d ended with 1: no luck") as error:
         train(small(), [4, 5], workers=2)
     assert error.value.exit_code == 1

@@ -6,6 +6,7 @@ import json
 import math
 import weakref
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.stats import t as student
 from transformer_lens.hook_points import HookPoint
 from transformer_lens.HookedRootModule import HookedRootModule
 
+import probes
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.cli import main
@@ -25,7 +27,6 @@ from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.stats import clopper_pearson
 from probes import _audit_thresholds as limits
-from probes import audit_claim, audit_claims, scan_heads
 from probes._audit_decide import verdict_of
 from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
 from probes._audit_inputs import Inputs, make_inputs
@@ -37,6 +38,11 @@ from probes._audit_stats import ratio, sign_flips
 from probes._audit_tasks import Closers, Copies
 from probes._audit_use import interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
+
+# Most models here are untrained or made by hand: whether they close brackets is not the question.
+audit_claim, audit_claims, scan_heads = (
+    partial(run_audit, task_check=False) for run_audit in (probes.audit_claim, probes.audit_claims, probes.scan_heads)
+)
 
 GRAMMAR = DyckGrammar(2, 4)
 STACK = "L0H0 attends to the last unmatched open bracket"
@@ -253,7 +259,7 @@ def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
     share = Toy([[(either(lambda t: t % 2 == 0, TOP, mixed(0.42, TOP, EVEN)), TYPE)]], lambda a: a[..., 0])
     result = audit_claim(share, STACK)
     assert result.pattern == "fails"
-    assert "it would fit in 100% of those where the current token is an open bracket" in result.reason
+    assert "it would fit in 100 % of those where the current token is an open bracket" in result.reason
 
 
 @pytest.mark.slow
@@ -485,17 +491,17 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"grammar": 5}, "grammar=5 is no grammar"),
         ({"grammar": "dyck"}, "grammar='dyck' is no grammar"),
         ({"grammar": DyckGrammar(3, 4)}, r"grammar=DyckGrammar.* has 9 tokens, and the model 7"),
-        ({"num_inputs": 10**9}, "num_inputs=1000000000 is too many"),
-        ({"num_inputs": 10**5000}, "num_inputs=int of very many digits is too many"),
+        ({"num_inputs": 10**9}, "num_inputs=1000000000 is not a whole number of at least 1 and at most"),
+        ({"num_inputs": 10**5000}, "num_inputs=int of very many digits is not a whole number"),
         ({"length": 10**6}, r"400 inputs of 1000001 tokens give 1\.6e\+15 attention weights"),
         ({"num_inputs": 10**6}, "give fewer or shorter ones"),
         *(
             ({name: value}, f"{name}={value!r} is not a whole number of at least 1")
             for name in ("num_inputs", "length")
-            for value in (0, -1, 2.5, "a", True, None)
+            for value in (0, -1, 2.5, "a", True)
         ),
         *(
-            ({"inputs": tokens}, r"inputs cannot be read as an array \(torch")
+            ({"inputs": tokens}, r"inputs \(torch.* are neither texts nor token ids")
             for tokens in (torch.ones(3, 4).bfloat16(), torch.eye(3).to_sparse(), torch.ones(3, 4, device="meta"))
         ),
         ({"inputs": ["(]"]}, "does not close"),
@@ -547,20 +553,21 @@ def test_what_a_model_lacks_is_said():
             scan_heads(bare, relations)
     with pytest.raises(AnalysisError, match="empty population"):
         audit_claims([], [STACK])
-    with pytest.raises(AnalysisError, match="int shows no attention"):
-        audit_claims(3, [STACK])
+    for wrong, name in ((3, "int"), (b"x", "bytes"), ("dyck-standard", "str")):
+        with pytest.raises(AnalysisError, match=f"{name} shows no attention"):
+            audit_claims(wrong, [STACK])
 
 
 def test_the_size_of_what_is_drawn_is_refused_before_it_is_drawn(monkeypatch):
     monkeypatch.setattr(DyckGrammar, "sample", None)
     for how in ({"length": 10**6}, {"num_inputs": 10**9}):
-        with pytest.raises(RequestError, match=r"too many|give fewer"):
+        with pytest.raises(RequestError, match=r"at most|give fewer"):
             audit_claim(SandboxTransformer.init(SMALL, 0, GRAMMAR), STACK, **how)
 
 
 def test_models_audited_together_are_models_of_one_shape_and_vocabulary():
     model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
-    for i, wrong in enumerate([[None], [torch.nn.Linear(2, 2)], [model, None], ["dyck-standard"], range(1), b"x"]):
+    for i, wrong in enumerate([[None], [torch.nn.Linear(2, 2)], [model, None], ["dyck-standard"], range(1)]):
         for call in (lambda given: audit_claim(given, STACK), scan_heads):
             with pytest.raises(AnalysisError, match=rf"model {int(i == 2)} of the list, .*, shows no attention"):
                 call(wrong)
@@ -671,7 +678,7 @@ def test_the_model_is_left_as_it_was(training, broken):
 
     claim = Claim([(1, 0)], Relation("mine", "my bracket", "mass", "dyck", keys), uses="closers")
     if broken:
-        with pytest.raises(RuntimeError, match="stop"):
+        with pytest.raises(AnalysisError, match="RuntimeError: stop"):
             audit_claim(model, claim, task=Stops())
     else:
         audit_claim(model, claim)
@@ -900,7 +907,9 @@ def test_the_command_line_audits(tmp_path, capsys):
     assert json.loads(out.read_text())["verdict"] == "supported"
     assert "Plotly.newPlot" in page.read_text()
     claims = tmp_path / "claims.txt"
-    claims.write_text("  # two claims\nL1H0 attends to the previous token # why\n\nL0H0 attends to the next token #\n")
+    claims.write_text(
+        "\ufeff  # two claims\nL1H0 attends to the previous token # why\n\nL0H0 attends to the next token #\n"
+    )
     assert main(["audit", "constructed/stack", "--claims", str(claims), "--json", str(out)]) == 0
     assert [a["verdict"] for a in json.loads(out.read_text())["audits"]] == ["refuted", "undecided"]
     claims.write_text("\nL1H0 attends to START\nL1H0 attends to the void # it does not\n")
@@ -912,7 +921,11 @@ def test_the_command_line_audits(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["constructed/stack", "--claim", "L0H0 attends to the next token"], 1, ""),
+        (["constructed/stack", "--claim", "L0H0 attends to the next token"], 0, ""),
+        (["constructed/stack", "--claim", "L0H0 attends to the next token", "--strict"], 1, ""),
+        (["constructed/stack", "--claim", CONSTRUCTED[0][1], "--strict"], 0, ""),
+        (["constructed/stack", "--claim", "L1H0 attends to the previous token"], 0, ""),
+        (["constructed/stack", "--claim", "L1H0 attends to the previous token", "--strict"], 1, ""),
         (["constructed/stack"], 2, "nothing to audit"),
         (["constructed/stack", "--claim", "L0H0 attends to the void"], 2, "nearest are"),
         (["constructed/stack", "--claim", "L7H0 attends to START"], 2, "L7H0"),
@@ -920,7 +933,7 @@ def test_the_command_line_audits(tmp_path, capsys):
         (["nothing", "--claim", "L0H0 attends to START"], 2, "nothing"),
     ],
 )
-def test_the_command_line_says_when_there_is_no_verdict(arguments, status, message, capsys):
+def test_a_verdict_is_an_answer_and_what_is_none_is_said(arguments, status, message, capsys):
     assert main(["audit", *arguments]) == status
     assert message in capsys.readouterr().err
 

@@ -506,8 +506,11 @@ def test_bench_on_the_command_line(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bench", "dyck-standard"], "leave out 'dyck-standard'"),
-        (["--bench", "--claim", "L1H0 attends to START"], "leave out '--claim L1H0 attends to START'"),
+        (["--bench", "dyck-standard"], "'dyck-standard' changes nothing here: --bench brings its own models"),
+        (
+            ["--bench", "--claim", "L1H0 attends to START"],
+            "--claim 'L1H0 attends to START' changes nothing here: --bench",
+        ),
         (["dyck-standard", "--per-family", "3"], "--per-family 3"),
         (["--claim", "L1H0 attends to START"], "nothing to audit"),
     ],

@@ -186,6 +186,8 @@ class StubModel:
 
     def __init__(self, seed: int, grammar: DyckGrammar | None, sharp: float = 2.0):
         self.seed, self.grammar, self.sharp = seed, grammar, sharp
+        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu")
+        self.provenance = {"settings": {}}  # as if trained here: it could not be asked
 
     def to_tokens(self, text):
         torch = pytest.importorskip("torch")
@@ -224,7 +226,7 @@ def test_default_input_is_the_papers_sentence(population):
 
 
 def test_shallow_grammars_get_sampled_prefixes(population):
-    result = analyze_variation(population, grammar=DyckGrammar(2, 3), num_inputs=5, seed=7)
+    result = analyze_variation(population, grammar=DyckGrammar(2, 3), num_inputs=5, seed=7, task_check=False)
     assert (result.num_inputs, result.positions) == (5, 20)
     assert all(len(text) == 19 for text in result.inputs)
 
