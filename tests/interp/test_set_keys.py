@@ -17,7 +17,6 @@ from interp.training import objective, topics
 from interp.training.loop import initial_state, train_chunk
 from interp.unread import TABLE
 
-torch.set_num_threads(1)
 
 # key -> another value than any preset's, and what must be set for the key to be read at all
 BRACKETS = {
