@@ -29,7 +29,16 @@ from numpy.typing import NDArray
 from interp.checks import index_of, not_read, true_or_false, whole_number
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, is_model, longest_input, models_of, undisturbed, untrained_of
+from interp.guests import (
+    grammar_of,
+    hosting,
+    is_model,
+    layers_and_heads,
+    longest_input,
+    models_of,
+    undisturbed,
+    untrained_of,
+)
 from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
@@ -192,9 +201,8 @@ def _check_size(
 ) -> None:
     """Refuse what memory does not hold, and what would never end, before any model runs."""
     k, depth, cfg = grammar.num_types, grammar.max_depth, getattr(models[0], "cfg", None)
-    heads, layers, width, head_width = (
-        max(1, int(getattr(cfg, name, None) or 1)) for name in ("n_heads", "n_layers", "d_model", "d_head")
-    )
+    layers, heads = layers_and_heads(models[0])
+    width, head_width = (int(getattr(cfg, name, None) or 1) for name in ("d_model", "d_head"))
     what = f"balance of a grammar of depth {depth} on {num_inputs} strings of {length} brackets"
     cure = "take a grammar of less depth, or fewer or shorter strings"
     longest = 1 + 2 * max(counts) + length

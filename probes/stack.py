@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
@@ -194,8 +194,8 @@ def analyze_stack_likeness(
 
 def _check_size(model: Any, count: int, width: int) -> None:
     """Refuse what memory does not hold: the patterns of one input at least, and a row of numbers a query."""
-    heads = int(model.cfg.n_heads)
-    one = int(model.cfg.n_layers) * heads * width**2
+    layers, heads = layers_and_heads(model)
+    one = layers * heads * width**2
     # While a layer is read, its rows at all queries are held some five times.
     patterns = min(count * one, max(one, MEMORY)) * 2 + 5 * min(count * heads * width**2, max(heads * width**2, MEMORY))
     check_memory(

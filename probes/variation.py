@@ -14,7 +14,17 @@ import numpy as np
 
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, PatternError, RequestError, quoted
-from interp.guests import Ints, grammar_of, hosting, is_model, is_text, models_of, read_tokens, untrained_of
+from interp.guests import (
+    Ints,
+    grammar_of,
+    hosting,
+    is_model,
+    is_text,
+    layers_and_heads,
+    models_of,
+    read_tokens,
+    untrained_of,
+)
 from interp.limits import check_memory
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
@@ -433,11 +443,11 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
 
 def _check_size(models: Sequence[Any], tokens: Ints) -> None:
     """Refuse, before a model runs, more than memory holds: patterns of one input, and Gram matrices of all heads."""
-    cfg, positions = models[0].cfg, tokens.shape[1]
-    one = len(models) * int(cfg.n_layers) * int(cfg.n_heads) * positions**2
+    (layers, heads), positions = layers_and_heads(models[0]), tokens.shape[1]
+    one = len(models) * layers * heads * positions**2
     # Twice while they are stacked, and a run's own.
     patterns = 3 * min(len(tokens) * one, max(one, MEMORY))
-    _check_heads(len(models), [int(cfg.n_heads)] * int(cfg.n_layers), positions, 8 * patterns)
+    _check_heads(len(models), [heads] * layers, positions, 8 * patterns)
 
 
 def _check_heads(count: int, heads: Sequence[int], positions: int, besides: float = 0.0) -> None:
