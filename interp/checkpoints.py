@@ -18,7 +18,7 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.constructed import construct
-from interp.errors import CheckpointError, InterpError, OutputError, RequestError, quoted
+from interp.errors import CheckpointError, InterpError, OutputError, RequestError, WriteError, quoted
 from interp.files import replacing
 from interp.functional import Params
 from interp.grammars import grammar_from_dict
@@ -43,7 +43,7 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
 
     Raises `RequestError` for what `load_checkpoint` could not give back: what is no model, weights that are not finite,
     a grammar or config of another class than ours, numbers that JSON has not (NaN, arrays) in provenance or history.
-    Raises `OutputError` when the file cannot be written. Nothing is half-written.
+    Raises `WriteError` when the file cannot be written. Nothing is half-written.
     """
     if not isinstance(model, (SandboxTransformer, Population)):
         raise RequestError(f"cannot save {type(model).__name__!r}: a SandboxTransformer or Population is needed")
@@ -123,7 +123,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
         try:
             safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
         except safetensors.SafetensorError as error:  # a full disk, for one, is not an OSError here
-            raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+            raise WriteError(f"cannot write {str(path)!r}: {error}") from error
 
 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:

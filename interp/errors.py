@@ -56,7 +56,19 @@ class AnalysisError(InterpError):
 
 
 class OutputError(InterpError):
-    """A file or folder that cannot be written."""
+    """A path that cannot be written, refused before the work."""
+
+
+class WriteError(OutputError):
+    """A write that failed while the work went on: the disk is full, the folder was removed, and the like."""
+
+    exit_code = 1
+
+
+class WorkerError(InterpError):
+    """A process that did a part of the work died."""
+
+    exit_code = 1
 
 
 class TrainingError(InterpError):

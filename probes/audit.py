@@ -97,7 +97,7 @@ class AuditResult(Result):
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
-        from probes._audit_figure import audit_summary
+        from probes._audit_words import audit_summary
 
         text = audit_summary(self)
         return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
@@ -117,7 +117,7 @@ class ScanResult(Result):
 
     def summary(self) -> str:
         """What is supported or misleading of each head, or what fits best."""
-        from probes._audit_figure import scan_summary
+        from probes._audit_words import scan_summary
 
         text = scan_summary(self)
         checked = self.results[0].task_check if self.results else None

@@ -40,11 +40,12 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
+from interp.numbers import ABSENT, absent, number
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task, checked_logits
 from interp.text import fold
-from probes._balance_figure import balance_figure, text
+from probes._balance_figure import balance_figure, null_of
 from probes._balance_table import BalanceTable, balance_table, head_states, table_bytes
 from probes._insertions import Insertion, insertions, rows_at_once
 from probes._result import Result
@@ -100,23 +101,23 @@ class BalanceResult(Result):
     def summary(self) -> str:
         """What was measured, beside its nulls."""
         where = f"layer {self.layer}, " if self.layer is not None else ""
-        lines = [f"Balance violation, {where}{self.num_models} model(s)"]
-        lines.append(f"functional: {self.functional}; unrelated strings {text(self.functional.null)}")
-        untrained = self.beta.null
+        lines = [f"Balance violation, {where}{self.num_models} model{'' if self.num_models == 1 else 's'}"]
+        lines.append(f"functional: {self.functional}; unrelated strings {number(null_of(self.functional), None)}")
+        before = number(null_of(self.beta), None, none=ABSENT)
         note = "" if self.norm_on_output else "  (no norm on the attention output: see the functional form)"
-        lines.append(f"beta: {self.beta}; untrained {text(untrained)}{note}")
+        lines.append(f"beta: {self.beta}; untrained {before}{note}")
         if self.explained is not None:
             kind = "exact: minimal first layer" if self.exact else "mean over contexts"
-            lines.append(f"states: {kind}; (bracket, depth) explains {self.explained:.3f} of q, k, v")
+            lines.append(f"states: {kind}; (bracket, depth) explains {number(self.explained)} of q, k, v")
             lines.append(f"eq. 11 residual {self.condition}; released code's variant {self.released}")
-        counts = ", ".join(f"{r}: {text(e.value)}" for r, e in self.by_count.items())
+        counts = ", ".join(f"{r}: {number(e.value, None)}" for r, e in self.by_count.items())
         lines.append(f"tv by pairs inserted: {counts}")
         if self.shift_control:
-            shifts = ", ".join(f"{r}: {text(e.value)}" for r, e in self.shift_control.items())
+            shifts = ", ".join(f"{r}: {number(e.value, None)}" for r, e in self.shift_control.items())
             lines.append(f"moving positions alone: {shifts}")
         if self.task_check is not None:
             lines.append(str(self.task_check))
-        return fold(lines)
+        return fold([*lines, *absent(lines)])
 
     def figure(self) -> "go.Figure":
         """|S| / P over (d, d'), mean over types, and the functional form by pairs inserted."""

@@ -22,6 +22,7 @@ from interp.model import SandboxTransformer
 from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
+from interp.text import fold
 from interp.threads import one_thread
 from interp.training.evaluate import EvalSet
 from probes._lottery_controls import CONTROLS
@@ -159,7 +160,7 @@ class LotteryResult(Result):
         """A few lines for a terminal."""
         from probes._lottery_figure import summary_lines
 
-        return "\n".join(summary_lines(self))
+        return fold(summary_lines(self))
 
     def figure(self) -> "go.Figure":
         """Errors against candidates, and accuracy beside the controls."""

@@ -26,12 +26,14 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
+from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
 from interp.stats import Estimate, jackknife_pairs
 from interp.task_check import TaskCheck, check_task
 from interp.text import fold
 from probes._result import Result
+from probes._variation_figure import variation_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,13 +41,8 @@ if TYPE_CHECKING:
 PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
-MOST_PAIRS, MOST_POINTS = 10_000, 2001  # pairs of models a layer that are written out, and that are drawn
+MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
-BASELINES = {
-    "uniform_simplex": "rows uniform on the simplex",
-    "sharpness_matched": "as sharp, other keys",
-    "untrained": "untrained models",
-}
 
 
 @dataclass(frozen=True)
@@ -97,22 +94,24 @@ class VariationResult(Result):
         lines = [
             f"Attention variation |A1 - A2|^2 between {self.num_models} models{heads}",
             f"{self.num_inputs} input{plural} of N = {self.positions} positions{shown}",
-            f"{'layer':>5}  {'variation [95 %, seeds]':<24}{'simplex':>8}{'as sharp':>9}"
-            f"{'untrained':>10}  normalised [95 %]",
+            f"{'layer':>5}  {'variation':<24}{'simplex':>8}{'as sharp':>9}{'untrained':>10}  normalised",
         ]
+        estimates = (*self.variation, *self.normalised)
+        cells = Cells(estimates)
         for layer, (estimate, normal) in enumerate(zip(self.variation, self.normalised, strict=True)):
             null = estimate.null
             assert isinstance(null, dict)
             lines.append(
-                f"{layer:>5}  {_cell(estimate, 3):<24}{_number(null['uniform_simplex'], 3):>8}"
-                f"{_number(null['sharpness_matched'], 3):>9}{_number(null['untrained'], 3):>10}"
-                f"  {_cell(normal, 2)}"
+                f"{layer:>5}  {cells(estimate):<24}{number(null['uniform_simplex']):>8}"
+                f"{number(null['sharpness_matched']):>9}{number(null['untrained'], none=ABSENT):>10}"
+                f"  {cells(normal, 2)}"
             )
+        lines += [f"intervals: {cells.over}, jackknife over pairs", *reasons(estimates), *absent(lines)]
         if max(self.num_heads) > 1:
-            text = ", ".join(_number(e.value, 3) for e in self.unmatched)
+            text = ", ".join(number(e.value) for e in self.unmatched)
             lines.append(f"heads not matched: {text}")
         if self.num_inputs > 1:
-            text = ", ".join(_number(float(x.std(ddof=1)), 3) for x in self.by_input)
+            text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
             lines.append(f"sd over inputs: {text}")
         if self.causal:
             lines.append("The first position's row adds exactly 0; its key column counts.")
@@ -135,7 +134,7 @@ class VariationResult(Result):
 
     def figure(self) -> "go.Figure":
         """Every pair of models as a point, layer by layer, with the baselines as lines."""
-        return _figure(self)
+        return variation_figure(self)
 
 
 @hosting("variation")
@@ -492,80 +491,3 @@ def _stream(models: Sequence[Any], tokens: Ints) -> Iterator[list[np.ndarray]]:
     for begin in range(0, len(ids), step):
         runs = [attention_patterns(model, ids[begin : begin + step]) for model in models]
         yield [np.stack([as_array(run[i]) for run in runs]) for i in range(len(probe))]
-
-
-# -- words and pictures ----------------------------------------------------------------------------
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _cell(estimate: Estimate, digits: int) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{_number(estimate.value, digits)} [no interval]"
-    ends = f"[{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
-    return f"{_number(estimate.value, digits)} {ends}"
-
-
-def _thinned(pairs: np.ndarray) -> np.ndarray:
-    """What is drawn of all pairs: themselves, or quantiles of very many, which have their median and quartiles."""
-    return pairs if len(pairs) <= MOST_POINTS else np.quantile(pairs, np.linspace(0, 1, MOST_POINTS))
-
-
-def _figure(result: VariationResult) -> "go.Figure":
-    import plotly.graph_objects as go
-
-    from interp.plots.style import INK, PALETTE, error_bars, finish
-
-    fig = go.Figure()
-    count = len(result.variation)
-    names = [f"layer {i}" for i in range(count)]
-    for i, every in enumerate(result.pairs):
-        pairs = _thinned(every)
-        box = go.Box(
-            y=pairs, x0=i, name=names[i], boxpoints="all", jitter=0.7, pointpos=0, width=0.5,
-            marker={"size": 5, "opacity": 0.45, "color": PALETTE[0]},
-            line={"width": 1.2, "color": PALETTE[0]},
-            fillcolor="rgba(0,114,178,0.08)", hoverinfo="y", showlegend=False,
-        )  # fmt: skip
-        fig.add_trace(box)
-    styles = zip(PALETTE[1:4], ("dash", "dot", "dashdot"), strict=True)
-    for (name, words), (colour, dash) in zip(BASELINES.items(), styles, strict=True):
-        values = [e.null[name] if isinstance(e.null, dict) else None for e in result.variation]
-        if any(v is not None for v in values):
-            x = [at for i in range(count) for at in (i - 0.4, i + 0.4, None)]
-            y = [at for v in values for at in (v, v, None)]
-            line = {"color": colour, "dash": dash, "width": 2}
-            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
-    centre = [e.value for e in result.variation]
-    marker = {"color": INK, "size": 9, "symbol": "diamond"}
-    mean = go.Scatter(
-        x=list(range(count)), y=centre, error_y=error_bars(e.ends for e in result.variation),
-        mode="markers", marker=marker,
-        name="mean over pairs, 95 % over seeds",
-    )  # fmt: skip
-    fig.add_trace(mean)
-    told = ", ".join(f"{_number(v, 2)} in layer {i}" for i, v in enumerate(centre))
-    known = [(v, i) for i, v in enumerate(centre) if v is not None]
-    if count > 4 and known:
-        told = f"{min(known)[0]:.2f} (layer {min(known)[1]}) to {max(known)[0]:.2f} (layer {max(known)[1]})"
-    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
-    inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
-    many = len(result.pairs[0]) > MOST_POINTS
-    points = (
-        f"{MOST_POINTS} quantiles of {len(result.pairs[0])} pairs of models"
-        if many
-        else "every pair of models is a point"
-    )
-    note = f"{points}; {inputs}, N = {result.positions} positions"
-    return finish(
-        fig,
-        f"Attention variation between {result.num_models} seeds: {told}",
-        note,
-        width=max(760, 260 + (160 if count <= 6 else 50) * count),
-        height=390,
-        xaxis={**ticks, "showgrid": False},
-        yaxis={"title": {"text": "squared Frobenius distance |A₁ - A₂|²"}, "rangemode": "tozero"},
-        legend={"orientation": "h", "y": -0.12, "x": 0},
-    )

@@ -33,7 +33,8 @@ def audit(arguments: argparse.Namespace) -> int:
     model = load(arguments)
     from probes import audit_claims
 
-    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
+    results = audit_claims(model, claims, inputs=arguments.inputs, progress=True, **how)
     print("\n\n".join(result.summary() for result in results))
     whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
     write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})

@@ -88,14 +88,15 @@ def analyze(arguments: argparse.Namespace) -> int:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     model = load(arguments)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
-        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+        result: Any = analyze_variation(model, arguments.text, **how)
     elif arguments.analyzer == "stack":
         from probes import analyze_stack_likeness
 
-        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+        result = analyze_stack_likeness(model, arguments.text, **how)
     elif arguments.analyzer == "topics":
         from probes import analyze_topic_blocks
 
@@ -103,7 +104,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     else:
         from probes import analyze_balance
 
-        result = analyze_balance(model, seed=arguments.seed)
+        result = analyze_balance(model, **how)
     print(result.summary())
     write_json(arguments.json, result.to_dict())
     draw(arguments.figure, result)
@@ -139,6 +140,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         overlay=None if "none" in overlay else overlay,
         null=arguments.null,
         population=(arguments.population or "grid") if several else "one",
+        task_check=not arguments.no_task_check,
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
@@ -177,10 +179,10 @@ def report(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device
-    from interp.files import make_folder
+    from interp.files import check_folder
 
     device = usable_device(arguments.device)
-    make_folder(arguments.out)
+    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
@@ -197,6 +199,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
+    check_outputs(arguments.json)
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.presets import PRESETS
 

@@ -87,7 +87,8 @@ def padded(rows: Sequence[Sequence[int]], pad: int | None) -> Ints:
 class Vocabulary:
     """`names`: the text of each token id. `start`, `end`, `pad`: ids of special tokens, None without.
 
-    Default ids of special tokens: those whose names are the usual ones. A text gets START first if there is one.
+    Default ids of special tokens: those whose names are the usual ones. A text gets START first if there is one,
+    unless `prepend_start` is False: then it stands where a text writes it.
     """
 
     KIND: ClassVar[str] = "vocabulary"
@@ -96,6 +97,7 @@ class Vocabulary:
     start: int | None = None
     end: int | None = None
     pad: int | None = None
+    prepend_start: bool = True
 
     def __post_init__(self) -> None:
         make_plain(self)
@@ -106,6 +108,8 @@ class Vocabulary:
                 isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.names)
             ):
                 raise GrammarError(f"{name}={value!r} is no id of a vocabulary of {len(self.names)} tokens")
+        if not isinstance(self.prepend_start, bool):
+            raise GrammarError(f"prepend_start={self.prepend_start!r} is neither True nor False")
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Vocabulary":
@@ -113,7 +117,7 @@ class Vocabulary:
         names = checked_names(names)
         meanings = [special_meaning(name) for name in names]
         once = {m: meanings.index(m) for m in ("start", "end", "pad") if meanings.count(m) == 1}
-        return cls(names, **once)
+        return cls(names, once.get("start"), once.get("end"), once.get("pad"))
 
     @property
     def vocab(self) -> tuple[str, ...]:
@@ -125,7 +129,8 @@ class Vocabulary:
 
     @property
     def has_start(self) -> bool:
-        return self.start is not None
+        """Whether a text gets START first."""
+        return self.start is not None and self.prepend_start
 
     @cached_property
     def token_ids(self) -> dict[str, int]:
@@ -137,7 +142,9 @@ class Vocabulary:
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text: give a str")
         ids = cut(text, self.token_ids)
-        return ids if self.start is None or ids[:1] == [self.start] else [self.start, *ids]
+        if self.start is None or not self.prepend_start or ids[:1] == [self.start]:
+            return ids
+        return [self.start, *ids]
 
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """Model inputs [batch, longest], PAD on the right."""
@@ -145,14 +152,16 @@ class Vocabulary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready description; `from_dict` inverts it."""
-        special = {"start": self.start, "end": self.end, "pad": self.pad}
+        special: dict[str, Any] = {"start": self.start, "end": self.end, "pad": self.pad}
+        if not self.prepend_start:  # added later: at its default no old checkpoint's bytes change
+            special["prepend_start"] = False
         return {"kind": self.KIND, "names": list(self.names), **special}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Vocabulary":
         """The vocabulary `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
         expected = {"kind", *(field.name for field in fields(cls))}
-        if set(data) != expected:
+        if set(data) | {"prepend_start"} != expected:
             raise GrammarError(f"keys {sorted(data)} describe no vocabulary: {sorted(expected)} do")
         return cls(**{name: value for name, value in data.items() if name != "kind"})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from interp.checks import plain
 from interp.errors import ExportError, RequestError
-from interp.files import check_writable, replacing, write_text
+from interp.files import replacing, write_text
 from interp.plots import browser as browsers
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def save_figure(
 
     The same figure gives the same bytes. The file appears whole or not at all.
 
-    Raises `RequestError` (unknown ending), `OutputError` (cannot be written), `ExportError` (no browser, or one that
+    Raises `RequestError` (unknown ending), `WriteError` (cannot be written), `ExportError` (no browser, or one that
     does not draw an image within a minute; it is ended then, and no process of it is left).
     """
     path = Path(path)
@@ -56,9 +56,9 @@ def save_figure(
     number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
     if not number or not 0 < scale <= MOST_SCALE:
         raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
-    check_writable(path)  # before anything slow
     if ending in IMAGES:
-        _write_bytes(path, _image(fig, ending[1:], scale))
+        with replacing(path) as temporary:  # a path that cannot be written is refused before anything slow
+            temporary.write_bytes(_image(fig, ending[1:], scale))
         return path
     if include_plotlyjs == "directory":
         write_plotly_script(path.parent)

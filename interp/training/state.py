@@ -67,6 +67,8 @@ def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
             if not group.startswith("moments/"):  # squares of gradients may be infinite, weights never are
                 check_finite(params, state.seeds)
         timing = Timing(*meta["timing"])
+    except OSError as error:
+        raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except Exception as error:  # whatever it is, these bytes are not what was written
         raise CheckpointError(f"{str(path)!r} is damaged; remove it to train its seeds again: {error}") from error
     if meta["plan"] != plan_digest:

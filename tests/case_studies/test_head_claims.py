@@ -197,6 +197,7 @@ def test_two_paragraphs_an_article_cut_to_its_length():
         paragraphs([replace(d, paragraphs=(long, short)) for d in documents], Words(), 0)
 
 
+@pytest.mark.slow
 def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
     from case_studies.topics_wikipedia.encoder import load_encoder
 
@@ -215,6 +216,7 @@ def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
     assert next(row for row in result.evidence if row["name"] == "score")["value"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_scan_counts_heads_by_relation():
     model = load_checkpoint("constructed/stack")
     relations = (BUILT_IN["previous"], BUILT_IN["all"])

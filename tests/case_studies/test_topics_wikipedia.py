@@ -627,6 +627,7 @@ def small(tmp_path_factory):
 
 
 @needs_gensim
+@pytest.mark.slow
 def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     given = {"corpus": small / "text.txt", "model": small / "bert", "topics": 3, "sequences": 40}
     page = study.run(tmp_path / "a", **given)

@@ -127,6 +127,7 @@ def test_exact_law_on_a_hundred_prefixes_of_every_length(name):
 
 
 @pytest.mark.parametrize("name", ["balanced, a=0", "uniform"])
+@pytest.mark.slow
 def test_exact_law_beyond_500(name):
     """Nothing in these two is bound to a length: 1200 brackets are proven in float32."""
     model = BUILDERS[name](DyckGrammar(3, 3))

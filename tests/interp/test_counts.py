@@ -61,7 +61,7 @@ def test_logits_are_those_of_the_full_attention(preset, options, norm):
         short = counted_logits(
             CountModel(model), params, torch.from_numpy(query).double(), torch.from_numpy(logs).double()
         )
-    assert_close(short, full, dtype=torch.float32)  # log counts are
+    assert_close(short, full, ulps=4, dtype=torch.float32)  # of the log counts alone
     assert (full[:, 1:] - full[:, :-1]).abs().max() > 1e-2, "a constant would prove nothing"
 
 
@@ -176,7 +176,7 @@ def test_metrics_are_those_of_the_full_attention(monkeypatch, preset, options, o
     assert len(asked) == 1
     assert got.keys() == expected.keys()
     for name in expected:
-        assert_close(got[name], expected[name], scale=expected["loss"], dtype=torch.float32)
+        assert_close(got[name], expected[name], ulps=8, scale=expected["loss"], dtype=torch.float32)
 
 
 def test_trained_models_keep_their_accuracies():
@@ -186,7 +186,7 @@ def test_trained_models_keep_their_accuracies():
         expected = evaluate_positions(template, population.params, data)
         got = evaluate.evaluate(template, population.params, data)
         for name in expected:
-            assert_close(got[name], expected[name], scale=expected["loss"], dtype=torch.float32)
+            assert_close(got[name], expected[name], ulps=16, scale=expected["loss"], dtype=torch.float32)
 
 
 @pytest.mark.parametrize("count", [1, 40])

@@ -128,7 +128,7 @@ def test_metrics_equal_a_literal_loop(evaluate, grammar, options, positions):
         expected = literal(grammar, options, model)
         defined = {name: values[i] for name, values in got.items() if not math.isnan(values[i])}
         assert defined.keys() == expected.keys()
-        assert_close([defined[name] for name in expected], list(expected.values()), dtype=torch.float32)
+        assert_close([defined[name] for name in expected], list(expected.values()), ulps=16, dtype=torch.float32)
     assert {len(v) for v in got.values()} == {2}
     plain = evaluate(SandboxTransformer(population.config), population.params, data)
     assert set(plain) == {n for n in got if "@" not in n}
@@ -182,7 +182,7 @@ def test_memory_bound_changes_nothing(monkeypatch):
     ):
         assert parts.keys() == whole.keys()
         for name in whole:
-            assert_close(parts[name], whole[name], scale=whole["loss"], dtype=torch.float32)
+            assert_close(parts[name], whole[name], ulps=8, scale=whole["loss"], dtype=torch.float32)
 
 
 @every_set
@@ -268,7 +268,7 @@ def test_an_edit_of_the_last_block_is_told_absolute_positions(hook):
         same = evaluate(template, population.params, data)
     with template.hooks(fwd_hooks=[(f"blocks.1.attn.{hook}", zero)]):
         edited = evaluate(template, population.params, data)
-    assert_close(same["loss"], plain["loss"], dtype=torch.float32)
+    assert_close(same["loss"], plain["loss"], ulps=8, dtype=torch.float32)
     assert (np.abs(edited["loss"] - plain["loss"]) > 1e-4).all()
 
 
@@ -280,7 +280,7 @@ def test_learned_positions_that_just_fit_are_enough():
     got = evaluate(SandboxTransformer(population.config), population.params, held_out(grammar, COUNT, **options))
     for i, model in enumerate(population):
         expected = literal(grammar, options, model)
-        assert_close(got["loss"][i], expected["loss"], dtype=torch.float32)
+        assert_close(got["loss"][i], expected["loss"], ulps=8, dtype=torch.float32)
 
 
 # ---- the three rules, by hand ----------------------------------------------------------------------
@@ -432,6 +432,7 @@ def test_score_from_leaves_out_the_early_targets_only():
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_the_law_on_a_large_sample_is_near_the_entropy_floor(grammar, options):
     data = held_out(grammar, 20_000, **options)
     scored = (data.targets != IGNORE) * data.weight[:, None]

@@ -81,6 +81,7 @@ def test_differences_survive_the_packing(open_page, tmp_path):
     assert np.abs(row - (a - b)[150, :151]).max() <= 2 / 127  # absolute: 127 shades a sign
 
 
+@pytest.mark.slow
 def test_twelve_heads_of_512_tokens_weigh_under_a_megabyte(tmp_path):
     page = save_figure(attention_heatmap(sharp(12, 512)), tmp_path / "a.html", include_plotlyjs="directory")
     assert page.stat().st_size < 1e6

@@ -21,7 +21,7 @@ def distances(points: np.ndarray) -> np.ndarray:
 
 def test_estimate_reads_as_one_line():
     assert str(Estimate(0.972, 0.968, 0.976, 8, "seeds")) == "0.972 [0.968, 0.976] (n=8 seeds)"
-    assert str(Estimate(1.0, None, None, 1, "seeds")) == "1.000 (n=1 seed, no interval)"
+    assert str(Estimate(1.0, None, None, 1, "seeds")) == "1.000 [no interval] (n=1 seed)"
     assert str(Estimate.undefined("k = 1", 8, "seeds")) == "undefined (n=8 seeds): k = 1"
 
 

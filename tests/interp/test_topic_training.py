@@ -64,6 +64,7 @@ def test_loss_and_gradient_equal_a_literal_loop(preset, kind):
             assert_close(a[0], b, scale=largest, dtype=torch.float32)
 
 
+@pytest.mark.slow
 def test_exact_law_is_the_limit_of_long_documents():
     """Sampled documents of 10,000 words: their mean loss within Monte-Carlo error of the exact one."""
     options = {"topics": 3, "words": 2, "law": "idealised", "init_std": 0.5, "loss": "mse"}

@@ -217,6 +217,7 @@ def test_families_whose_truth_is_made_by_hand(family):
     assert words(result) == expected, result.reason
 
 
+@pytest.mark.slow
 def test_a_head_used_for_another_task_is_not_used_for_this_one():
     def extra(logits, read):
         return torch.cat([logits[..., :5], logits[..., 5:] + read[..., :1]], -1)
@@ -251,6 +252,7 @@ def test_a_perfect_head_scores_one_and_a_uniform_one_zero():
         assert evidence(result, "score")["value"] == pytest.approx(score, abs=0.01)  # absolute: 1 is perfect
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
     layers = [[(either(lambda t: t % 2 == 0, TOP, mixed(0.45, TOP, onto("previous"))), TYPE)]]
     result = audit_claim(Toy(layers, lambda a: a[..., 0]), STACK)
@@ -258,9 +260,10 @@ def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
     share = Toy([[(either(lambda t: t % 2 == 0, TOP, mixed(0.42, TOP, EVEN)), TYPE)]], lambda a: a[..., 0])
     result = audit_claim(share, STACK)
     assert result.pattern == "fails"
-    assert "it would fit in 100% of those where the current token is an open bracket" in result.reason
+    assert "it would fit in 100 % of those where the current token is an open bracket" in result.reason
 
 
+@pytest.mark.slow
 def test_self_repair_shows_in_total_against_direct():
     layers, answer, claim, _ = FAMILIES["self-repaired"]
     result = audit_claim(Toy(layers, answer), claim)
@@ -279,6 +282,7 @@ def test_a_dead_edit_is_never_evidence():
     assert asked.verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_do_the_task_says_nothing_about_use():
     fresh = SandboxTransformer.init(TransformerConfig(7, pad_token=6, num_types=2, max_depth=4), 0, GRAMMAR)
     result = audit_claim(fresh, "L0H0 attends to all visible tokens evenly")
@@ -313,6 +317,7 @@ def test_constructed_models(name, claim, expected):
     assert words(result) == expected, result.reason
 
 
+@pytest.mark.slow
 def test_the_stack_solver_turns_its_answer_over():
     result = audit_claim(load_checkpoint("constructed/stack"), CONSTRUCTED[0][1])
     assert evidence(result, "raw")["value"] == pytest.approx(2, rel=0.005)
@@ -339,6 +344,7 @@ def test_the_same_audit_gives_the_same_bytes():
 # -- several claims, several heads, several seeds -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_claims_audited_together_share_the_level():
     model = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
     claims = [STACK, STACK.replace("L0H0", "L0H1"), "L0H1 attends to all visible tokens evenly", STACK]
@@ -397,6 +403,7 @@ def test_binomial_is_clopper_pearson_at_its_level():
         assert binomial(k, 8, 0.95).to_dict() == pytest.approx(known.to_dict())
 
 
+@pytest.mark.slow
 def test_a_scan_finds_each_head():
     model = Toy([[(TOP, TYPE), (onto("previous"), TYPE)]], lambda a: a[..., 0])
     scan = scan_heads(model, ["stack-top", "previous", BUILT_IN["openers"]])
@@ -431,6 +438,7 @@ def test_results_print_draw_and_go_to_json(name):
     assert "<pre>" in result._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_population_prints_within_80_columns():
     toys = [Toy([[(TOP, TYPE)] * 3], lambda a: clip(a.sum(-1)))] * 6
     result = audit_claim(toys, "L0H0, L0H1 and L0H2 attend to the last unmatched open bracket", num_inputs=160)
@@ -515,6 +523,7 @@ def test_bad_requests_are_one_clear_line(change, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_what_a_model_lacks_is_said():
     bare = SandboxTransformer.init(SMALL, 0)
     with pytest.raises(RequestError, match="needs a grammar of brackets, and the model has no grammar"):

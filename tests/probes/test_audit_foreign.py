@@ -124,6 +124,7 @@ def test_a_padded_bidirectional_classifier(claim, expected):
     assert result.task == "labels"
 
 
+@pytest.mark.slow
 def test_the_exchange_turns_the_answer_over():
     result = audit_claim(classifier(), "L1H0 uses the token !", INPUTS)
     assert evidence(result, "margin")["value"] == pytest.approx(4, rel=0.12)
@@ -212,6 +213,7 @@ def test_a_language_model_with_a_vocabulary_of_its_own(claim, expected):
     assert words(result) == expected, result.reason
 
 
+@pytest.mark.slow
 def test_a_model_without_a_vocabulary_takes_ids():
     model = copier()
     state = dict(model.state_dict())
@@ -388,6 +390,7 @@ def test_texts_of_unequal_length_need_padding_where_all_is_seen():
 # -- the command line ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
     model = classifier()
     torch.save(model.state_dict(), tmp_path / "model.pt")

@@ -204,10 +204,10 @@ def test_the_model_computes_what_was_measured(result):
         x, visible = input_stream(result.ticket.target.model, tokens).double(), model.visible_keys(tokens)
         stream, patterns = Runner(result.ticket)(x, visible, (1, 4), whole=True)
         dense, of_dense = target_stream(model, input_stream(model, tokens), visible)
-    assert_close(stream, dense)
+    assert_close(stream, dense, ulps=128)  # eight layers
     assert stream[..., m:].abs().max() == 0
     for layer in (1, 4):
-        assert_close(patterns[layer], of_dense[layer])
+        assert_close(patterns[layer], of_dense[layer], ulps=128)
 
 
 def test_closing_accuracy_is_the_librarys_own(result):

@@ -340,9 +340,9 @@ def test_pad_changes_nothing():
     for layer in range(2):
         for head in range(2):
             mean = np.mean([r.score[layer][head].value for r in alone])
-            assert_close(together.score[layer][head].value, mean, scale=1, dtype=torch.float32)
+            assert_close(together.score[layer][head].value, mean, ulps=8, scale=1, dtype=torch.float32)
             mean = np.mean([r.score_trivial[layer][head].value for r in alone])
-            assert_close(together.score_trivial[layer][head].value, mean, scale=1, dtype=torch.float32)
+            assert_close(together.score_trivial[layer][head].value, mean, ulps=8, scale=1, dtype=torch.float32)
     assert together.positions == 9
 
 
@@ -522,6 +522,7 @@ def test_summary_fits_80_columns_and_names_the_rivals(population, several):
     )
 
 
+@pytest.mark.slow
 def test_figure_shows_every_seed_and_every_line(population):
     result = analyze_stack_likeness(population, sampled())
     fig = result.figure()

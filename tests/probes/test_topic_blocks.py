@@ -349,6 +349,7 @@ def test_uniformity_of_random_entries_is_its_null():
     assert np.mean(sizes) == pytest.approx(r.uniformity.null["permuted"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_interval_over_words():
     """Noisy blocks: the bootstrap over words covers the mean over many matrices in most of them."""
     topics = np.repeat(np.arange(6), 6)
