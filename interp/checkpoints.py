@@ -16,7 +16,7 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.constructed import construct
-from interp.errors import CheckpointError, InterpError, OutputError, RequestError
+from interp.errors import CheckpointError, InterpError, RequestError, WriteError
 from interp.files import replacing
 from interp.functional import Params
 from interp.grammars import grammar_from_dict
@@ -37,7 +37,7 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
     """Write a model or a population to `path`; the same content gives the same bytes.
 
     Raises `RequestError` for what is no model or holds numbers that JSON has not (NaN, arrays) in its
-    provenance or history, and `OutputError` when the file cannot be written. Nothing is half-written.
+    provenance or history, and `WriteError` when the file cannot be written. Nothing is half-written.
     """
     if not isinstance(model, (SandboxTransformer, Population)):
         raise RequestError(f"cannot save {type(model).__name__!r}: a SandboxTransformer or Population is needed")
@@ -73,7 +73,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
         try:
             safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
         except safetensors.SafetensorError as error:  # a full disk, for one, is not an OSError here
-            raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+            raise WriteError(f"cannot write {str(path)!r}: {error}") from error
 
 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:

@@ -1,5 +1,6 @@
 """Arguments that many entry points take, each checked in one way. Imports no torch."""
 
+from dataclasses import fields
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -45,3 +46,16 @@ def not_read(why: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RequestError(f"{name}={quoted(value)} changes nothing here: {why}; leave it out")
+
+
+def plain(value: Any) -> Any:
+    """numpy's numbers as Python's, which JSON and equality know; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def make_plain(frozen: Any) -> None:
+    """`plain` for every field of a frozen dataclass, at the start of its `__post_init__`."""
+    for field in fields(frozen):
+        value = getattr(frozen, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(frozen, field.name, value.item())

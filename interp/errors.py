@@ -2,7 +2,7 @@
 
 One tree under `InterpError`. A message is one line that quotes what was given and says what
 would be right. `exit_code` is what the command line returns for it: 2 when the request was
-wrong, 1 when the work itself failed or could not reach a verdict.
+wrong, 1 when the work itself failed.
 """
 
 from typing import Any
@@ -50,7 +50,19 @@ class AnalysisError(InterpError):
 
 
 class OutputError(InterpError):
-    """A file or folder that cannot be written."""
+    """A path that cannot be written, refused before the work."""
+
+
+class WriteError(OutputError):
+    """A write that failed while the work went on: the disk is full, the folder was removed, and the like."""
+
+    exit_code = 1
+
+
+class WorkerError(InterpError):
+    """A process that did a part of the work died."""
+
+    exit_code = 1
 
 
 class TrainingError(InterpError):

@@ -89,7 +89,7 @@ def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
 def untrained_of(given: Any) -> Sequence[Any] | None:
     """The same config and seeds before training; None where first weights cannot be drawn again.
 
-    So of a constructed model (which was never trained), of a bridge, of a foreign checkpoint.
+    So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
     """
     if hasattr(given, "untrained"):
         return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
@@ -98,7 +98,7 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
         told = getattr(model, "provenance", None) or {}
         seed = told.get("seed")
         known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
-        if not known or told.get("constructed"):
+        if not known or told.get("constructed") or told.get("trained") is False:
             return None
     return [
         type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
@@ -153,6 +153,8 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     Raises `RequestError` for what is no grammar, for one of another number of tokens than a model, and where models
     of a list have different ones of their own.
     """
+    if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
+        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
     if grammar is None:
         grammar = getattr(given, "grammar", None) or getattr(models[0], "grammar", None)
         for i, model in enumerate(() if hasattr(models, "params") else models):
@@ -168,12 +170,9 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
 
 
 def check_fits(grammar: Any, model: Any, who: str) -> None:
-    """Raise `RequestError` unless it is a grammar, of as many tokens as the model has."""
-    size = getattr(grammar, "vocab_size", None)
-    if not isinstance(size, int) or not hasattr(grammar, "to_tokens"):
-        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
-    known = getattr(getattr(model, "cfg", None), "d_vocab", None)
-    if isinstance(known, int) and size != known:
+    """Raise `RequestError` unless a grammar has as many tokens as the model, where both numbers are known."""
+    size, known = getattr(grammar, "vocab_size", None), getattr(getattr(model, "cfg", None), "d_vocab", None)
+    if isinstance(size, int) and isinstance(known, int) and size != known:
         raise RequestError(
             f"{who}: grammar={quoted(grammar)} has {size} tokens, and the model {known}: its token ids mean something "
             "else; pass the grammar it was trained on, or load it with load_foreign(..., vocab=[...])"

@@ -7,6 +7,7 @@ from typing import Any, overload
 import torch
 
 from interp import html
+from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
@@ -36,6 +37,7 @@ class Population(Sequence[SandboxTransformer]):
     timing: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seeds", tuple(map(plain, self.seeds)))
         check_params(self.config, self.params, len(self.seeds), self.grammar)
 
     @classmethod
@@ -61,7 +63,7 @@ class Population(Sequence[SandboxTransformer]):
             if model.config != first.config or model.grammar != first.grammar:
                 raise RequestError(f"model {i} has another config or grammar than model 0: one population has one")
         params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
-        told = [m.provenance.get("seed", i) for i, m in enumerate(models)]
+        told = [plain(m.provenance.get("seed", i)) for i, m in enumerate(models)]
         known = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in told)
         # Two models of one seed (or of none) are told apart by their place.
         seeds = tuple(told) if known and len(set(told)) == len(told) else tuple(range(len(models)))
@@ -87,6 +89,7 @@ class Population(Sequence[SandboxTransformer]):
 
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""
+        step = plain(step)
         if step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
             raise RequestError(f"no snapshot of step {step}; snapshots are {have}")

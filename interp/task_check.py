@@ -165,11 +165,17 @@ def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], I
 
 
 def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
-    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked."""
+    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked.
+
+    Places are weighted so that each right answer counts for as much as the others: one who always says the same gets
+    what chance gives.
+    """
     import torch
 
     asked, right, candidates = _questions(tokens, grammar)
     writes = not isinstance(grammar, CopyGrammar) and grammar.num_types > 1
+    places = np.bincount(right[asked], minlength=grammar.vocab_size)
+    weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
     room = grammar.depth(tokens) < grammar.max_depth
     where = getattr(getattr(model, "cfg", None), "device", None)
     out = np.full((2, len(tokens)), np.nan)
@@ -181,8 +187,9 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
             logits = model(ids if where is None else ids.to(where))
         logits = checked_logits(logits, ids.shape, grammar.vocab_size, who, model)
         chosen = candidates[logits[..., candidates].argmax(-1).numpy()]
-        good, here = (chosen == right[part]) & asked[part], asked[part].sum(1)
-        out[0, part] = np.where(here > 0, good.sum(1) / np.maximum(here, 1), np.nan)
+        here, heavy = asked[part].sum(1), weight[part].sum(1)
+        good = ((chosen == right[part]) * weight[part]).sum(1)
+        out[0, part] = np.where(here > 0, good / np.where(here > 0, heavy, 1), np.nan)
         if writes:
             best = logits.argmax(-1).numpy()
             opens = (best < grammar.start) & (best % 2 == 0) & room[part]

@@ -40,6 +40,7 @@ from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
 from interp.task_check import TaskCheck, check_task
+from interp.text import fold
 from probes._audit_bridge import View, check_readout, probed, trusted_logits
 from probes._audit_inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
 from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
@@ -98,7 +99,8 @@ class AuditResult(Result):
         """The verdict, the reason, and the table."""
         from probes._audit_words import audit_summary
 
-        return audit_summary(self)
+        text = audit_summary(self)
+        return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
 
     def figure(self) -> "go.Figure":
         """The evidence as bars with their intervals, against what was required."""
@@ -117,7 +119,9 @@ class ScanResult(Result):
         """What is supported or misleading of each head, or what fits best."""
         from probes._audit_words import scan_summary
 
-        return scan_summary(self)
+        text = scan_summary(self)
+        checked = self.results[0].task_check if self.results else None
+        return text if checked is None else f"{text}\n{fold([str(checked)])}"
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation, with the verdicts."""
@@ -228,7 +232,6 @@ def audit_claims(
     return out
 
 
-@hosting("audit")
 def scan_heads(
     model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
 ) -> ScanResult:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from interp.checks import whole_number
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
+from interp.guests import hosting
 from interp.model import SandboxTransformer
 from interp.numbers import estimate, number, power
 from interp.rng import check_seed, generator
@@ -40,7 +42,6 @@ from probes._ticket import (
     read_patterns,
     sizes_needed,
     sizes_used,
-    whole_number,
 )
 from probes._ticket_run import Runner
 from probes._ticket_target import Target, check_small, in_double, read_target
@@ -147,6 +148,7 @@ class SharedMatrixResult(Result):
         )
 
 
+@hosting("shared matrix")
 @one_thread()
 def demonstrate_shared_matrix(
     first: Any,

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import index_of, not_read
 from interp.errors import AnalysisError, RequestError
+from interp.guests import hosting
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
 from probes._result import Result
 from probes._two_stage_figure import two_stage_figure, two_stage_summary
@@ -100,12 +102,13 @@ class TwoStageResult(Result):
         return two_stage_figure(self)
 
 
+@hosting("two stages")
 def analyze_two_stages(
     norms: Any,
     *,
     steps: ArrayLike | None = None,
     snapshots: Mapping[int, Any] | None = None,
-    layer: int = -1,
+    layer: int | None = None,
 ) -> TwoStageResult:
     """Looks for the two stages in norms of W_Q, W_K and W_V over training.
 
@@ -117,13 +120,16 @@ def analyze_two_stages(
     `snapshots`
         Step -> W_V at that step, [...] of one run or [runs, ...]: gives the rotation. A population has its own.
     `layer`
-        Of a population, from 0 or negative from the end.
+        Of a population, from 0 or negative from the end; the last by default.
 
     Raises `AnalysisError` where a population carries no such norms, `RequestError` for arrays that do not fit.
     """
     at = None
-    if hasattr(norms, "history"):
-        at, norms, steps, found = _from_population(norms, layer)
+    if not hasattr(norms, "history"):
+        not_read("norms are given, and not a population", layer=layer)
+    else:
+        not_read("a population knows its own steps", steps=steps)
+        at, norms, steps, found = _from_population(norms, -1 if layer is None else layer)
         snapshots = found if snapshots is None else snapshots
     curves = _curves(norms)
     where = _steps(steps, curves["W_V"].shape[1])
@@ -146,10 +152,7 @@ def rotation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def _from_population(population: Any, layer: int) -> tuple[int, dict[str, Array], Array, dict[int, Any] | None]:
-    count = population.config.n_layers
-    if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
-        raise RequestError(f"two stages: layer={layer!r}: this population has {count}, counted from 0")
-    at = layer % count
+    at = index_of("layer", layer, population.config.n_layers, "two stages")
     keys = {name: f"blocks.{at}.attn.{name}" for name in NAMES}
     rows = population.history
     for name, key in keys.items():

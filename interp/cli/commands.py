@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
+from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
 
 STUDIES = {
@@ -22,6 +23,7 @@ DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of 
 
 def train(arguments: argparse.Namespace) -> int:
     """Train a population and write its checkpoint."""
+    refuse_unread(arguments)
     from interp.presets import make_recipe
 
     recipe = make_recipe(
@@ -74,10 +76,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     if arguments.analyzer not in ANALYZERS:
         raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
     check_figure(arguments.figure)
-    if arguments.text is not None and arguments.analyzer not in ("stack", "variation"):
-        raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
-    if arguments.matrix is not None and arguments.analyzer != "topics":
-        raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
+    refuse_unread(arguments)
     _, meta = find(arguments, arguments.json, arguments.figure)
     kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
@@ -114,7 +113,13 @@ def analyze(arguments: argparse.Namespace) -> int:
 def heatmap(arguments: argparse.Namespace) -> int:
     """Draw attention patterns."""
     check_figure(arguments.out)
+    refuse_unread(arguments)
+    overlay: Any = arguments.overlay or []
+    if "none" in overlay and len(overlay) > 1:
+        other = next(name for name in overlay if name != "none")
+        raise RequestError(f"--overlay none and --overlay {other} exclude each other: leave one out")
     _, meta = find(arguments, arguments.out)
+    refuse_unread(arguments, meta)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
         raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
     model: Any = load(arguments)
@@ -125,7 +130,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
     truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
-    overlay: Any = arguments.overlay or [truth]
+    overlay = overlay or [truth]
     figure = attention_heatmap(
         model,
         arguments.text,
@@ -133,7 +138,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         head=arguments.head,
         overlay=None if "none" in overlay else overlay,
         null=arguments.null,
-        population=arguments.population if several else "one",
+        population=(arguments.population or "grid") if several else "one",
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
@@ -169,14 +174,13 @@ def report(arguments: argparse.Namespace) -> int:
     """Run a case study."""
     if arguments.study not in STUDIES:
         raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+    refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
-    if given and arguments.study != "topics-wikipedia":
-        raise RequestError(f"--{next(iter(given))} is for topics-wikipedia, not {arguments.study}")
     from interp.devices import usable_device
-    from interp.files import make_folder
+    from interp.files import check_folder
 
     device = usable_device(arguments.device)
-    make_folder(arguments.out)
+    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
@@ -193,6 +197,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
+    check_outputs(arguments.json)
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.presets import PRESETS
 

@@ -56,8 +56,6 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
     from interp.header import find_checkpoint, read_header
 
     if arguments.model_config is None:
-        if arguments.vocab is not None:
-            raise RequestError("--vocab names the tokens of a foreign state dict: give its --model-config too")
         checkpoint = find_checkpoint(arguments.checkpoint)
         check_outputs(*outputs, keep=checkpoint)
         return checkpoint, read_header(checkpoint)

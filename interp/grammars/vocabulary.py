@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checks import make_plain
 from interp.errors import GrammarError
 
 Ints = NDArray[np.int64]
@@ -93,6 +94,7 @@ class Vocabulary:
     pad: int | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         object.__setattr__(self, "names", checked_names(self.names))
         for name in ("start", "end", "pad"):
             value = getattr(self, name)

@@ -17,9 +17,12 @@ from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar, Grammar
 from interp.grammars.vocabulary import find_token
+from interp.model import masks
 from interp.model.blocks import BLOCKS
 from interp.model.init import init_params
+from interp.model.masks import Prepared
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
+from interp.rng import check_seed
 
 # ours -> TransformerLens's
 ACTIVATION_NAMES = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
@@ -52,7 +55,7 @@ class SandboxTransformer(HookedRootModule):
     @classmethod
     def init(cls, config: TransformerConfig, seed: int = 0, grammar: Grammar | None = None) -> "SandboxTransformer":
         """An untrained model: its weights are a function of (config, seed) alone."""
-        model = cls(config, grammar, {"seed": seed, "trained": False})
+        model = cls(config, grammar, {"seed": check_seed(seed), "trained": False})
         model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
         return model
 
@@ -63,15 +66,16 @@ class SandboxTransformer(HookedRootModule):
         tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
         return_type: str | None = "logits",
         *,
-        visible: Bool[Tensor, "#batch 1 query key"] | None = None,
-        positions: Int[Tensor, "#batch pos"] | None = None,
+        visible: Bool[Tensor, "#batch 1 query key"] | Prepared | None = None,
+        positions: Int[Tensor, "#batch pos"] | Prepared | None = None,
         first: int = 0,
     ) -> Any:
         """Logits [batch, pos, d_out]; with return_type "loss" the mean next-token loss (nats), or None.
 
-        `visible` says which keys each query may attend to (default: by `config.direction`, PAD never);
-        `positions` overrides 0, 1, 2, ... so that several strings can share a row. With `first` > 0 only positions from
-        that one on come out, and the last block does no work (and runs no hooks) for those before.
+        `visible` says which keys each query may attend to (default: by `config.direction`, PAD never); each must see
+        one. `positions` overrides 0, 1, 2, ..., counted from a row's first token that is not PAD, so that several
+        strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
+        on come out, and the last block does no work (and runs no hooks) for those before.
         """
         if return_type not in ("logits", "loss", None):
             raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
@@ -83,17 +87,13 @@ class SandboxTransformer(HookedRootModule):
             raise RequestError(f"first={first!r} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
-        if visible is None:
-            visible = self.visible_keys(tokens)
-        if isinstance(visible, Tensor) and visible.shape[-2:] != (n, n):  # one mask of keys for all queries
-            visible = visible.expand(*visible.shape[:-2], n, n)
+        seen = self._visible(visible, tokens)
         x = self.hook_embed(self.embed(tokens))
+        places = self._positions(positions, tokens)
         if self.pos_embed is not None:
-            if positions is None:
-                positions = self._positions(tokens)
-            x = x + self.hook_pos_embed(self.pos_embed(positions.expand(tokens.shape)))
+            x = x + self.hook_pos_embed(self.pos_embed(places.expand(tokens.shape)))
         for i, block in enumerate(self.blocks, start=1):
-            x = block(x, visible[..., first:, :] if first and i == len(self.blocks) else visible)
+            x = block(x, seen[..., first:, :] if first and i == len(self.blocks) else seen)
         x = self.ln_final(x)
         if return_type is None:
             return None
@@ -102,21 +102,21 @@ class SandboxTransformer(HookedRootModule):
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
-        n = tokens.shape[-1]
-        itself = torch.eye(n, dtype=torch.bool, device=tokens.device)
-        allowed = torch.ones(n, n, dtype=torch.bool, device=tokens.device)
-        if self.config.direction == "causal":
-            allowed = allowed.tril()
-        allowed = allowed.expand(tokens.shape[0], 1, n, n)
-        if self.config.pad_token is None:
-            return allowed
-        return (allowed & (tokens != self.config.pad_token)[:, None, None, :]) | itself
+        return masks.visible_keys(tokens, self.config)
 
-    def _positions(self, tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "1 pos"]:
-        n = tokens.shape[-1]
-        if self.config.positions == "learned" and n > self.config.n_ctx:
-            raise RequestError(f"{n} tokens are more than the n_ctx={self.config.n_ctx} learned positions")
-        return torch.arange(n, device=tokens.device)[None]
+    def _visible(self, visible: Any, tokens: Tensor) -> Any:
+        if isinstance(visible, Prepared):
+            return visible.ready()
+        if visible is None:
+            return self.visible_keys(tokens)
+        return masks.checked_visible(visible, tokens, self.config)
+
+    def _positions(self, positions: Any, tokens: Tensor) -> Any:
+        if isinstance(positions, Prepared):
+            return positions.ready()
+        if positions is not None:
+            return masks.checked_positions(positions, tokens, self.config)
+        return None if self.pos_embed is None else masks.counted_positions(tokens, self.config)
 
     def run_with_cache(self, *args: Any, return_cache_object: bool = True, **kwargs: Any) -> Any:
         """As TransformerLens: (output, `ActivationCache`), or a plain dict if asked for."""
@@ -205,7 +205,7 @@ class SandboxTransformer(HookedRootModule):
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Float[Tensor, " d_model"]:
         """Sum of the biases written to the residual stream before `layer` (pre-norm blocks)."""
-        total = torch.zeros(self.config.d_model, device=self.device)
+        total = torch.zeros(self.config.d_model, device=self.device, dtype=self.unembed.W_U.dtype)
         for i in range(min(layer + mlp_input, self.config.n_layers)):
             total = total + self.blocks[i].attn.b_O
             if include_mlp_biases and i < layer and self.config.mlp_depth:
@@ -269,9 +269,11 @@ def build(model: SandboxTransformer, config: TransformerConfig) -> None:
 def next_token_loss(
     logits: Float[Tensor, "batch pos vocab"], tokens: Int[Tensor, "batch pos"], pad_token: int | None
 ) -> Float[Tensor, ""]:
-    """Mean cross entropy in nats of each token given those before it; PAD is not predicted."""
+    """Mean cross entropy in nats of each token given those before it; PAD is not predicted, nor predicts anything."""
     targets = tokens[:, 1:]
     ignore = -100 if pad_token is None else pad_token
+    if pad_token is not None:
+        targets = targets.masked_fill(tokens[:, :-1] == pad_token, ignore)
     if not bool((targets != ignore).any()):
         raise RequestError(f"tokens of shape {list(tokens.shape)} hold nothing to predict: the loss is undefined")
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=ignore)

@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from interp.checks import plain
 from interp.errors import ExportError, RequestError
-from interp.files import check_writable, replacing, write_text
+from interp.files import replacing, write_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -41,7 +42,7 @@ def save_figure(
 
     The same figure gives the same bytes. The file appears whole or not at all.
 
-    Raises `RequestError` (unknown ending), `OutputError` (cannot be written), `ExportError` (no browser).
+    Raises `RequestError` (unknown ending), `WriteError` (cannot be written), `ExportError` (no browser).
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -49,12 +50,13 @@ def save_figure(
         raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
     if include_plotlyjs not in ("inline", "directory"):
         raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
+    scale = plain(scale)
     number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
     if not number or not 0 < scale <= MOST_SCALE:
         raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
-    check_writable(path)  # before anything slow
     if ending in IMAGES:
-        _write_bytes(path, _image(fig, ending[1:], scale))
+        with replacing(path) as temporary:  # a path that cannot be written is refused before anything slow
+            temporary.write_bytes(_image(fig, ending[1:], scale))
         return path
     if include_plotlyjs == "directory":
         write_plotly_script(path.parent)

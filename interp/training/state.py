@@ -65,7 +65,9 @@ def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
             dict(meta["diverged"]),
         )
         timing = Timing(*meta["timing"])
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged; remove it to train its seeds again") from error
     if meta["plan"] != plan_digest:
         raise CheckpointError(f"{str(path)!r} belongs to another run; remove its folder to start over")

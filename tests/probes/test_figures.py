@@ -84,6 +84,7 @@ def test_the_stack_picture_holds_its_intervals_and_its_heads(population):
     assert replace(many, score=((none,) * 12,) * 12).figure() is not None
 
 
+@pytest.mark.slow
 def test_the_balance_picture_begins_at_zero_and_says_what_beta_means(population):
     fig = analyze_balance(population[0], num_inputs=20, untrained=False).figure()
     heat = next(trace for trace in fig.data if trace.type == "heatmap")
