@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from interp.checks import make_plain
 from interp.errors import ConfigError
 
 Embedding = Literal["learned", "onehot", "minimal", "minimal-sum", "minimal-angle"]
@@ -83,6 +84,7 @@ class TransformerConfig:
     class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")

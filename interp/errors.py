@@ -2,10 +2,12 @@
 
 One tree under `InterpError`. A message is one line that quotes what was given and says what
 would be right. `exit_code` is what the command line returns for it: 2 when the request was
-wrong, 1 when the work itself failed or could not reach a verdict.
+wrong, 1 when the work itself failed.
 """
 
 from typing import Any
+
+from interp.names import printable
 
 
 def quoted(thing: Any) -> str:
@@ -23,6 +25,10 @@ class InterpError(Exception):
     """Base of every error raised on purpose."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message on one line, with nothing in it that would steer a terminal."""
+        return printable(" ".join(super().__str__().splitlines()))
 
 
 class RequestError(InterpError):

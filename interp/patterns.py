@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from interp.errors import AnalysisError
+from interp.guests import check_length, guest_errors, undisturbed
 
 
 def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = None) -> list[NDArray[np.float64]]:
@@ -16,7 +17,8 @@ def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = No
     One array [batch, head, query, key] a layer (all layers, or those named), float64. The model is
     left as it was: mode, gradients, device and the user's own hooks.
 
-    Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for.
+    Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for, takes fewer tokens, or
+    raises anything itself.
     """
     chosen = list(range(model.cfg.n_layers)) if layers is None else layers
     for layer in chosen:
@@ -26,12 +28,8 @@ def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = No
     missing = [name for name in names if name not in model.hook_dict]
     if missing:
         raise AnalysisError(f"this model has no {missing[0]}: it does not expose its attention patterns")
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None)
-    finally:
-        for module, training in modes:
-            module.training = training
+    length = tokens.shape[-1]
+    check_length(model, length, "attention patterns")
+    with undisturbed(model), torch.no_grad(), guest_errors("attention patterns", model, f"fails on {length} tokens"):
+        _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None)
     return [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]

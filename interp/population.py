@@ -7,11 +7,13 @@ from typing import Any, overload
 import torch
 
 from interp import html
+from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.model import SandboxTransformer
+from interp.names import printable
 from interp.text import fold
 
 
@@ -36,6 +38,7 @@ class Population(Sequence[SandboxTransformer]):
     timing: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seeds", tuple(map(plain, self.seeds)))
         check_params(self.config, self.params, len(self.seeds), self.grammar)
 
     @classmethod
@@ -61,7 +64,7 @@ class Population(Sequence[SandboxTransformer]):
             if model.config != first.config or model.grammar != first.grammar:
                 raise RequestError(f"model {i} has another config or grammar than model 0: one population has one")
         params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
-        told = [m.provenance.get("seed", i) for i, m in enumerate(models)]
+        told = [plain(m.provenance.get("seed", i)) for i, m in enumerate(models)]
         known = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in told)
         # Two models of one seed (or of none) are told apart by their place.
         seeds = tuple(told) if known and len(set(told)) == len(told) else tuple(range(len(models)))
@@ -87,6 +90,7 @@ class Population(Sequence[SandboxTransformer]):
 
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""
+        step = plain(step)
         if step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
             raise RequestError(f"no snapshot of step {step}; snapshots are {have}")
@@ -109,14 +113,14 @@ class Population(Sequence[SandboxTransformer]):
             seeds = self.seeds[index]
             if not seeds:
                 raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
-            chosen = list(range(len(self)))[index]  # tensors know no negative step
+            chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
             return Population(
                 self.config,
                 self.grammar,
                 {name: p[chosen].clone() for name, p in self.params.items()},
                 seeds,
                 self.provenance,
-                tuple(row for row in self.history if row["seed"] in seeds),
+                tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
         if not -len(self) <= index < len(self):
@@ -156,7 +160,7 @@ class Population(Sequence[SandboxTransformer]):
         return fold(lines)
 
     def __repr__(self) -> str:
-        return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
+        return printable(f"<Population of {len(self)} {self.provenance.get('name', 'models')}>")
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()

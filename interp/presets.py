@@ -1,112 +1,20 @@
 """Presets: a grammar, a model and training settings under one name. Imports no torch."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from interp.checks import plain
 from interp.config import TransformerConfig, oracle_width
-from interp.errors import ConfigError, InterpError, RequestError
+from interp.errors import ConfigError, InterpError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar, Grammar, TopicGrammar
+from interp.settings import TrainingSettings
+from interp.unread import changed_fields, refuse_unread
 
-_WHOLE = {  # beyond, nothing here would ever finish
-    "steps": (1, 10**9),
-    "batch": (1, 100_000),
-    "eval_every": (1, 10**9),
-    "warmup": (0, 10**9),
-    "length": (1, 10_000),
-    "min_length": (0, 10_000),
-    "max_length": (0, 10_000),
-}
-_LATER = {
-    "start": "random",
-    "trained": "all",
-    "compute": "attention",
-}  # not in `to_dict` at their defaults (see interp.config)
 MOST_EXACT = 5 * 10**7  # numbers of the exact law held at once
-_LARGEST = 1e30  # optimizers multiply by lr, weight decay and l2 in float32
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How a population is trained. `batch` counts strings a seed and step.
-
-    - `data`: `complete` strings of min_length..max_length brackets, or `prefix`es of `length`; of topic models
-      `documents` drawn anew at every step, or `exact`: the infinite documents of every set of topics at once.
-    - `targets`: the loss is taken on `all` predictions, or on `closers` only (as in the released code
-      of Wen et al. 2023).  `loss`: cross entropy `ce`, or `mse` between logits and one-hot (eq. 5).
-    - `contrastive`: weight of the regulariser of eq. 18: mean squared difference of a string's logits with
-      and without r ~ U[1..D] nested pairs before it.
-    - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
-    - `start` (topic models): weights `random`, all `zero`, or W_V at the `block` or `diagonal` optimum of the theory or
-      the `identity` (then W_Q = W_K = 0). `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
-    - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
-    - `compute` (brackets): `attention` over the positions of a string, or, for one layer without positions, `counts`
-      of states: the same function at less cost, with other rounding (see the manual's part on speed).
-    - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
-    """
-
-    steps: int = 1500
-    batch: int = 32
-    lr: float = 3e-3
-    schedule: Literal["cosine", "constant"] = "cosine"
-    warmup: int = 0
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    weight_decay: float = 0.0
-    loss: Literal["ce", "mse"] = "ce"
-    l2: float = 0.0
-    contrastive: float = 0.0
-    targets: Literal["all", "closers"] = "all"
-    data: Literal["complete", "prefix", "documents", "exact"] = "complete"
-    min_length: int = 2
-    max_length: int = 26
-    length: int = 28
-    eval_every: int = 300
-    snapshots: tuple[int, ...] = ()
-    start: Literal["random", "zero", "block", "diagonal", "identity"] = "random"
-    trained: Literal["all", "attention", "embedding"] = "all"
-    compute: Literal["attention", "counts"] = "attention"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.snapshots, (list, tuple)):
-            raise ConfigError(f"snapshots={self.snapshots!r} is not a list of steps")
-        object.__setattr__(self, "snapshots", tuple(self.snapshots))
-        for name, allowed in (
-            ("schedule", ("cosine", "constant")),
-            ("optimizer", ("adamw", "sgd")),
-            ("loss", ("ce", "mse")),
-            ("targets", ("all", "closers")),
-            ("data", ("complete", "prefix", "documents", "exact")),
-            ("start", ("random", "zero", "block", "diagonal", "identity")),
-            ("trained", ("all", "attention", "embedding")),
-            ("compute", ("attention", "counts")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
-        for name, (least, most) in _WHOLE.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ConfigError(f"{name}={value!r} is not a whole number from {least} to {most}")
-        for name in ("lr", "weight_decay", "l2", "contrastive"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
-                raise ConfigError(f"{name}={value!r} is not a number from 0 to {_LARGEST:g}")
-        for step in self.snapshots:
-            if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
-                raise ConfigError(f"snapshot step {step!r} is not within 0..{self.steps}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        data = {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
-        return {**data, "snapshots": list(self.snapshots)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "TrainingSettings":
-        """Inverse of `to_dict`; an unknown key is a `ConfigError`."""
-        known = {f.name for f in fields(cls)}
-        if unknown := sorted(set(data) - known):
-            raise ConfigError(f"unknown training setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -162,6 +70,13 @@ class Recipe:
             raise ConfigError(f"start={s.start!r} needs a square W_V, not {c.d_model} x {c.d_head}")
         if s.start in ("block", "diagonal") and (c.embedding, c.unembed) != ("onehot", "identity"):
             raise ConfigError(f"start={s.start!r} is known for embedding='onehot' with unembed='identity' only")
+        if (s.start == "zero" and c.unembed == "tied") or (
+            s.start in ("zero", "identity") and s.trained == "attention"
+        ):
+            raise ConfigError(
+                f"start={s.start!r} with trained={s.trained!r}, unembed={c.unembed!r} is where every gradient is 0: "
+                "nothing would train; start at random"
+            )
         if s.trained != "all" and s.weight_decay:
             raise ConfigError(f"weight_decay={s.weight_decay} would change what trained={s.trained!r} leaves alone")
         if s.start in ("block", "diagonal", "identity"):
@@ -368,28 +283,56 @@ def make_recipe(
     is fixed, it sets d_head.
     """
     if preset not in PRESETS:
-        raise RequestError(f"no preset {preset!r}{_nearest(preset, PRESETS)}; presets are {', '.join(PRESETS)}")
-    options = dict(options or {})
+        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, PRESETS)}; presets are {', '.join(PRESETS)}")
+    options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
         if key not in SET_KEYS:
-            raise RequestError(f"no option {key!r}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}")
+            raise RequestError(f"no option {quoted(key)}{_nearest(key, SET_KEYS)}; options are {', '.join(SET_KEYS)}")
     kind = PRESETS[preset].grammar
     own, other = (_TOPIC_KEYS, _GRAMMAR_KEYS) if kind is TopicGrammar else (_GRAMMAR_KEYS, _TOPIC_KEYS)
     for key in options:
         if key in other and key not in own and key not in _SETTING_KEYS:
             raise RequestError(f"option {key!r} is not one of {preset!r}, whose grammar takes {', '.join(own)}")
-    grammar = kind(**{name: options.pop(key) for key, name in own.items() if key in options})
-    config = PRESETS[preset].model(grammar)
-    model_changes = {name: options.pop(key) for key, name in _MODEL_KEYS.items() if key in options}
-    config = _resize(config, options.pop("width", None), model_changes)
-    changes = dict(options)
-    if steps is not None:
-        changes["steps"] = steps
-    if batch is not None:
-        changes["batch"] = batch
-    if snapshots:
-        changes["snapshots"] = tuple(snapshots)
-    return Recipe(preset, grammar, config, replace(PRESETS[preset].settings, **changes))
+    given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
+    fields_of = {key: ("grammar", name) for key, name in own.items()}
+    fields_of |= {key: ("config", name) for key, name in (*_MODEL_KEYS.items(), ("width", "d_head"))}
+    meant = {key: fields_of.get(key, ("settings", key)) for key in (*options, *given)}
+    with _in_users_words({key: name for key, (_, name) in fields_of.items() if key != "width"}, options):
+        grammar = kind(**{name: options[key] for key, name in own.items() if key in options})
+        config = PRESETS[preset].model(grammar)
+        model_changes = {name: options[key] for key, name in _MODEL_KEYS.items() if key in options}
+        config = _resize(config, options.get("width"), model_changes)
+        changes = given | {key: value for key, value in options.items() if meant[key][0] == "settings"}
+        if len(snapshots):
+            changes["snapshots"] = tuple(snapshots)
+        recipe = Recipe(preset, grammar, config, replace(PRESETS[preset].settings, **changes))
+    refuse_unread(recipe, meant)
+    return recipe
+
+
+def check_read(recipe: Recipe) -> None:
+    """Raise `RequestError` for a setting of a recipe made in Python that its training does not read.
+
+    As far as it can be told that somebody set it: it differs from the preset of the recipe's name, or from the default.
+    """
+    usual: tuple[TransformerConfig | None, TrainingSettings | None] = (None, None)
+    if recipe.name in PRESETS and isinstance(recipe.grammar, PRESETS[recipe.name].grammar):
+        usual = PRESETS[recipe.name].model(recipe.grammar), PRESETS[recipe.name].settings
+    refuse_unread(recipe, {field: (part, field) for part, field in changed_fields(recipe, usual)})
+
+
+@contextmanager
+def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Iterator[None]:
+    """Errors quote options by the keys that the user knows (`k=0`), not by the fields they set (`num_types=0`)."""
+    try:
+        yield
+    except InterpError as error:
+        said = str(error)
+        for key, name in names.items():
+            said = re.sub(rf"\b{name}=", f"{key}=", said)
+        if options and not any(f"{key}=" in said for key in options):
+            said = f"{', '.join(f'{key}={quoted(value)}' for key, value in options.items())}: {said}"
+        raise type(error)(said) from error
 
 
 def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:

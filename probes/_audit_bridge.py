@@ -3,7 +3,6 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,47 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from interp.errors import AnalysisError, RequestError
-from probes._audit_edits import hooked, undisturbed
+from interp.guests import is_bridge, undisturbed
+from probes._audit_edits import hooked
 from probes._audit_labels import LaidOut
 
 READOUTS = ("logits", "probe")
 RIDGES = 10.0 ** np.arange(-6.0, 2.0)  # of the largest squared singular value; the best left-one-out error is taken
 BATCH = 64
-
-
-class TokenizerVocabulary:
-    """A bridge's tokenizer in the place of a grammar: names of ids, special tokens, and reading of texts."""
-
-    def __init__(self, model: Any):
-        self.tokenizer, self.model = model.tokenizer, model
-        self.pad, self.end = self.tokenizer.pad_token_id, self.tokenizer.sep_token_id
-        self.start = self.tokenizer.cls_token_id if self.tokenizer.cls_token_id is not None else self._bos()
-        if self.end is None:
-            self.end = self.tokenizer.eos_token_id
-
-    def _bos(self) -> int | None:
-        found: int | None = self.tokenizer.bos_token_id
-        return found
-
-    @cached_property
-    def vocab(self) -> tuple[str, ...]:
-        return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocab)
-
-    def read(self, text: str) -> list[int]:
-        """Ids of one text with the special tokens that the tokenizer puts around it."""
-        if self.tokenizer.cls_token_id is not None:
-            return list(self.tokenizer(text)["input_ids"])
-        return [int(i) for i in self.model.to_tokens(text)[0]]
-
-    def to_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """[batch, longest], PAD on the right."""
-        from interp.grammars.vocabulary import padded
-
-        return padded([self.read(text) for text in texts], self.pad)
 
 
 Probe = tuple[Tensor, Tensor]  # W [d_model, class], b [class]
@@ -113,17 +78,6 @@ class View:
         if self.pad is None or not is_bridge(self.model):  # our own models mask their PAD themselves
             return {}
         return {"attention_mask": (tokens != self.pad).long()}
-
-
-def is_bridge(model: Any) -> bool:
-    """Whether it is TransformerLens's wrapper of someone else's model."""
-    return hasattr(model, "original_model")
-
-
-def language_of(model: Any) -> TokenizerVocabulary | None:
-    """The vocabulary of a bridge's tokenizer, None without."""
-    known = is_bridge(model) and getattr(model, "tokenizer", None) is not None
-    return TokenizerVocabulary(model) if known else None
 
 
 def trusted_logits(model: Any) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from interp.errors import AnalysisError
+from interp.guests import undisturbed
 
 Head = tuple[int, int]  # layer, head
 Writer = Callable[[Tensor], Tensor | None]  # what a hook point passes on instead; None: the same
@@ -195,18 +196,6 @@ def hooked(model: Any, writers: Mapping[str, Writer]) -> Iterator[None]:
             handle = model.hook_dict[name].register_forward_hook(_converted(model.hook_dict[name], writer))
             stack.callback(handle.remove)
         yield
-
-
-@contextmanager
-def undisturbed(model: Any) -> Iterator[None]:
-    """Eval mode inside; the mode of every module as it was outside."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
+from interp.guests import read_tokens
 from interp.rng import generator
 
 Ints = NDArray[np.int64]
@@ -15,6 +16,7 @@ Bools = NDArray[np.bool_]
 # Weights of all heads of one model, as float64: 1 GB. About three times as much is held at the most: these, the same
 # without the first key, and a copy in passing. Untrained models come one after the other, before the model under audit.
 MEMORY = 2**27
+NUM_INPUTS, LENGTH = 400, 26  # drawn by default: how many, of how many brackets
 ROLES = 4
 
 
@@ -58,16 +60,13 @@ def make_inputs(
     """
     if given is None:
         _check_drawn(model.cfg, grammar, num_inputs, length)
-    tokens = _tokens(grammar, given, num_inputs, length, seed)
+    tokens = _tokens(model, grammar, given, num_inputs, length, seed)
     _, first = np.unique(tokens, axis=0, return_index=True)
     tokens = tokens[np.sort(first)]
     if len(tokens) < 2:
         raise RequestError(f"{len(tokens)} distinct input cannot be split into two halves: give 100 or more")
     cfg = model.cfg
     _check_memory(cfg, *tokens.shape)
-    known = getattr(cfg, "d_vocab", None)
-    if known is not None and int(tokens.max()) >= known:
-        raise RequestError(f"inputs hold token id {int(tokens.max())}, and the model knows ids 0 to {known - 1}")
     if strata is not None and len(strata) != len(tokens):
         raise RequestError(f"strata of {len(strata)} inputs do not fit {len(tokens)} distinct ones: one row an input")
     drawn = generator(seed, "audit/halves").random(len(tokens))
@@ -110,17 +109,12 @@ def _rough(number: int) -> str:
     return f"{number:.1e}" if number < 10**300 else "very many"
 
 
-def _check_drawn(cfg: Any, grammar: Any, count: Any, length: Any) -> None:
+def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:
     """Before anything is drawn, whose size a slip of the pen would blow up."""
-    for name, value in (("num_inputs", count), ("length", length)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise RequestError(f"{name}={quoted(value)} is not a whole number of at least 1")
-        if value > MEMORY:
-            raise RequestError(f"{name}={quoted(value)} is too many: at most {MEMORY}, and fewer for most models")
     if isinstance(grammar, DyckGrammar):
-        _check_memory(cfg, int(count), int(length) + 1)
+        _check_memory(cfg, count, length + 1)
     elif isinstance(grammar, TopicGrammar):
-        _check_memory(cfg, int(count), grammar.min_length)
+        _check_memory(cfg, count, grammar.min_length)
 
 
 def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
@@ -135,7 +129,7 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
     return np.asarray(seen & real[:, :, None] & real[:, None, :])
 
 
-def _tokens(grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -> Ints:
+def _tokens(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -> Ints:
     if given is None:
         if isinstance(grammar, DyckGrammar):
             drawn = grammar.sample(num_inputs, mode="prefix", length=length, seed=seed, stream="audit/inputs")
@@ -144,27 +138,11 @@ def _tokens(grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -
             documents = grammar.sample(num_inputs, seed=seed, stream="audit/inputs")
             return np.asarray(documents.shown[:, : grammar.min_length])
         raise AnalysisError("the model carries no grammar to draw inputs from: pass inputs=, token ids [input, pos]")
-    texts = isinstance(given, str) or (isinstance(given, (list, tuple)) and all(isinstance(x, str) for x in given))
-    if texts:
-        if isinstance(given, str) and given.endswith(".json"):
-            raise RequestError(
-                f"inputs={quoted(given)} would be read as one text: a file is given as Path({quoted(given)})"
-            )
-        if grammar is None:
-            raise AnalysisError("the model carries no grammar to read texts with: pass token ids [input, pos]")
-        return np.asarray(grammar.to_tokens([given] if isinstance(given, str) else list(given)), np.int64)
-    try:
-        tokens = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-    except ValueError as error:
-        raise RequestError("inputs are neither texts nor token ids of one length: pad them on the right") from error
-    except (TypeError, RuntimeError) as error:  # tensors that numpy has no type or no layout for
-        kind = ", ".join(str(getattr(given, part)) for part in ("dtype", "layout", "device") if hasattr(given, part))
+    if isinstance(given, str) and given.endswith(".json"):
         raise RequestError(
-            f"inputs cannot be read as an array ({kind or type(given).__name__}): token ids are whole numbers, "
-            "[input, pos]"
-        ) from error
-    if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
-        raise RequestError(f"inputs of shape {list(tokens.shape)} and type {tokens.dtype}: token ids are [input, pos]")
+            f"inputs={quoted(given)} would be read as one text: a file is given as Path({quoted(given)})"
+        )
+    tokens = read_tokens(given, model, grammar, "audit")
     if isinstance(grammar, DyckGrammar):
         grammar.validate(tokens)
         if (tokens[:, 0] != grammar.start).any() or (tokens[:, 1:] == grammar.start).any():
@@ -172,7 +150,7 @@ def _tokens(grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -
         ended = np.logical_or.accumulate(tokens == grammar.pad, axis=1)
         if (ended & (tokens != grammar.pad)).any():
             raise RequestError("inputs must read START, brackets, PAD: something stands after PAD")
-    return tokens.astype(np.int64)
+    return tokens
 
 
 def _roles(tokens: Ints, grammar: Any) -> Ints:

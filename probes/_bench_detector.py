@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from probes._audit_edits import undisturbed
+from interp.guests import undisturbed
 from probes._bench_families import Case
 from probes._bench_worlds import seen_by
 

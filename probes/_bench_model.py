@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from interp.config import TransformerConfig
 from interp.model import SandboxTransformer
+from interp.model.masks import Prepared
 from interp.model.parts import Attention, heads_in, last
 from interp.rng import generator
 from probes._audit_inputs import visible_keys
@@ -141,7 +142,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Prepared):
     """What the blocks are told about keys: log weights [head, batch, query, key] of each layer."""
 
     layers: list[Tensor]

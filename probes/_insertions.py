@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
 from interp.rng import generator
 
@@ -43,8 +42,6 @@ def insertions(
 
     Pairs are nested up to the depth bound, then a new nest begins; types are drawn at random.
     """
-    if num_inputs < 2 or length < 1:
-        raise AnalysisError(f"balance: num_inputs={num_inputs}, length={length}: give at least 2 strings of 1 bracket")
     strings = np.asarray(
         grammar.sample(num_inputs, seed=seed, mode="prefix", length=length, stream="insertions"), dtype=np.int64
     )

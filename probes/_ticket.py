@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from interp.checks import whole_number
 from interp.config import MAX_PARAMETERS, TransformerConfig
 from interp.errors import AnalysisError, RequestError
 from interp.model import SandboxTransformer
@@ -123,20 +124,9 @@ def _what_fits(target: Target, candidates: int, asked: Mapping[str, int | None],
     return f"no number of candidates (at least {LEAST_CANDIDATES}) fits: take a smaller target{hint}"
 
 
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """`value` as an int, if it is a whole number (numpy's too, no bool) of at least `least`."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
-    return int(value)
-
-
 def check_candidates(candidates: object) -> int:
     """`candidates` as a whole number that can be searched."""
-    if isinstance(candidates, (bool, np.bool_)) or not isinstance(candidates, (int, np.integer)):
-        raise RequestError(f"candidates={candidates!r} is not a whole number")
-    if not LEAST_CANDIDATES <= candidates <= MAX_CANDIDATES:
-        raise RequestError(f"candidates={candidates} is not within {LEAST_CANDIDATES}..{MAX_CANDIDATES}")
-    return int(candidates)
+    return whole_number("candidates", candidates, LEAST_CANDIDATES, MAX_CANDIDATES)
 
 
 # -- the random network and its masks ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from interp.checks import index_of
 from interp.errors import AnalysisError, InterpError, RequestError
 from probes._topic_words import Array
 
@@ -80,15 +81,8 @@ def value_map(model: Any, layer: int, head: int | None) -> tuple[Array, Array]:
     """[predicted, attended] and what is added whatever is attended to: one layer's map from tokens to logits."""
     e, v, o, u = (weight(model, name) for name in ("W_E", "W_V", "W_O", "W_U"))
     b_v, b_o, b_u = (weight(model, name) for name in ("b_V", "b_O", "b_U"))
-    at = index_of("layer", layer, len(v))
-    heads = list(range(v.shape[1])) if head is None else [index_of("head", head, v.shape[1])]
+    at = index_of("layer", layer, len(v), "topic blocks")
+    heads = list(range(v.shape[1])) if head is None else [index_of("head", head, v.shape[1], "topic blocks")]
     through = sum(v[at, h] @ o[at, h] for h in heads)
     always = sum(b_v[at, h] @ o[at, h] for h in heads) + b_o[at]
     return (e @ through @ u).T, np.asarray(always @ u + b_u)
-
-
-def index_of(name: str, value: int, count: int) -> int:
-    """`value` from 0, where negative ones count from the end."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -count <= value < count:
-        raise RequestError(f"topic blocks: {name}={value!r}: this model has {count}, counted from 0")
-    return int(value) % count

@@ -34,11 +34,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from interp.errors import AnalysisError, RequestError, quoted
+from interp.checks import not_read, optional_whole, true_or_false
+from interp.errors import RequestError, quoted
+from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
-from probes._audit_bridge import View, check_readout, is_bridge, language_of, probed, trusted_logits
-from probes._audit_inputs import make_inputs, together
+from interp.task_check import TaskCheck, check_task
+from interp.text import fold
+from probes._audit_bridge import View, check_readout, probed, trusted_logits
+from probes._audit_inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
 from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
 from probes._audit_model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes._audit_pattern import Laid
@@ -67,6 +71,7 @@ class AuditResult(Result):
       where several heads were tried for "some head".
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
     - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
+    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
       the largest share of which so many seeds could be certain. None for one model.
     """
@@ -88,12 +93,14 @@ class AuditResult(Result):
     seeds: tuple[dict[str, Any], ...] = field(repr=False)
     parts: dict[str, Any] = field(repr=False)
     seed: int
+    task_check: TaskCheck | None = None
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
-        from probes._audit_figure import audit_summary
+        from probes._audit_words import audit_summary
 
-        return audit_summary(self)
+        text = audit_summary(self)
+        return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
 
     def figure(self) -> "go.Figure":
         """The evidence as bars with their intervals, against what was required."""
@@ -110,9 +117,11 @@ class ScanResult(Result):
 
     def summary(self) -> str:
         """What is supported or misleading of each head, or what fits best."""
-        from probes._audit_figure import scan_summary
+        from probes._audit_words import scan_summary
 
-        return scan_summary(self)
+        text = scan_summary(self)
+        checked = self.results[0].task_check if self.results else None
+        return text if checked is None else f"{text}\n{fold([str(checked)])}"
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation, with the verdicts."""
@@ -128,6 +137,7 @@ def audit_claim(
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 
+@hosting("audit")
 @torch.inference_mode(False)  # nothing made in inference mode can be differentiated, as `reaches_output` does
 def audit_claims(
     model: Any,
@@ -140,17 +150,18 @@ def audit_claims(
     readout: str | None = None,
     strata: Any = None,
     seed: int = 0,
-    num_inputs: int = 400,
-    length: int = 26,
+    num_inputs: int | None = None,
+    length: int | None = None,
     untrained: bool = True,
     progress: bool = False,
+    task_check: bool = True,
 ) -> list[AuditResult]:
     """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
 
     `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
-    Default: `num_inputs` prefixes of `length` brackets drawn with `seed`. Or `LabelledInput`s, dicts of the same
-    (text, label, position), or the path of a JSON file of them.
+    Default: `num_inputs` (400) prefixes of `length` (26) brackets drawn with `seed`. Or `LabelledInput`s, dicts of the
+    same (text, label, position), or the path of a JSON file of them.
     `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
     models of this grammar are trained for.
     `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
@@ -159,6 +170,8 @@ def audit_claims(
     `strata` [input] or [input, any]: what both halves of the inputs are to have alike, such as the article that a text
     is from; two texts of one article then never lie in one half. Labelled inputs: label, length and place besides.
     `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
+    `task_check=False` audits models that do not do their grammar's task as well (see `interp.task_check`); inputs with
+    labels set a task of their own.
 
     One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
     head stands for the best of its layer, chosen in each seed on half of the inputs, since the numbering of heads
@@ -167,16 +180,15 @@ def audit_claims(
     Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
     or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
     """
-    seed = check_seed(seed)
-    models = _members(model)
-    _check_models(models, grammar)
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    progress, task_check = true_or_false("progress", progress), true_or_false("task_check", task_check)
+    models = models_of(model, "audit")
     _check_task(task)
-    for option, value in (("untrained", untrained), ("progress", progress)):
-        if not isinstance(value, bool):
-            raise RequestError(f"{option}={quoted(value)} is neither True nor False")
-    if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None) or language_of(models[0])
-    _check_grammar(grammar, models[0])
+    if inputs is not None:
+        not_read("inputs are given", num_inputs=num_inputs, length=length)
+    count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
+    size = optional_whole("length", length, LENGTH, most=MEMORY)
+    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
     asked = _asked(claims, relations)
     for claim in asked:
         _check(claim, models[0], grammar)
@@ -189,7 +201,8 @@ def audit_claims(
     if fixed is None and not labels:
         tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
     tokens, alike, lengths = (inputs, None, None) if given is None else (given.tokens, given.strata, given.length)
-    laid = Laid(make_inputs(models[0], grammar, tokens, num_inputs, length, seed, together(strata, alike), lengths))
+    laid = Laid(make_inputs(models[0], grammar, tokens, count, size, seed, together(strata, alike), lengths))
+    checked = None if labels else check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     if fixed is None and labels:
         assert given is not None
         each = np.arange(len(given.tokens))
@@ -209,7 +222,7 @@ def audit_claims(
         name = getattr(tasks[claim], "name", None)
         common = {
             "task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens),
-            "parts": claim.to_dict(), "seed": seed,
+            "parts": claim.to_dict(), "seed": seed, "task_check": checked,
         }  # fmt: skip
         if len(models) == 1:
             out.append(_of_model(claim, found[0][at][0], common))
@@ -226,9 +239,8 @@ def scan_heads(
 
     Relations by name, words or as `Relation`; other arguments as for `audit_claims`.
     """
-    models = _members(model)
-    grammar = how.get("grammar") or getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
-    grammar = grammar or language_of(models[0])
+    models = models_of(model, "audit")
+    grammar = grammar_of(model, models, how.get("grammar"), "audit") or language_of(models[0])
     cfg = models[0].cfg
     heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
     if relations is None:
@@ -245,56 +257,6 @@ def scan_heads(
 
 
 # -- inside -------------------------------------------------------------------------------------------------
-
-
-def _members(model: Any) -> Sequence[Any]:
-    if hasattr(model, "hook_dict"):
-        return [model]
-    if not isinstance(model, Sequence) or isinstance(model, str):
-        raise AnalysisError(
-            f"audit: {type(model).__name__} shows no attention: pass a SandboxTransformer, a Population or a list"
-        )
-    if len(model) == 0:
-        raise AnalysisError("audit: an empty population has nothing to audit: pass at least one model")
-    for i, one in enumerate(model):
-        if not hasattr(one, "hook_dict"):
-            raise AnalysisError(f"audit: model {i} of the list, {quoted(one)}, shows no attention: pass hooked models")
-    return model
-
-
-_SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
-
-
-def _check_models(models: Sequence[Any], grammar: Any) -> None:
-    """Raise unless all are of one shape and vocabulary, and finer than half precision. `grammar` replaces theirs."""
-    first = models[0]
-    names = getattr(getattr(first, "grammar", None), "vocab", None)
-    for i, one in enumerate(models):
-        for field_ in _SHAPE:
-            here, there = getattr(one.cfg, field_, None), getattr(first.cfg, field_, None)
-            if here != there:
-                raise RequestError(
-                    f"model {i} has {field_}={quoted(here)} and model 0 {quoted(there)}: models audited together are "
-                    "of one shape"
-                )
-        if grammar is None and getattr(getattr(one, "grammar", None), "vocab", None) != names:
-            raise RequestError(f"model {i} has another vocabulary than model 0: models audited together have one")
-        for name, weight in one.named_parameters() if hasattr(one, "named_parameters") else ():
-            if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
-                raise AnalysisError(
-                    f"audit: {name} is {weight.dtype}, whose rounding is too coarse for weights that sum to 1: pass "
-                    "model.float()"
-                )
-
-
-def _check_grammar(grammar: Any, model: Any) -> None:
-    if grammar is None:
-        return
-    size, known = getattr(grammar, "vocab_size", None), getattr(model.cfg, "d_vocab", None)
-    if size is None:
-        raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
-    if known is not None and size > known:
-        raise RequestError(f"grammar={quoted(grammar)} has {size} tokens, and the model {known}")
 
 
 def _check_task(task: Any) -> None:

@@ -19,18 +19,23 @@ output; elsewhere the functional form is the headline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from interp.checks import index_of, not_read, true_or_false, whole_number
 from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
+from interp.guests import grammar_of, hosting, is_model, longest_input, models_of, undisturbed, untrained_of
+from interp.numbers import ABSENT, absent, number
+from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+from interp.task_check import TaskCheck, check_task, checked_logits
 from interp.text import fold
-from probes._balance_figure import balance_figure, text
+from probes._balance_figure import balance_figure, null_of
 from probes._balance_table import BalanceTable, balance_table, head_states
 from probes._insertions import Insertion, insertions
 from probes._result import Result
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Array = NDArray[np.float64]
+STATE_LENGTH = 28  # brackets of the strings whose states are averaged
 EXACT = 1 - 1e-6  # share of variance from which a state counts as one vector
 
 
@@ -61,6 +67,7 @@ class BalanceResult(Result):
     - `by_count`: pairs inserted -> tv.  `shift_control`: pairs -> tv of moving positions alone.
     - `table` [d, d', i, j]: |S| / P, mean over models, first head (NaN -> None at d = 1).
     - `per_model`: beta of each model, first head.
+    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     """
 
     beta: Estimate
@@ -78,31 +85,35 @@ class BalanceResult(Result):
     num_models: int
     table: Array = field(repr=False)
     per_model: tuple[float | None, ...] = field(repr=False)
+    task_check: TaskCheck | None = None
 
     def summary(self) -> str:
         """What was measured, beside its nulls."""
         where = f"layer {self.layer}, " if self.layer is not None else ""
-        lines = [f"Balance violation, {where}{self.num_models} model(s)"]
-        lines.append(f"functional: {self.functional}; unrelated strings {text(self.functional.null)}")
-        untrained = self.beta.null
+        lines = [f"Balance violation, {where}{self.num_models} model{'' if self.num_models == 1 else 's'}"]
+        lines.append(f"functional: {self.functional}; unrelated strings {number(null_of(self.functional), None)}")
+        before = number(null_of(self.beta), None, none=ABSENT)
         note = "" if self.norm_on_output else "  (no norm on the attention output: see the functional form)"
-        lines.append(f"beta: {self.beta}; untrained {text(untrained)}{note}")
+        lines.append(f"beta: {self.beta}; untrained {before}{note}")
         if self.explained is not None:
             kind = "exact: minimal first layer" if self.exact else "mean over contexts"
-            lines.append(f"states: {kind}; (bracket, depth) explains {self.explained:.3f} of q, k, v")
+            lines.append(f"states: {kind}; (bracket, depth) explains {number(self.explained)} of q, k, v")
             lines.append(f"eq. 11 residual {self.condition}; released code's variant {self.released}")
-        counts = ", ".join(f"{r}: {text(e.value)}" for r, e in self.by_count.items())
+        counts = ", ".join(f"{r}: {number(e.value, None)}" for r, e in self.by_count.items())
         lines.append(f"tv by pairs inserted: {counts}")
         if self.shift_control:
-            shifts = ", ".join(f"{r}: {text(e.value)}" for r, e in self.shift_control.items())
+            shifts = ", ".join(f"{r}: {number(e.value, None)}" for r, e in self.shift_control.items())
             lines.append(f"moving positions alone: {shifts}")
-        return fold(lines)
+        if self.task_check is not None:
+            lines.append(str(self.task_check))
+        return fold([*lines, *absent(lines)])
 
     def figure(self) -> "go.Figure":
         """|S| / P over (d, d'), mean over types, and the functional form by pairs inserted."""
         return balance_figure(self)
 
 
+@hosting("balance")
 def analyze_balance(
     model: Any,
     *,
@@ -112,40 +123,66 @@ def analyze_balance(
     num_inputs: int = 100,
     length: int = 28,
     untrained: bool = True,
+    task_check: bool = True,
 ) -> BalanceResult:
     """Balance violation of a model, a population, or (functional form only) a callable tokens -> logits.
 
-    `layer`: which attention layer, from 0; the last by default. `grammar` replaces the models' own and is
-    needed for a bridge or a callable. `num_inputs` strings of `length` brackets are drawn with `seed`.
+    `layer`: which attention layer, from 0, negative from the end; the last by default. `grammar` replaces the models'
+    own and is needed for a bridge or a callable. `num_inputs` strings of `length` brackets are drawn with `seed`.
+    `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
+    `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
-    Raises `AnalysisError` when no grammar is known, the model is not causal, or a population is empty.
+    Raises `AnalysisError` when no grammar is known, the model is not causal or at chance in its grammar's task, its
+    n_ctx has no room for what is inserted, or a population is empty; `RequestError` for a grammar of another number of
+    tokens than the models.
     """
-    models = list(model) if isinstance(model, Sequence) else [model]
-    if not models:
-        raise AnalysisError("balance: an empty population has nothing to measure")
-    first = models[0]
-    grammar = grammar or getattr(model, "grammar", None) or getattr(first, "grammar", None)
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    task_check = true_or_false("task_check", task_check)
+    num_inputs, length = whole_number("num_inputs", num_inputs, 2), whole_number("length", length)
+    models, hooked = _given(model)
+    grammar = grammar_of(model, models, grammar, "balance")
     if not isinstance(grammar, DyckGrammar):
         raise AnalysisError("balance: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
-    hooked = hasattr(first, "hook_dict") and hasattr(first, "cfg")
+    first = models[0]
     if hooked and getattr(first.cfg, "attention_dir", "causal") != "causal":
         raise AnalysisError("balance: S and P are defined for causal attention, and this model is bidirectional")
     if hooked:
-        layer = _layer(first, layer)
-    functional = [_functional(m, grammar, num_inputs, length, seed) for m in models]
-    tables = [balance_tables(m, layer, grammar, seed) for m in models] if hooked and layer is not None else []
-    null = None
-    if tables and untrained and hasattr(model, "untrained"):
-        null = _mean_beta([balance_tables(m, layer or 0, grammar, seed)[0] for m in model.untrained()]).value
-    return _result(functional, tables, null, layer if hooked else None, first, grammar)
+        layer = index_of("layer", -1 if layer is None else layer, first.cfg.n_layers, "balance")
+    else:
+        not_read("a callable shows no attention: only the functional form applies", layer=layer)
+    checked = check_task(models, grammar, None, seed, "balance", task_check)
+    counts = _counts(first, grammar, length)
+    functional = [_functional(m, grammar, counts, num_inputs, length, seed) for m in models]
+    tables = [balance_tables(m, layer, grammar, seed) for m in models] if layer is not None else []
+    fresh = untrained_of(model) if tables and untrained else None
+    null = None if fresh is None else _mean_beta([balance_tables(m, layer or 0, grammar, seed)[0] for m in fresh]).value
+    return replace(_result(functional, tables, null, layer, first, grammar), task_check=checked)
 
 
-def _layer(model: Any, layer: int | None) -> int:
-    count = int(model.cfg.n_layers)
-    chosen = count - 1 if layer is None else layer
-    if not 0 <= chosen < count:
-        raise AnalysisError(f"balance: no layer {chosen}: this model has layers 0..{count - 1}")
-    return chosen
+def _given(model: Any) -> tuple[Sequence[Any], bool]:
+    """(the models or callables, whether they show attention)."""
+    several = isinstance(model, Sequence) and not isinstance(model, (str, bytes))
+    members = model if several else [model]
+    if len(members) and not is_model(members[0]) and all(callable(m) for m in members):
+        return members, False
+    return models_of(model, "balance"), True
+
+
+def _counts(model: Any, grammar: DyckGrammar, length: int) -> list[int]:
+    """How many pairs to insert: 1..D, and then as many nests as the model has room for."""
+    needed, most = 1 + 2 * grammar.max_depth + length, longest_input(model)
+    if most is not None and needed > most:
+        room = most - 1 - 2 * grammar.max_depth
+        cure = f"length={room} is the longest that fits" if room >= 1 else "no length fits"
+        raise AnalysisError(
+            f"balance: n_ctx={most} has no room for START, 1 to D={grammar.max_depth} pairs and strings of {length} "
+            f"brackets ({needed} tokens): {cure}"
+        )
+    further = (m * grammar.max_depth for m in (2, 4, 8))
+    return [
+        *range(1, grammar.max_depth + 1),
+        *(c for c in further if most is None or 1 + 2 * c + length <= most),
+    ]
 
 
 def balance_tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> tuple[list[BalanceTable], float]:
@@ -155,40 +192,38 @@ def balance_tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> t
         copy = type(model)(config, grammar).double()
         copy.load_state_dict(model.state_dict())
         model = copy
-    heads = head_states(model, layer, grammar, seed=seed)
+    most = longest_input(model)
+    length = STATE_LENGTH if most is None else min(STATE_LENGTH, most - 1)
+    with undisturbed(model):
+        heads = head_states(model, layer, grammar, seed=seed, length=length)
     return [balance_table(h.vectors) for h in heads], float(np.mean([h.explained for h in heads]))
 
 
 def _functional(
-    model: Any, grammar: DyckGrammar, num_inputs: int, length: int, seed: int
+    model: Any, grammar: DyckGrammar, counts: Sequence[int], num_inputs: int, length: int, seed: int
 ) -> tuple[list[Insertion], float]:
-    config: Any = getattr(model, "config", None)
-    positions = getattr(config, "positions", "none")
-    counts = [*range(1, grammar.max_depth + 1), *(m * grammar.max_depth for m in (2, 4, 8))]
-    if positions == "learned":
-        counts = [c for c in counts if 1 + 2 * c + length <= config.n_ctx]
-        if not counts:
-            raise AnalysisError(f"balance: n_ctx={config.n_ctx} leaves no room before strings of {length} brackets")
+    positions = getattr(getattr(model, "config", None), "positions", "none")
+    device = getattr(getattr(model, "cfg", None), "device", None)
+
+    def logits(tokens: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+        given = model(tokens if device is None else tokens.to(device), **how)
+        return checked_logits(given, tokens.shape, grammar.vocab_size, "balance", model)
 
     def shifted(tokens: torch.Tensor, by: int) -> torch.Tensor:
         moved = torch.arange(tokens.shape[1])[None] + by
         moved[:, 0] = 0  # START stays where it is
-        return model(tokens.to(device), positions=moved.to(device))
+        return logits(tokens, positions=moved.to(device))
 
-    device = getattr(getattr(model, "cfg", None), "device", None)
-
-    def logits(tokens: torch.Tensor) -> torch.Tensor:
-        return model(tokens if device is None else tokens.to(device))
-
-    return insertions(
-        logits,
-        grammar,
-        counts,
-        num_inputs=num_inputs,
-        length=length,
-        seed=seed,
-        shifted=None if positions == "none" else shifted,
-    )
+    with undisturbed(model):
+        return insertions(
+            logits,
+            grammar,
+            counts,
+            num_inputs=num_inputs,
+            length=length,
+            seed=seed,
+            shifted=None if positions == "none" else shifted,
+        )
 
 
 def _result(

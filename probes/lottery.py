@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from interp.checks import true_or_false, whole_number
 from interp.errors import RequestError
+from interp.guests import hosting
 from interp.model import SandboxTransformer
 from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
+from interp.text import fold
 from interp.threads import one_thread
 from interp.training.evaluate import EvalSet
 from probes._lottery_controls import CONTROLS
@@ -47,7 +50,6 @@ from probes._ticket import (
     prune_network,
     read_patterns,
     sizes_used,
-    whole_number,
 )
 from probes._ticket_run import Runner, target_stream
 from probes._ticket_target import in_double, read_target
@@ -158,7 +160,7 @@ class LotteryResult(Result):
         """A few lines for a terminal."""
         from probes._lottery_figure import summary_lines
 
-        return "\n".join(summary_lines(self))
+        return fold(summary_lines(self))
 
     def figure(self) -> "go.Figure":
         """Errors against candidates, and accuracy beside the controls."""
@@ -167,6 +169,7 @@ class LotteryResult(Result):
         return lottery_figure(self)
 
 
+@hosting("lottery ticket")
 @one_thread()
 def demonstrate_lottery_ticket(
     target: Any,
@@ -199,6 +202,7 @@ def demonstrate_lottery_ticket(
     out of reach, and widths that are too small.
     """
     n, seed = check_candidates(candidates), check_seed(seed)
+    controls, progress = true_or_false("controls", controls), true_or_false("progress", progress)
     others = _other_candidates(sweep, n)
     num_inputs, num_strings = whole_number("num_inputs", num_inputs), whole_number("num_strings", num_strings)
     found = read_target(target)

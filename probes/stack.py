@@ -3,24 +3,30 @@
 Queries are brackets at depth >= 1; the target is the last opener that is still unmatched once the query
 has been read. With mass m on it and chance c = 1 / (number of visible keys) a query scores
 (m - c) / (1 - c): 1 for a perfect head, 0 for a uniform one. An opener is its own target, so looking
-at oneself is enough there: those queries are *trivial* and reported apart. The headline is over closers.
+at oneself is enough there: those queries are *trivial* and reported apart. The headline, "stack-likeness (closers)",
+is over closers inside a bracket. The "claim score" of an audit is another number: it is over every query to which the
+claim applies, openers included.
 
 On a closer three rivals never meet the target: the most recent opener and the previous token come
 after it (the bracket just closed lies between), and START is no opener. All three score the mean of -c / (1 - c).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
+from interp.guests import grammar_of, hosting, models_of, read_tokens, untrained_of
+from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
+from interp.task_check import TaskCheck, check_task
 from probes._result import Result
-from probes._stack_figure import RIVALS, cell, counted, merged, null_of, number, stack_figure
+from probes._stack_figure import RIVALS, stack_figure, stack_summary
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,12 +34,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Nested = tuple[tuple[Estimate, ...], ...]  # [layer][head]
 
+NUM_INPUTS, LENGTH = 40, 28  # drawn by default: how many, of how many brackets
 MEMORY = 2**23  # float64 numbers of patterns held at once: 64 MB, and as much again while they are read
 TIE = 1e-5  # weights this close (relative) to the largest share the top place: float32 tells no more
 SCORE: Support = (-1.0, 1.0)
 SHARE: Support = (0.0, 1.0)
 _METRICS = ("score", "top1", "permuted", "permuted_top1")
-_SHOWN = 16  # heads in the summary
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class StackResult(Result):
       where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
       the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
     - `per_model`: per layer [models, heads], what the means over seeds are taken of.
+    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `queries`, `queries_trivial`, `excluded`: how many queries; those that see one key only (c = 1) are
       left out and counted.
 
@@ -83,79 +90,53 @@ class StackResult(Result):
     queries_trivial: int
     excluded: int
     per_model: tuple[Array, ...] = field(repr=False)
+    task_check: TaskCheck | None = None
 
     def summary(self) -> str:
         """A table, a line a head, with what to compare it with."""
-        unit = self.score[0][0].over
-        lines = [
-            f"Stack-likeness: attention to the last unmatched opener, {counted(self.num_models, 'model')}",
-            f"{counted(self.num_inputs, 'input')} of N <= {self.positions} positions, {self.queries} closers inside "
-            f"a bracket",
-            f"{'head':>6}  {f'score [95 %, {unit}]':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
-        ]
-        heads = [(layer, head) for layer, row in enumerate(self.score) for head in range(len(row))]
-        shown = heads
-        if len(heads) > _SHOWN:
-            ranked = sorted(heads, key=lambda at: -(self.score[at[0]][at[1]].value or 0.0))
-            shown = sorted(ranked[:_SHOWN])
-        for layer, head in shown:
-            estimate = self.score[layer][head]
-            null = null_of(estimate)
-            lines.append(
-                f"{f'{layer}.{head}':>6}  {cell(estimate):<25}{number(null['permuted']):>9}"
-                f"{number(null['untrained']):>10}{number(self.top1[layer][head].value):>8}"
-                f"{number(self.score_trivial[layer][head].value):>12}"
-            )
-        if len(heads) > _SHOWN:
-            lines.append(f"       (the {_SHOWN} highest of {len(heads)} heads)")
-        if max(map(len, self.score)) > 1:
-            lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
-            for layer, estimate in enumerate(self.best):
-                null = null_of(estimate) if estimate.null else {}
-                lines.append(
-                    f"{layer:>6}  {cell(estimate):<25}{number(null.get('permuted')):>9}"
-                    f"{number(null.get('untrained')):>10}"
-                )
-        lines.append("rivals on the same closers (a uniform head scores 0):")
-        lines += [f"  {number(value):>6}  {name}" for name, value in merged(self.rivals)]
-        if self.excluded:
-            lines.append(f"left out, since they see one key only: {counted(self.excluded, 'query', 'queries')}")
-        return "\n".join(lines)
+        return stack_summary(self)
 
     def figure(self) -> "go.Figure":
         """Every seed as a point, head by head, with nulls and rivals as lines."""
         return stack_figure(self)
 
 
+@hosting("stack-likeness")
 def analyze_stack_likeness(
     model: Any,
     inputs: Any = None,
     *,
     grammar: DyckGrammar | None = None,
     seed: int = 0,
-    num_inputs: int = 40,
-    length: int = 28,
+    num_inputs: int | None = None,
+    length: int | None = None,
     untrained: bool = True,
+    task_check: bool = True,
 ) -> StackResult:
     """Stack-likeness of every head of a model, a population, or a list of models of one shape.
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos] (START first; PAD allowed on the
-    right, never a query). Default: `num_inputs` prefixes of `length` brackets drawn with `seed`.
-    `grammar` replaces the models' own and is needed for a `TransformerBridge`. `untrained=True` also
-    measures a population's config and seeds before training.
+    right, never a query). Default: `num_inputs` (40) prefixes of `length` (28) brackets drawn with `seed`.
+    `grammar` replaces the models' own: it reads texts and names tokens, and a `TransformerBridge` needs it.
+    `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
+    `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
     In the result `score` and `top1` are nested, [layer][head].
 
-    Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a string
-    breaks the grammar, or no input has a closer at depth >= 1.
+    Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a model is at chance
+    in its grammar's task, a string breaks the grammar, or no input has a closer at depth >= 1; `RequestError` for
+    inputs that cannot be read and for a grammar of another number of tokens than the models.
     """
-    models = _members(model)
-    if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    task_check = true_or_false("task_check", task_check)
+    models = models_of(model, "stack-likeness")
+    grammar = grammar_of(model, models, grammar, "stack-likeness")
     if not isinstance(grammar, DyckGrammar):
         raise AnalysisError("stack-likeness: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+    if getattr(models[0].cfg, "attention_dir", "causal") != "causal":
+        raise _not_causal()
     try:
-        tokens = _tokens(inputs, grammar, seed, num_inputs, length)
+        tokens = _tokens(inputs, models[0], grammar, seed, num_inputs, length)
         queries = _queries(tokens, grammar)
     except GrammarError as error:
         raise AnalysisError(f"stack-likeness: {error}") from error
@@ -164,49 +145,27 @@ def analyze_stack_likeness(
         raise AnalysisError(
             f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
         )
+    checked = check_task(models, grammar, tokens, seed, "stack-likeness", task_check)
     measured = _measure_all(models, tokens, queries)
-    fresh = model.untrained() if untrained and hasattr(model, "untrained") else None
+    fresh = untrained_of(model) if untrained else None
     start = None if fresh is None else _measure_all(fresh, tokens, queries)
-    return _result(measured, start, tokens, queries, grammar, seed)
+    return replace(_result(measured, start, tokens, queries, grammar, seed), task_check=checked)
 
 
 # -- inputs and queries ----------------------------------------------------------------------------
 
 
-def _members(model: Any) -> Sequence[Any]:
-    if hasattr(model, "hook_dict"):
-        return [model]
-    if not isinstance(model, Sequence):
-        raise AnalysisError(
-            f"stack-likeness: {type(model).__name__} shows no attention: pass a SandboxTransformer, a "
-            "TransformerBridge, a Population or a list of models"
-        )
-    if len(model) == 0:
-        raise AnalysisError("stack-likeness: an empty population has nothing to measure: pass at least one model")
-    return model
-
-
-def _tokens(inputs: Any, grammar: DyckGrammar, seed: int, num_inputs: int, length: int) -> NDArray[np.int64]:
+def _tokens(
+    inputs: Any, model: Any, grammar: DyckGrammar, seed: int, num_inputs: int | None, length: int | None
+) -> NDArray[np.int64]:
     """Token ids [inputs, pos]."""
     if inputs is None:
-        return grammar.to_tokens(grammar.sample(num_inputs, mode="prefix", length=length, seed=seed))
-    if isinstance(inputs, str) or (isinstance(inputs, (list, tuple)) and all(isinstance(x, str) for x in inputs)):
-        return grammar.to_tokens(inputs)
-    try:
-        tokens = np.asarray(inputs.detach().cpu() if hasattr(inputs, "detach") else inputs)
-    except ValueError as error:
-        raise AnalysisError(
-            "stack-likeness: inputs are neither texts nor token ids of one length: give '(()', a list of texts, "
-            "or a tensor with PAD on the right"
-        ) from error
-    tokens = tokens[None] if tokens.ndim == 1 else tokens
-    if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
-        raise AnalysisError(
-            f"stack-likeness: token ids of shape {list(tokens.shape)} and type {tokens.dtype}: whole numbers "
-            "[inputs, pos] are needed"
-        )
+        count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
+        size = optional_whole("length", length, LENGTH)
+        return grammar.to_tokens(grammar.sample(count, mode="prefix", length=size, seed=seed))
+    not_read("inputs are given", num_inputs=num_inputs, length=length)
+    tokens = read_tokens(inputs, model, grammar, "stack-likeness")
     grammar.validate(tokens)
-    tokens = tokens.astype(np.int64)
     kind = np.where(tokens < grammar.start, 1, tokens - grammar.start + (tokens > grammar.start))
     begins, steps = kind[:, 1:] == 0, np.diff(kind, axis=1)  # START 0, bracket 1, END 2, PAD 3
     wrong = begins | (steps < 0) | ((steps == 0) & (kind[:, 1:] == 2))
@@ -363,14 +322,6 @@ def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_
     from interp.patterns import attention_patterns
 
     cfg = model.cfg
-    if getattr(cfg, "attention_dir", "causal") != "causal":
-        raise _not_causal()
-    largest, known = int(tokens.max()), getattr(cfg, "d_vocab", None)
-    if known is not None and largest >= known:
-        raise AnalysisError(
-            f"stack-likeness: inputs hold token id {largest} and the model knows ids 0 to {known - 1}: pass the "
-            "grammar that it was trained on"
-        )
     width = tokens.shape[1]
     step = max(1, MEMORY // (cfg.n_layers * cfg.n_heads * width * width))
     values: list[list[Array]] = []

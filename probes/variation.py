@@ -7,29 +7,30 @@ is never given alone: see `VariationResult.variation`.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interp.errors import AnalysisError, PatternError, RequestError
+from interp.checks import not_read, optional_whole, true_or_false
+from interp.errors import AnalysisError, PatternError, RequestError, quoted
+from interp.guests import Ints, grammar_of, hosting, is_model, is_text, models_of, read_tokens, untrained_of
+from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
-from interp.rng import generator
+from interp.rng import check_seed, generator
 from interp.stats import Estimate, jackknife_pairs
+from interp.task_check import TaskCheck, check_task
 from interp.text import fold
 from probes._result import Result
+from probes._variation_figure import variation_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
+NUM_INPUTS = 40
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
-BASELINES = {
-    "uniform_simplex": "rows uniform on the simplex",
-    "sharpness_matched": "as sharp, other keys",
-    "untrained": "untrained models",
-}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class VariationResult(Result):
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
     - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of.
+    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
 
     Intervals are over seeds: delete-one jackknife, t(S - 1). They cover near 95 % for spread-out
     populations and less where a few seeds fall into clusters (see `pairs`).
@@ -69,6 +71,7 @@ class VariationResult(Result):
     positions: int
     causal: bool
     inputs: tuple[str, ...] = field(default=())
+    task_check: TaskCheck | None = None
 
     def summary(self) -> str:
         """A table, a line a layer, with what to compare it with."""
@@ -78,62 +81,76 @@ class VariationResult(Result):
         lines = [
             f"Attention variation |A1 - A2|^2 between {self.num_models} models{heads}",
             f"{self.num_inputs} input{plural} of N = {self.positions} positions{shown}",
-            f"{'layer':>5}  {'variation [95 %, seeds]':<24}{'simplex':>8}{'as sharp':>9}"
-            f"{'untrained':>10}  normalised [95 %]",
+            f"{'layer':>5}  {'variation':<24}{'simplex':>8}{'as sharp':>9}{'untrained':>10}  normalised",
         ]
+        estimates = (*self.variation, *self.normalised)
+        cells = Cells(estimates)
         for layer, (estimate, normal) in enumerate(zip(self.variation, self.normalised, strict=True)):
             null = estimate.null
             assert isinstance(null, dict)
             lines.append(
-                f"{layer:>5}  {_cell(estimate, 3):<24}{_number(null['uniform_simplex'], 3):>8}"
-                f"{_number(null['sharpness_matched'], 3):>9}{_number(null['untrained'], 3):>10}"
-                f"  {_cell(normal, 2)}"
+                f"{layer:>5}  {cells(estimate):<24}{number(null['uniform_simplex']):>8}"
+                f"{number(null['sharpness_matched']):>9}{number(null['untrained'], none=ABSENT):>10}"
+                f"  {cells(normal, 2)}"
             )
+        lines += [f"intervals: {cells.over}, jackknife over pairs", *reasons(estimates), *absent(lines)]
         if max(self.num_heads) > 1:
-            text = ", ".join(_number(e.value, 3) for e in self.unmatched)
+            text = ", ".join(number(e.value) for e in self.unmatched)
             lines.append(f"heads not matched: {text}")
         if self.num_inputs > 1:
-            text = ", ".join(_number(float(x.std(ddof=1)), 3) for x in self.by_input)
+            text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
             lines.append(f"sd over inputs: {text}")
         if self.causal:
             lines.append("The first position's row adds exactly 0; its key column counts.")
+        if self.task_check is not None:
+            lines.append(str(self.task_check))
         return fold(lines)
 
     def figure(self) -> "go.Figure":
         """Every pair of models as a point, layer by layer, with the baselines as lines."""
-        return _figure(self)
+        return variation_figure(self)
 
 
+@hosting("variation")
 def analyze_variation(
     model: Any,
     inputs: Any = None,
     *,
     grammar: Any = None,
     seed: int = 0,
-    num_inputs: int = 40,
+    num_inputs: int | None = None,
     untrained: bool = True,
+    task_check: bool = True,
 ) -> VariationResult:
     """Attention variation of a population (or any sequence of models of one shape).
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos], all of one length. Default: the
-    paper's sentence `[[[[]]]](((())))` where the grammar has k >= 2 and D >= 4, else `num_inputs`
-    prefixes of 19 brackets drawn with `seed`. `grammar` replaces the models' own.
-    `untrained=True` also measures the population's config and seeds before training, where it can be rebuilt.
+    paper's sentence `[[[[]]]](((())))` where the grammar has k >= 2 and D >= 4, else `num_inputs` (40)
+    prefixes of 19 brackets drawn with `seed`. `grammar` replaces the models' own: it reads texts and names tokens.
+    `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
+    `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
-    Raises `AnalysisError` for fewer than two models, `RequestError` for inputs of unequal length.
+    Raises `AnalysisError` for fewer than two models, and for models that are at chance in their grammar's task;
+    `RequestError` for inputs of unequal length, and for a grammar of another number of tokens than the models.
     """
-    models = _members(model)
-    first = models[0]
-    if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(first, "grammar", None)
-    tokens, texts = _tokens(first, inputs, grammar, seed, num_inputs)
-    fresh = model.untrained() if untrained and hasattr(model, "untrained") else None
-    return variation_from_patterns(
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    task_check = true_or_false("task_check", task_check)
+    if is_model(model):
+        raise _too_few(1)
+    if isinstance(model, Sequence) and len(model) < 2:
+        raise _too_few(len(model))
+    models = models_of(model, "variation")
+    grammar = grammar_of(model, models, grammar, "variation")
+    tokens, texts = _tokens(models[0], inputs, grammar, seed, num_inputs)
+    checked = check_task(models, grammar, tokens, seed, "variation", task_check)
+    fresh = untrained_of(model) if untrained else None
+    result = variation_from_patterns(
         _stream(models, tokens),
-        untrained=None if fresh is None else _stream(list(fresh), tokens),
+        untrained=None if fresh is None else _stream(fresh, tokens),
         seed=seed,
         inputs=texts,
     )
+    return replace(result, task_check=checked)
 
 
 def variation_from_patterns(
@@ -356,15 +373,6 @@ def _upper(matrix: np.ndarray) -> np.ndarray:
 # -- models and inputs -----------------------------------------------------------------------------
 
 
-def _members(model: Any) -> list[Any]:
-    if hasattr(model, "to_tokens"):
-        raise _too_few(1)
-    models = list(model)
-    if len(models) < 2:
-        raise _too_few(len(models))
-    return models
-
-
 def _too_few(count: int) -> AnalysisError:
     have = "one model was" if count == 1 else "no models were" if count == 0 else f"{count} models were"
     return AnalysisError(
@@ -373,131 +381,65 @@ def _too_few(count: int) -> AnalysisError:
     )
 
 
-def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int) -> tuple[Any, tuple[str, ...]]:
+def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | None) -> tuple[Ints, tuple[str, ...]]:
     """Token ids [inputs, pos] of one length, and the texts for the record where they are known."""
     if inputs is None:
         inputs = _default_inputs(grammar, seed, num_inputs)
-    if isinstance(inputs, str):
-        inputs = [inputs]
-    if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(text, str) for text in inputs):
-        lengths = [model.to_tokens(text).shape[-1] for text in inputs]
+    else:
+        not_read("inputs are given", num_inputs=num_inputs)
+    if is_text(inputs):
+        texts = [inputs] if isinstance(inputs, str) else list(inputs)
+        each = [read_tokens(text, model, grammar, "variation") for text in texts]
+        lengths = [row.shape[1] for row in each]
         if len(set(lengths)) > 1:
             other = next(i for i, n in enumerate(lengths) if n != lengths[0])
             raise RequestError(
-                f"inputs have unequal lengths: {inputs[0]!r} has {lengths[0]} tokens, {inputs[other]!r} has "
+                f"inputs have unequal lengths: {texts[0]!r} has {lengths[0]} tokens, {texts[other]!r} has "
                 f"{lengths[other]}; one call takes texts of one length"
             )
-        return model.to_tokens(list(inputs)), tuple(inputs)
-    tokens = _as_ids(inputs)
-    pad = getattr(grammar, "pad", None)
-    if pad is not None and bool((tokens == pad).any()):
-        raise RequestError("inputs hold PAD, so their lengths differ; one call takes inputs of one length")
-    if hasattr(grammar, "format"):
-        return tokens, tuple(grammar.format(row) for row in np.asarray(tokens.cpu()))
-    return tokens, ()
+        tokens, told = np.concatenate(each), tuple(texts)
+    else:
+        tokens, told = read_tokens(inputs, model, grammar, "variation"), ()
+        pad = getattr(grammar, "pad", None)
+        if pad is not None and (tokens == pad).any():
+            raise RequestError("inputs hold PAD, so their lengths differ; one call takes inputs of one length")
+        if hasattr(grammar, "format"):
+            told = tuple(grammar.format(row) for row in tokens)
+    if tokens.shape[1] < 2:
+        raise RequestError(
+            f"variation: inputs of {tokens.shape[1]} position leave attention no choice: give at least two tokens"
+        )
+    return tokens, told
 
 
-def _default_inputs(grammar: Any, seed: int, num_inputs: int) -> Any:
+def _default_inputs(grammar: Any, seed: int, num_inputs: int | None) -> Any:
     if grammar is None:
         raise AnalysisError("analyze_variation needs inputs: these models carry no grammar to draw them from")
     if getattr(grammar, "num_types", 0) >= 2 and getattr(grammar, "max_depth", 0) >= 4:
+        not_read("the default input is the paper's one sentence", num_inputs=num_inputs)
         return PAPER_SENTENCE
+    count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
     if hasattr(grammar, "topic_of"):  # documents cut to one length
-        words = grammar.sample(num_inputs, seed=seed, stream="variation-inputs").words
+        words = grammar.sample(count, seed=seed, stream="variation-inputs").words
         return words[:, : grammar.min_length]
+    if not hasattr(grammar, "sample"):
+        raise AnalysisError(f"analyze_variation needs inputs: {quoted(grammar)} has no law to draw them from")
     law = {"mode": "prefix", "length": TABLE_LENGTH, "stream": "variation-inputs"}
-    rows = grammar.sample(num_inputs, seed=seed, **law)
+    rows = grammar.sample(count, seed=seed, **law)
     return [grammar.format(row) for row in rows]
 
 
-def _as_ids(inputs: Any) -> Any:
-    """A LongTensor [inputs, pos] from a tensor, an array or nested lists of ids."""
+def _stream(models: Sequence[Any], tokens: Ints) -> Iterator[list[np.ndarray]]:
+    """Chunks of inputs as lists over layers of [seed, input, head, query, key], `MEMORY` numbers at most."""
     import torch
 
-    try:
-        tokens = torch.as_tensor(inputs)
-    except (TypeError, ValueError) as error:
-        raise RequestError(
-            "inputs are neither texts nor token ids of one length: give '([])', a list, or a tensor"
-        ) from error
-    tokens = tokens[None] if tokens.ndim == 1 else tokens
-    if tokens.ndim != 2 or tokens.is_floating_point() or 0 in tokens.shape:
-        raise RequestError(f"token ids of shape {list(tokens.shape)}: whole numbers [inputs, pos] are needed")
-    return tokens.long()
-
-
-def _stream(models: Sequence[Any], tokens: Any) -> Iterator[list[np.ndarray]]:
-    """Chunks of inputs as lists over layers of [seed, input, head, query, key], `MEMORY` numbers at most."""
     from interp.patterns import attention_patterns
 
-    probe = attention_patterns(models[0], tokens[:1])
+    models = list(models)  # a population builds a model at each access
+    ids = torch.from_numpy(tokens).to(models[0].cfg.device)
+    probe = attention_patterns(models[0], ids[:1])
     one = len(models) * sum(p[0].size for p in probe)
     step = max(1, MEMORY // one)
-    for begin in range(0, len(tokens), step):
-        runs = [attention_patterns(model, tokens[begin : begin + step]) for model in models]
+    for begin in range(0, len(ids), step):
+        runs = [attention_patterns(model, ids[begin : begin + step]) for model in models]
         yield [np.stack([as_array(run[i]) for run in runs]) for i in range(len(probe))]
-
-
-# -- words and pictures ----------------------------------------------------------------------------
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _cell(estimate: Estimate, digits: int) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{_number(estimate.value, digits)} [no interval]"
-    ends = f"[{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
-    return f"{_number(estimate.value, digits)} {ends}"
-
-
-def _figure(result: VariationResult) -> "go.Figure":
-    import plotly.graph_objects as go
-
-    from interp.plots.style import INK, PALETTE, error_bars, finish
-
-    fig = go.Figure()
-    count = len(result.variation)
-    names = [f"layer {i}" for i in range(count)]
-    for i, pairs in enumerate(result.pairs):
-        box = go.Box(
-            y=pairs, x0=i, name=names[i], boxpoints="all", jitter=0.7, pointpos=0, width=0.5,
-            marker={"size": 5, "opacity": 0.45, "color": PALETTE[0]},
-            line={"width": 1.2, "color": PALETTE[0]},
-            fillcolor="rgba(0,114,178,0.08)", hoverinfo="y", showlegend=False,
-        )  # fmt: skip
-        fig.add_trace(box)
-    styles = zip(PALETTE[1:4], ("dash", "dot", "dashdot"), strict=True)
-    for (name, words), (colour, dash) in zip(BASELINES.items(), styles, strict=True):
-        values = [e.null[name] if isinstance(e.null, dict) else None for e in result.variation]
-        if any(v is not None for v in values):
-            x = [at for i in range(count) for at in (i - 0.4, i + 0.4, None)]
-            y = [at for v in values for at in (v, v, None)]
-            line = {"color": colour, "dash": dash, "width": 2}
-            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
-    centre = [e.value for e in result.variation]
-    marker = {"color": INK, "size": 9, "symbol": "diamond"}
-    mean = go.Scatter(
-        x=list(range(count)), y=centre, error_y=error_bars(e.ends for e in result.variation),
-        mode="markers", marker=marker,
-        name="mean over pairs, 95 % over seeds",
-    )  # fmt: skip
-    fig.add_trace(mean)
-    told = ", ".join(f"{_number(v, 2)} in layer {i}" for i, v in enumerate(centre))
-    known = [(v, i) for i, v in enumerate(centre) if v is not None]
-    if count > 4 and known:
-        told = f"{min(known)[0]:.2f} (layer {min(known)[1]}) to {max(known)[0]:.2f} (layer {max(known)[1]})"
-    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
-    inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
-    note = f"every pair of models is a point; {inputs}, N = {result.positions} positions"
-    return finish(
-        fig,
-        f"Attention variation between {result.num_models} seeds: {told}",
-        note,
-        width=max(760, 260 + (160 if count <= 6 else 50) * count),
-        height=390,
-        xaxis={**ticks, "showgrid": False},
-        yaxis={"title": {"text": "squared Frobenius distance |A₁ - A₂|²"}, "rangemode": "tozero"},
-        legend={"orientation": "h", "y": -0.12, "x": 0},
-    )

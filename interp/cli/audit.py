@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_figure, check_outputs, draw, find, load, write_json
+from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
+from interp.limits import read_whole
 
 
 def audit(arguments: argparse.Namespace) -> int:
-    """Audit claims. Returns 1 if every one of them ends undecided."""
+    """Audit claims. Any verdict is an answer, and returns 0; with --strict all but `supported` return 1."""
+    refuse_unread(arguments)
     if arguments.bench:
         check_figure(arguments.figure)
         return bench(arguments)
-    if arguments.per_family is not None:
-        raise RequestError(f"--per-family {arguments.per_family} is of --bench, which is not asked for")
     if arguments.checkpoint is None:
         raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
     from probes.claims import Claim
@@ -32,12 +33,13 @@ def audit(arguments: argparse.Namespace) -> int:
     model = load(arguments)
     from probes import audit_claims
 
-    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
+    results = audit_claims(model, claims, inputs=arguments.inputs, progress=True, **how)
     print("\n\n".join(result.summary() for result in results))
     whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
     write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
     draw(arguments.figure, results[0])
-    return 1 if all(result.verdict == "undecided" for result in results) else 0
+    return int(arguments.strict and any(result.verdict != "supported" for result in results))
 
 
 def _claims_of(path: Path | None) -> list[Any]:
@@ -45,11 +47,9 @@ def _claims_of(path: Path | None) -> list[Any]:
     if path is None:
         return []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"cannot read claims from {str(path)!r}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        lines = read_whole(path, "claims").decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"cannot read the claims {str(path)!r}: {error}") from error
     from probes.claims import Claim
 
     claims = []
@@ -78,12 +78,6 @@ def wordings_help() -> str:
 
 def bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
-    if arguments.device != "cpu":
-        raise RequestError(f"--bench runs on the CPU: leave out '--device {arguments.device}'")
-    for name in ("checkpoint", "claim", "claims"):
-        if given := getattr(arguments, name):
-            what = given if name == "checkpoint" else f"--{name} {given[0] if name == 'claim' else given}"
-            raise RequestError(f"--bench brings its own models and claims: leave out {str(what)!r}")
     check_outputs(arguments.json, arguments.figure)
     from probes.bench import PER_FAMILY, run_bench
 

@@ -1,11 +1,14 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
+from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
+from interp.names import first_duplicate
 
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
@@ -22,6 +25,7 @@ DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of 
 
 def train(arguments: argparse.Namespace) -> int:
     """Train a population and write its checkpoint."""
+    refuse_unread(arguments)
     from interp.presets import make_recipe
 
     recipe = make_recipe(
@@ -32,7 +36,7 @@ def train(arguments: argparse.Namespace) -> int:
         snapshots=sorted(set(arguments.snapshot)),
     )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
-    if arguments.out is None and out.exists() and not arguments.resume:
+    if arguments.out is None and os.path.exists(out) and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     check_outputs(out, arguments.json)
     check_checkpoint(out)
@@ -62,11 +66,9 @@ def train(arguments: argparse.Namespace) -> int:
 
 
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+    if (twice := first_duplicate(key for key, _ in pairs)) is not None:
         raise RequestError(f"--set {twice}=... is given twice")
-    return options
+    return dict(pairs)
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -74,10 +76,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     if arguments.analyzer not in ANALYZERS:
         raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
     check_figure(arguments.figure)
-    if arguments.text is not None and arguments.analyzer not in ("stack", "variation"):
-        raise RequestError(f"--text is for `analyze stack` and `variation`; {arguments.analyzer} draws its own inputs")
-    if arguments.matrix is not None and arguments.analyzer != "topics":
-        raise RequestError(f"--matrix is for `analyze topics`, not {arguments.analyzer}")
+    refuse_unread(arguments)
     _, meta = find(arguments, arguments.json, arguments.figure)
     kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
@@ -89,14 +88,15 @@ def analyze(arguments: argparse.Namespace) -> int:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     model = load(arguments)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
-        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+        result: Any = analyze_variation(model, arguments.text, **how)
     elif arguments.analyzer == "stack":
         from probes import analyze_stack_likeness
 
-        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+        result = analyze_stack_likeness(model, arguments.text, **how)
     elif arguments.analyzer == "topics":
         from probes import analyze_topic_blocks
 
@@ -104,7 +104,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     else:
         from probes import analyze_balance
 
-        result = analyze_balance(model, seed=arguments.seed)
+        result = analyze_balance(model, **how)
     print(result.summary())
     write_json(arguments.json, result.to_dict())
     draw(arguments.figure, result)
@@ -114,7 +114,13 @@ def analyze(arguments: argparse.Namespace) -> int:
 def heatmap(arguments: argparse.Namespace) -> int:
     """Draw attention patterns."""
     check_figure(arguments.out)
+    refuse_unread(arguments)
+    overlay: Any = arguments.overlay or []
+    if "none" in overlay and len(overlay) > 1:
+        other = next(name for name in overlay if name != "none")
+        raise RequestError(f"--overlay none and --overlay {other} exclude each other: leave one out")
     _, meta = find(arguments, arguments.out)
+    refuse_unread(arguments, meta)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
         raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
     model: Any = load(arguments)
@@ -125,7 +131,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
     truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
-    overlay: Any = arguments.overlay or [truth]
+    overlay = overlay or [truth]
     figure = attention_heatmap(
         model,
         arguments.text,
@@ -133,7 +139,8 @@ def heatmap(arguments: argparse.Namespace) -> int:
         head=arguments.head,
         overlay=None if "none" in overlay else overlay,
         null=arguments.null,
-        population=arguments.population if several else "one",
+        population=(arguments.population or "grid") if several else "one",
+        task_check=not arguments.no_task_check,
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
@@ -169,9 +176,8 @@ def report(arguments: argparse.Namespace) -> int:
     """Run a case study."""
     if arguments.study not in STUDIES:
         raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+    refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
-    if given and arguments.study != "topics-wikipedia":
-        raise RequestError(f"--{next(iter(given))} is for topics-wikipedia, not {arguments.study}")
     from interp.devices import usable_device
     from interp.files import check_folder
 

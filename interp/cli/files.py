@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,11 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
     from interp.header import find_checkpoint, read_header
 
     if arguments.model_config is None:
-        if arguments.vocab is not None:
-            raise RequestError("--vocab names the tokens of a foreign state dict: give its --model-config too")
         checkpoint = find_checkpoint(arguments.checkpoint)
         check_outputs(*outputs, keep=checkpoint)
         return checkpoint, read_header(checkpoint)
     checkpoint = Path(arguments.checkpoint)
-    if not checkpoint.is_file():
+    if not os.path.isfile(checkpoint):  # unlike Path.is_file, takes any name
         raise RequestError(f"no file {arguments.checkpoint!r}: with --model-config it is a state dict's file")
     check_outputs(*outputs, keep=checkpoint)
     return checkpoint, {"kind": "model", "seeds": [0]}

@@ -8,13 +8,19 @@ from typing import Any, NoReturn
 
 from interp.cli import audit, commands
 from interp.cli.commands import ANALYZERS
+from interp.cli.flags import ACTIONS
 from interp.errors import RequestError
 
 MATRICES = ("value", "embedding", "attention")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line, like all others."""
+    """argparse whose errors are one line, like all others; every flag is written out, and once."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, allow_abbrev=False)  # `train --seed 7` is not `--seeds 7`
+        for name, action in ACTIONS.items():
+            self.register("action", name, action)
 
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} (see: {self.prog} --help)")
@@ -31,7 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Mechanistic interpretability of Transformers trained on synthetic grammars.",
     )
     parser.add_argument("--version", action="version", version=f"interp {version('interp-sandbox')}")
-    listed = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.set_defaults(run=None)
+    listed = parser.add_subparsers(metavar="COMMAND")
 
     train = _command(listed, "train", commands.train, "train a population of one preset")
     train.add_argument("preset", metavar="PRESET", help="see `interp list`")
@@ -95,6 +102,11 @@ def make_parser() -> argparse.ArgumentParser:
         help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
     )  # fmt: skip
     foreign_options(audits)
+    audits.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 unless every claim is supported (default: 0, it is an answer)",
+    )
     audits.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
     audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audits.add_argument(
@@ -113,7 +125,7 @@ def make_parser() -> argparse.ArgumentParser:
     heatmap.add_argument("--head", type=whole(0), metavar="H", help="from 0 (default: all)")
     heatmap.add_argument("--seed", type=whole(0), metavar="N", help="one model of a population, by seed")
     heatmap.add_argument(
-        "--population", choices=("grid", "mean", "sd"), default="grid", help="how to show several models (default grid)"
+        "--population", choices=("grid", "mean", "sd"), help="how to show several models (default grid)"
     )
     heatmap.add_argument(
         "--overlay",
@@ -162,7 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = listed.add_parser(name, help=text, description=text.capitalize() + ".")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, command=name, given=frozenset())
     return parser
 
 
@@ -175,6 +187,11 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         help="CHECKPOINT is a TransformerLens state dict of this config",
     )
     parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
+    parser.add_argument(
+        "--no-task-check",
+        action="store_true",
+        help="measure a model that does not do its grammar's task, too (an untrained one, say)",
+    )
 
 
 # -- kinds of values ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import make_plain
 from interp.errors import GrammarError
 from interp.rng import generator
 
@@ -67,6 +68,7 @@ class TopicGrammar:
     random_prob: float = 0.1
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name, least in (
             ("num_topics", 1),
             ("words_per_topic", 1),

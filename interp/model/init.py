@@ -25,5 +25,5 @@ def init_params(model: nn.Module, init_std: float, n_layers: int, seed: int) -> 
             draw = generator(seed, f"init/{name}").standard_normal(shape)
             params[name] = torch.from_numpy((std * draw).astype(np.float32))
         else:
-            params[name] = torch.ones(shape) if leaf == "w" else torch.zeros(shape)
+            params[name] = torch.full(shape, float(leaf == "w"), dtype=torch.float32)
     return params

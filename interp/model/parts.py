@@ -16,18 +16,20 @@ from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig, oracle_width
 
+DTYPE = torch.float32  # of a new model, whatever torch's default: the same seed is the same model everywhere
+
 
 def weight(*shape: int) -> nn.Parameter:
     """An uninitialised weight; values come from `interp.model.init` or a checkpoint."""
-    return nn.Parameter(torch.zeros(shape))
+    return nn.Parameter(torch.zeros(shape, dtype=DTYPE))
 
 
 def bias(module: nn.Module, name: str, learned: bool, *shape: int) -> None:
     """Give `module` a bias: a parameter, or a zero buffer that no checkpoint holds."""
     if learned:
-        setattr(module, name, nn.Parameter(torch.zeros(shape)))
+        setattr(module, name, weight(*shape))
     else:
-        module.register_buffer(name, torch.zeros(shape), persistent=False)
+        module.register_buffer(name, torch.zeros(shape, dtype=DTYPE), persistent=False)
 
 
 NARROW = 16
@@ -60,7 +62,7 @@ class Embed(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         if config.embedding == "onehot":
-            self.register_buffer("W_E", torch.eye(config.d_vocab), persistent=False)
+            self.register_buffer("W_E", torch.eye(config.d_vocab, dtype=DTYPE), persistent=False)
         else:
             self.W_E = weight(config.d_vocab, config.d_model)
 
@@ -107,7 +109,7 @@ def oracle_states(tokens: Int[Tensor, "batch pos"], num_types: int, max_depth: i
 def oracle_table(embedding: str, num_types: int, max_depth: int) -> Float[Tensor, "state d_model"]:
     """Rows e(token, pair depth) in the order of `oracle_states`: brackets, START, END and PAD (zero)."""
     width = oracle_width(embedding, num_types, max_depth)
-    table = torch.zeros(2 * num_types * max_depth + 3, width)
+    table = torch.zeros(2 * num_types * max_depth + 3, width, dtype=DTYPE)
     for token in range(2 * num_types):
         for d in range(1, max_depth + 1):
             row = table[token * max_depth + d - 1]
@@ -158,8 +160,8 @@ class LayerNorm(nn.Module):
         super().__init__()
         self.eps, self.affine = eps, affine
         if affine:
-            self.w = nn.Parameter(torch.ones(width))
-            self.b = nn.Parameter(torch.zeros(width))
+            self.w = nn.Parameter(torch.ones(width, dtype=DTYPE))
+            self.b = weight(width)
         self.hook_scale = HookPoint()  # [batch, pos, 1]
         self.hook_normalized = HookPoint()  # [batch, pos, width], before w and b
 
@@ -213,7 +215,8 @@ class UniformAttention(nn.Module):
         if project_output:
             self.W_O = weight(h, e, d)
         else:  # heads are laid side by side: W_O is a fixed selection, kept for tools that read it
-            self.register_buffer("W_O", torch.eye(h * e).reshape(h, e, h * e), persistent=False)
+            heads = torch.eye(h * e, dtype=DTYPE).reshape(h, e, h * e)
+            self.register_buffer("W_O", heads, persistent=False)
         bias(self, "b_O", config.biases and project_output, d if project_output else h * e)
         self.hook_v = HookPoint()  # [batch, pos, head, d_head]
         self.hook_pattern = HookPoint()  # [batch, head, query, key]
@@ -329,7 +332,7 @@ class Unembed(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         if config.unembed == "identity":
-            self.register_buffer("W_U", torch.eye(config.d_out), persistent=False)
+            self.register_buffer("W_U", torch.eye(config.d_out, dtype=DTYPE), persistent=False)
         else:
             self.W_U = weight(config.d_final, config.d_out)
         bias(self, "b_U", config.biases, config.d_out)

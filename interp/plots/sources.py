@@ -1,12 +1,14 @@
 """What `attention_heatmap` was given, as arrays: models are run, plain arrays are checked and labelled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from interp.errors import AnalysisError, InterpError, PatternError, RequestError
+from interp.checks import not_read
+from interp.errors import PatternError, RequestError
+from interp.guests import grammar_of, is_model, language_of, models_of, read_tokens, untrained_of
 from interp.plots.arrays import as_array, check_patterns
 
 Show = Literal["one", "mean", "grid", "sd"]
@@ -14,28 +16,35 @@ Show = Literal["one", "mean", "grid", "sd"]
 
 @dataclass(frozen=True)
 class Source:
-    """`layers`: one array [seed, head, query, key] a layer; a label a position.
+    """Patterns that are read one seed at a time, since those of all seeds and layers may not fit in memory.
 
-    `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `heads`: how many each layer has; `count`: how many seeds there are; `labels`: one a position.
+    - `read(seed, layers)`: the patterns [head, query, key] of these layers of one seed. A model runs at each call.
+    - `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `ready`: the patterns are arrays that someone holds already, so that nothing has to run.
+    - `verify()`: runs the models on the task of their grammar, see `interp.task_check`; notes on what came out.
     """
 
-    layers: tuple[np.ndarray, ...]
+    heads: tuple[int, ...]
+    count: int
+    read: Callable[[int, Sequence[int]], list[np.ndarray]]
     labels: tuple[str, ...]
     tokens: np.ndarray | None
     grammar: Any
     seeds: tuple[object, ...] = ()
+    ready: bool = False
+    verify: Callable[[], tuple[str, ...]] = tuple
+
+    def stacked(self, layer: int) -> np.ndarray:
+        """One layer of all seeds, [seed, head, query, key]."""
+        return np.stack([self.read(seed, [layer])[0] for seed in range(self.count)])
 
 
-def read_source(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+def read_source(given: Any, text: Any, population: Show, grammar: Any, task_check: bool = True) -> Source:
     """Patterns of a model, a population, or plain arrays."""
     if is_model(given) or is_population(given):
-        return _from_models(given, text, population, grammar)
+        return _from_models(given, text, population, grammar, task_check)
     return _from_arrays(given, text, population, grammar)
-
-
-def is_model(thing: Any) -> bool:
-    """Whatever reads text: a `SandboxTransformer`, a `TransformerBridge`."""
-    return hasattr(thing, "to_tokens") and not isinstance(thing, type)
 
 
 def is_population(thing: Any) -> bool:
@@ -47,88 +56,68 @@ def is_population(thing: Any) -> bool:
 
 def untrained(given: Any) -> Any:
     """The same model or population before training; `RequestError` where that cannot be rebuilt."""
-    if hasattr(given, "untrained"):
-        return given.untrained()
-    if is_population(given):
-        return [untrained(model) for model in given]
-    seed = getattr(given, "provenance", {}).get("seed")
-    if not hasattr(given, "config") or not isinstance(seed, int):
+    found = untrained_of(given)
+    if found is None:
         raise RequestError(
             f"null='untrained' needs a model whose first weights can be drawn again, and {type(given).__name__} "
-            "carries no config and seed"
+            "carries no config and seed of a training"
         )
-    return type(given).init(given.config, seed, given.grammar)
+    return found if is_population(given) else found[0]
 
 
 # -- models ----------------------------------------------------------------------------------------
 
 
-def _from_models(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+def _from_models(given: Any, text: Any, population: Show, grammar: Any, task_check: bool) -> Source:
+    import torch
+
     from interp.patterns import attention_patterns
+    from interp.task_check import check_task
 
     if text is None:
         raise RequestError("a model needs a text or tokens to attend to: attention_heatmap(model, '([])')")
     if population != "one" and is_model(given):
         raise RequestError(f"population={population!r} needs a population of models, and one model was given")
-    models = [given] if is_model(given) else [given[0]] if population == "one" else list(given)
-    names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(given))))
-    first = models[0]
-    grammar = grammar if grammar is not None else getattr(first, "grammar", None)
-    ids = _ids(first, text)
-    ids = ids[:, : _without_padding(as_array(ids[0]).astype(int), _pad_of(first, grammar))]
-    runs = [_patterns_of(attention_patterns, model, ids) for model in models]
-    layers = [np.concatenate([run[i] for run in runs]) for i in range(len(runs[0]))]
-    tokens = as_array(ids[0]).astype(int)
-    checked = tuple(_checked(p, i, len(layers)) for i, p in enumerate(layers))
-    return Source(checked, tuple(_labels_of(first, ids[0], grammar)), tokens, grammar, names)
+    every = models_of(given, "heatmap")
+    grammar = grammar_of(given, every, grammar, "heatmap")
+    names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(every))))
+    count = 1 if population == "one" else len(every)
+    first = every[0]
+    tokens = read_tokens(text, first, grammar, "heatmap")
+    if len(tokens) != 1:
+        raise RequestError(f"one heatmap shows one text, and {len(tokens)} were given")
+    tokens = tokens[:, : _without_padding(tokens[0], _pad_of(first, grammar))]
+    ids = torch.from_numpy(tokens).to(first.cfg.device)
+    layers = int(first.cfg.n_layers)
+
+    def read(seed: int, wanted: Sequence[int]) -> list[np.ndarray]:
+        found = attention_patterns(first if seed == 0 else every[seed], ids, list(wanted))
+        return [_checked(p[0], layer, layers) for layer, p in zip(wanted, found, strict=True)]
+
+    def verify() -> tuple[str, ...]:
+        # A model that says itself that nobody trained it may be looked at.
+        shown = [first] if count == 1 else every
+        if hasattr(shown, "params"):  # a population, which says it for all
+            asked: Sequence[Any] = shown if _may_be_trained(shown) else []
+        else:
+            asked = [model for model in shown if _may_be_trained(model)]
+        checked = check_task(asked, grammar, tokens, 0, "heatmap", task_check) if asked else None
+        return () if checked is None else (str(checked),)
+
+    labels = tuple(_labels_of(first, tokens[0], grammar))
+    return Source((int(first.cfg.n_heads),) * layers, count, read, labels, tokens[0], grammar, names, verify=verify)
 
 
-def _patterns_of(run: Any, model: Any, ids: Any) -> list[np.ndarray]:
-    try:
-        return [as_array(p) for p in run(model, ids)]
-    except InterpError:
-        raise
-    except (RuntimeError, IndexError, ValueError) as error:  # a foreign model's own words about its input
-        reason = str(error).strip().split("\n")[0]
-        raise AnalysisError(f"{type(model).__name__} fails on {ids.shape[1]} tokens: {reason}") from error
+def _may_be_trained(model: Any) -> bool:
+    return (getattr(model, "provenance", None) or {}).get("trained") is not False
 
 
-def _ids(model: Any, text: Any) -> Any:
-    """Token ids [1, pos] as a tensor. Ids are taken as they are; a model without a tokenizer needs them."""
-    import torch
+def _labels_of(model: Any, ids: np.ndarray, grammar: Any) -> list[str]:
+    if grammar is None and language_of(model) is not None:
+        import torch
 
-    if isinstance(text, str) or (isinstance(text, (list, tuple)) and any(isinstance(t, str) for t in text)):
-        try:
-            ids = model.to_tokens(text)
-        except InterpError:
-            raise
-        except Exception as error:  # foreign tokenizers raise what they like
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise RequestError(f"this model cannot read {_short(text)} ({reason}): pass token ids") from error
-    else:
-        try:
-            ids = torch.as_tensor(text)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise RequestError(f"{_short(text)} is neither a text nor token ids") from error
-        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool or ids.ndim not in (1, 2):
-            raise RequestError(f"{_short(text)} is neither a text nor token ids [pos] or [1, pos]")
-        ids = ids.long() if ids.ndim == 2 else ids.long()[None]
-        ids = ids.to(getattr(getattr(model, "cfg", None), "device", None) or "cpu")
-    if len(ids) != 1:
-        raise RequestError(f"one heatmap shows one text, and {len(ids)} were given")
-    if ids.shape[1] == 0:
-        raise RequestError("an empty text has nothing to attend to")
-    size = getattr(getattr(model, "cfg", None), "d_vocab", None)
-    if isinstance(size, int) and size > 0 and (int(ids.min()) < 0 or int(ids.max()) >= size):
-        bad = int(ids.max()) if int(ids.max()) >= size else int(ids.min())
-        raise RequestError(f"token {bad} is outside the model's vocabulary of {size}")
-    return ids
-
-
-def _labels_of(model: Any, ids: Any, grammar: Any) -> list[str]:
-    if hasattr(model, "to_str_tokens") and (grammar is not None or getattr(model, "tokenizer", None) is not None):
-        return [str(word) for word in model.to_str_tokens(ids)]
-    return _names(as_array(ids).astype(int), grammar)
+        return [str(word) for word in model.to_str_tokens(torch.from_numpy(ids))]
+    return _names(ids, grammar)
 
 
 def _pad_of(model: Any, grammar: Any) -> int | None:
@@ -154,7 +143,16 @@ def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Sourc
         shapes = ", ".join(str(list(p.shape)) for p in layers)
         raise PatternError(f"layers differ in seeds or positions: {shapes}")
     labels, tokens = _labels_for(text, layers[0].shape[-1], grammar)
-    return Source(tuple(layers), tuple(labels), tokens, grammar)
+    return source_of(layers, tuple(labels), tokens, grammar)
+
+
+def source_of(layers: Sequence[np.ndarray], labels: tuple[str, ...], tokens: np.ndarray | None, grammar: Any) -> Source:
+    """A source of arrays [seed, head, query, key], one a layer."""
+    heads = tuple(p.shape[1] for p in layers)
+    return Source(
+        heads, len(layers[0]), lambda seed, wanted: [layers[i][seed] for i in wanted], labels, tokens, grammar,
+        ready=True,
+    )  # fmt: skip
 
 
 def _is_layer_list(source: Any) -> bool:
@@ -169,6 +167,7 @@ def _checked(patterns: Any, index: int, count: int) -> np.ndarray:
 def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray | None]:
     """A label for each of `n` positions of plain arrays, and token ids where they are known."""
     if text is None:
+        not_read("plain patterns without a text have no tokens to name", grammar=grammar)
         return [str(i) for i in range(n)], None
     if isinstance(text, str) and grammar is not None:
         text = grammar.to_tokens(text)[0]

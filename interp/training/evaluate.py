@@ -20,6 +20,7 @@ from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.counts import is_hooked, num_states
+from interp.model.masks import Trusted
 from interp.training.counted import evaluate_counted
 from interp.training.layout import IGNORE, copy_targets
 from interp.training.shared import evaluate_shared, share_rows
@@ -170,7 +171,8 @@ def evaluate_positions(
             target = torch.from_numpy(data.targets[rows, :used]).to(device)
             kwargs: dict[str, Any] = {}
             if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
-                kwargs["positions"] = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
+                places = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
+                kwargs["positions"] = Trusted(places)
             first = _even_start(data.targets[rows, :used])
             if not hooked:  # an edit may speak of positions before the first that is scored
                 kwargs["first"] = first

@@ -112,7 +112,8 @@ class _Run:
         self.flat.data.grad = self.flat.grad
         if state.moments:
             moments = {key: self.flat.flatten(values) for key, values in state.moments.items()}
-            self.optimizer.state[self.flat.data] = {**moments, "step": torch.tensor(float(state.step))}
+            step = torch.tensor(float(state.step), dtype=torch.float32)
+            self.optimizer.state[self.flat.data] = {**moments, "step": step}
         self.task = make_task(self.template, recipe, device)
         self.good = self.flat.data.clone()
 

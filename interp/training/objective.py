@@ -14,6 +14,7 @@ from interp.functional import Params
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.counts import CountModel, count_arrays, counted_logits, num_states, states_of
+from interp.model.masks import Trusted
 from interp.presets import Recipe
 from interp.rng import generator
 from interp.training.evaluate import EvalSet, evaluate, held_out
@@ -109,7 +110,7 @@ class Objective:
             out |= {prefix + name: v for name, v in evaluate(self.template, params, data).items()}
         return out
 
-    def _logits(self, params: Params, read: Sequence[Tensor], where: dict[str, Tensor]) -> Tensor:
+    def _logits(self, params: Params, read: Sequence[Tensor], where: dict[str, Trusted]) -> Tensor:
         """Logits [rows, width, vocab] of one seed."""
         if self.counted is None:
             return functional_call(self.template, params, (*read,), where)
@@ -132,7 +133,7 @@ class Objective:
         if contrast:
             loss = loss + s.contrastive * self._contrast(params, logits, contrast[:-1], contrast[-1])
         if s.l2:
-            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), torch.zeros(()))
+            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), loss.new_zeros(()))
         return loss
 
     def _contrast(self, params: Params, logits: Tensor, read: Sequence[Tensor], index: Tensor) -> Tensor:
@@ -184,11 +185,11 @@ class NestedPairs:
         return out.reshape(len(steps), layout.rows, layout.width), index.reshape(inputs.shape)
 
 
-def _on(layout: Layout, device: str) -> dict[str, Tensor]:
+def _on(layout: Layout, device: str) -> dict[str, Trusted]:
     """The keyword arguments that place a batch in a model."""
     return {
-        "visible": torch.from_numpy(layout.visible).to(device),
-        "positions": torch.from_numpy(layout.position).to(device),
+        "visible": Trusted(torch.from_numpy(layout.visible).to(device)),
+        "positions": Trusted(torch.from_numpy(layout.position).to(device)),
     }
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,17 @@ import numpy as np
 import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
+from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.devices import usable_device
-from interp.errors import CheckpointError, InterpError, RequestError, TrainingError
+from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
 from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
+from interp.limits import read_whole
 from interp.model.counts import num_states
 from interp.population import Population
-from interp.presets import Recipe, TrainingSettings, make_recipe
+from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
 from interp.rng import check_seed
 from interp.threads import one_thread
@@ -65,7 +67,7 @@ def train_population(
       machine) whether trained alone or among others, resumed or not, by however many workers.
     - `out`: write the checkpoint there; `resume` continues a run that was stopped on the way.
     - `workers`: one-thread processes (default: one a core, as far as there are seeds); 1 trains in
-      this process. On another `device` than "cpu" all seeds train in this process.
+      this process. On another `device` than "cpu" all seeds train in this process, and `workers` is refused.
 
     Raises `RequestError`/`ConfigError` for what cannot be done and `TrainingError` when every seed
     diverged or a worker died; seeds that diverge among others are named in `provenance["diverged"]`.
@@ -77,7 +79,7 @@ def train_population(
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
     with run_folder(out, resume) as folder:
-        if out is not None and resume and not (folder.path / PLAN_FILE).exists() and Path(out).exists():
+        if out is not None and resume and not (folder.path / PLAN_FILE).exists() and os.path.exists(out):
             population = _finished(Path(out), recipe, chosen)
             remove_run(folder.path)  # it was killed while it cleaned up
             return population
@@ -148,9 +150,7 @@ class _Plan:
     @classmethod
     def read(cls, folder: Path) -> "_Plan":
         try:
-            text = (folder / PLAN_FILE).read_text(encoding="utf-8")
-        except OSError as error:
-            raise CheckpointError(f"cannot read {str(folder / PLAN_FILE)!r}: {error.strerror or error}") from error
+            text = read_whole(folder / PLAN_FILE, "plan", error=CheckpointError).decode()
         except UnicodeDecodeError as error:
             raise _damaged(folder) from error
         try:
@@ -164,7 +164,7 @@ class _Plan:
             )
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
-        except (ValueError, KeyError, TypeError, AttributeError, InterpError) as error:
+        except Exception as error:  # whatever it is, this is not what was written
             raise _damaged(folder) from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
 
@@ -199,18 +199,26 @@ def _damaged(folder: Path) -> CheckpointError:
 
 
 def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str) -> str:
-    old, new = plan.recipe.to_dict(), recipe.to_dict()
+    """What the run in the folder has, and what was asked for instead."""
     parts = []
     for group in ("grammar", "config", "settings"):
-        parts += [f"{k}={old[group][k]!r}" for k in old[group] if old[group][k] != new[group].get(k)]
-    if old["name"] != new["name"]:
-        parts.append(f"preset {old['name']!r}")
+        old, new = getattr(plan.recipe, group), getattr(recipe, group)
+        if type(old) is not type(new):
+            parts.append(f"{type(old).__name__}, not {type(new).__name__}")
+            continue
+        # Every field, also those that `to_dict` leaves out at their defaults.
+        both = {field.name: (getattr(old, field.name), getattr(new, field.name)) for field in fields(old)}
+        parts += [f"{name}={quoted(a)}, not {quoted(b)}" for name, (a, b) in both.items() if a != b]
+    if plan.recipe.name != recipe.name:
+        parts.append(f"preset {quoted(plan.recipe.name)}, not {quoted(recipe.name)}")
     planned = [s for c in plan.chunks for s in c]
-    if planned != list(seeds):
-        parts.append(f"{len(planned)} seeds" if len(planned) != len(seeds) else f"seeds {_span(planned)}")
+    if len(planned) != len(seeds):
+        parts.append(f"{len(planned)} seeds, not {len(seeds)}")
+    elif planned != list(seeds):
+        parts.append(f"seeds {_span(planned)}, not {_span(seeds)}")
     if plan.device != device:
-        parts.append(f"device {plan.device!r}")
-    return "with " + ", ".join(parts[:4])
+        parts.append(f"device {plan.device!r}, not {device!r}")
+    return "with " + "; ".join([*parts[:4], *(["..."] if len(parts) > 4 else [])])
 
 
 # -- running ----------------------------------------------------------------------------------------
@@ -272,9 +280,8 @@ def _assemble(plan: _Plan, kept: bool) -> Population:
         step: {n: torch.cat([state.snapshots[step][n] for state in states]) for n in params}
         for step in states[0].snapshots
     }
-    history = sorted(
-        (row for state in states for row in state.history), key=lambda r: (r["step"], seeds.index(r["seed"]))
-    )
+    place = {seed: i for i, seed in enumerate(seeds)}
+    history = sorted((row for state in states for row in state.history), key=lambda r: (r["step"], place[r["seed"]]))
     provenance = {
         "name": recipe.name,
         "trained": True,
@@ -317,10 +324,13 @@ def _recipe(
     elif not isinstance(preset, Recipe):
         raise RequestError(f"cannot train {preset!r}: name a preset, or pass a Recipe or TransformerConfig")
     changes: dict[str, Any] = {k: v for k, v in (("steps", steps), ("batch", batch)) if v is not None}
-    return replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
+    recipe = replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
+    check_read(recipe)
+    return recipe
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    seeds = seeds.tolist() if isinstance(seeds, np.ndarray) else plain(seeds)
     if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
         raise RequestError(f"seeds={seeds!r} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
@@ -336,9 +346,11 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _workers(workers: int | None, seeds: int, device: str) -> int:
+    workers = plain(workers)
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise RequestError(f"workers={workers!r} is not a whole number of at least 1")
     if device != "cpu":
+        not_read(f"on device {device!r} all seeds train in this process", workers=workers)
         return 1
     return min(workers or _cores(), seeds)
 

@@ -7,7 +7,7 @@ position sees its own string only.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
+from interp.model.masks import Trusted
 from interp.training.weighted import weigh, weighted_metrics
 
 if TYPE_CHECKING:
@@ -86,9 +87,9 @@ def evaluate_shared(
     def passes() -> Iterator[tuple[slice, Tensor]]:
         for begin in range(0, len(rows.tokens), _ROWS):
             here = slice(begin, begin + _ROWS)
-            kwargs: dict[str, Any] = {"visible": torch.from_numpy(rows.visible[here, None]).to(device)}
-            kwargs["positions"] = torch.from_numpy(rows.position[here]).to(device)
-            logits = stacked_logits(template, params, torch.from_numpy(rows.tokens[here]).to(device), **kwargs)
+            arrays = (rows.tokens[here], rows.visible[here, None], rows.position[here])
+            tokens, seen, places = (torch.from_numpy(array).to(device) for array in arrays)
+            logits = stacked_logits(template, params, tokens, visible=Trusted(seen), positions=Trusted(places))
             yield slice(begin * width, (begin + _ROWS) * width), logits.flatten(1, 2)
 
     with torch.no_grad():

@@ -133,7 +133,8 @@ def pair_logits(config: TransformerConfig, buffers: Params, params: Params, pair
         return (shown @ values)[document] + p[BIAS]
     q = embed @ p[attn + "W_Q"][0] + p[attn + "b_Q"][0]
     k = embed @ p[attn + "W_K"][0] + p[attn + "b_K"][0]
-    scores = q @ k.T * (1 / math.sqrt(config.d_head) if config.scale_scores else 1.0)
+    scale = (config.attn_scale or math.sqrt(config.d_head)) if config.scale_scores else 1.0
+    scores = q @ k.T * (1 / scale)
     present, scores = shown[document], scores[query]
     top = scores.detach().masked_fill(present == 0, -torch.inf).amax(-1, keepdim=True)
     # e^-40 is nothing beside the 1 of the largest in float32; smaller ones would be denormal numbers, which are slow.
@@ -235,7 +236,7 @@ def start_params(params: Params, recipe: Recipe) -> Params:
     theory = TopicTheory.from_grammar(grammar)
     if start == "identity":
         out |= {name: torch.zeros_like(out[name]) for name in ATTENTION if name in out}
-        out[VALUE] = torch.eye(recipe.config.d_model)[None]
+        out[VALUE] = torch.eye(recipe.config.d_model, dtype=out[VALUE].dtype)[None]
         if BIAS in out:  # the bias of Theorem 2.1.1; [MASK] is never predicted
             out[BIAS] = torch.full_like(
                 out[BIAS], -grammar.mask_prob * grammar.random_prob / theory.a / grammar.num_words

@@ -13,6 +13,8 @@ from interp.header import read_header
 from interp.stats import Estimate
 from probes.balance import analyze_balance
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

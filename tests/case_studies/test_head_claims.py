@@ -35,11 +35,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
+@pytest.mark.slow
 def test_what_is_known_by_construction_is_found(group, tmp_path):
     audited = audit_group(group, group.load(1, tmp_path, 1), tmp_path)
     assert {name: audited.tallies[name].population for name, _ in group.known} == dict(group.known)
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_seeds(folder):
     results = json.loads((folder / "results.json").read_text())["groups"][COPY_ONE.name]
     for statement in results["statements"].values():
@@ -50,6 +52,7 @@ def test_counts_are_those_of_the_seeds(folder):
             assert statement[verdict]["low"] <= statement[verdict]["count"] / 2 <= statement[verdict]["high"]
 
 
+@pytest.mark.slow
 def test_the_page_names_every_group_and_its_command(folder):
     page = (folder / "index.html").read_text()
     assert "constructed/constant" in page
@@ -59,6 +62,7 @@ def test_the_page_names_every_group_and_its_command(folder):
         assert statement.words in page
 
 
+@pytest.mark.slow
 def test_running_again_audits_nothing_and_gives_the_same_bytes(folder, monkeypatch):
     before = {name: (folder / name).read_bytes() for name in ("index.html", "results.json")}
 
@@ -109,6 +113,7 @@ def test_an_audit_survives_its_file():
     assert again.share == one.share
 
 
+@pytest.mark.slow
 def test_a_population_is_judged_as_the_audit_judges_it():
     population = load_checkpoint("dyck-standard")
     claims = ["L0H0 attends to all visible tokens evenly", "L1H0 attends to START"]
@@ -152,6 +157,7 @@ def test_every_source_is_held_against_something_that_is_asked():
             assert source.statement in asked
 
 
+@pytest.mark.slow
 def test_names_from_outside_are_escaped(folder):
     group = replace(NAMED["constructed/uniform"], name="<b>mine</b>")
     audited = audit_group(group, Models(load_checkpoint("constructed/uniform"), "<i>x</i>"), folder / "escaped")
@@ -191,6 +197,7 @@ def test_two_paragraphs_an_article_cut_to_its_length():
         paragraphs([replace(d, paragraphs=(long, short)) for d in documents], Words(), 0)
 
 
+@pytest.mark.slow
 def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
     from case_studies.topics_wikipedia.encoder import load_encoder
 
@@ -209,6 +216,7 @@ def test_a_real_encoder_is_scanned_with_its_padding_masked(tmp_path):
     assert next(row for row in result.evidence if row["name"] == "score")["value"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_scan_counts_heads_by_relation():
     model = load_checkpoint("constructed/stack")
     relations = (BUILT_IN["previous"], BUILT_IN["all"])
@@ -219,7 +227,7 @@ def test_a_scan_counts_heads_by_relation():
     assert scan.counts(BUILT_IN["previous"]) == {"refuted": 2}
     rows = scan.to_dict()["relations"]
     assert rows["all visible tokens evenly"]["heads"] == "sr"
-    assert rows["all visible tokens evenly"]["scores"][0] == pytest.approx(1.0, abs=1e-3)
+    assert rows["all visible tokens evenly"]["scores"][0] == pytest.approx(1.0, rel=1e-3)
     assert "<b>mine" not in scan_grid(scan).to_json()
 
 

@@ -265,6 +265,7 @@ def test_truncation_anywhere_is_found(data, tmp_path):
     assert "truncated or damaged" in refused(tmp_path / "long")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_found(data, tmp_path):
     path = tmp_path / "flipped"
     header = 8 + struct.unpack("<Q", data[:8])[0]

@@ -71,12 +71,13 @@ def test_list_names_presets_studies_and_bundled(tmp_path, capsys):
 
 BAD_REQUESTS = {
     "unknown command": (["trian"], "trian"),
-    "no command": ([], "COMMAND"),
+    "a beginning of a flag": (["train", "dyck-minimal", "--seed", "7"], "unrecognized arguments: --seed 7"),
+    "a flag twice": (["train", "dyck-minimal", "--steps", "2", "--steps", "3"], "--steps is given twice"),
     "unknown preset": (["train", "dyck-standrd"], "did you mean 'dyck-standard'"),
     "unknown option": (["train", "dyck-standard", "--set", "witdh=3"], "did you mean 'width'"),
     "not key=value": (["train", "dyck-standard", "--set", "width"], "key=value"),
     "option twice": (["train", "dyck-standard", "--set", "k=2", "--set", "k=3"], "twice"),
-    "zero types": (["train", "dyck-standard", "--set", "k=0"], "num_types"),
+    "zero types": (["train", "dyck-standard", "--set", "k=0"], "k=0"),
     "text for a number": (["train", "dyck-standard", "--set", "depth=deep"], "deep"),
     "no such string": (["train", "dyck-standard", "--set", "max_length=1"], "max_length=1"),
     "bad choice": (["train", "dyck-standard", "--set", "positions=rotary"], "rotary"),
@@ -101,7 +102,7 @@ BAD_REQUESTS = {
     "huge batch": (["train", "dyck-minimal", "--batch", "999999999999"], "batch=999999999999"),
     "bad bound unused by prefixes": (["train", "dyck-minimal", "--set", "data=prefix", "--set", "min_length=x"], "'x'"),
     "two lines": (["train", "dyck-minimal", "x\ny"], "x y"),
-    "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "n_layers=1000000"),
+    "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "layers=1000000"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
 
@@ -132,6 +133,13 @@ def test_light_commands_import_no_torch():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert main([]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("usage: interp")
+    assert not told.err
 
 
 def test_module_form_and_help():
@@ -216,6 +224,7 @@ def test_a_request_to_terminate_ends_as_an_interruption(monkeypatch, tmp_path, c
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_files_in_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
     (tmp_path / "tqdm.py").write_text("raise SystemExit('a file of the user was run')")
     monkeypatch.chdir(tmp_path)
@@ -245,6 +254,7 @@ def topic_checkpoint(tmp_path_factory):
 
 
 @pytest.mark.parametrize("extra", [[], ["--matrix", "attention"], ["--matrix", "value"]])
+@pytest.mark.slow
 def test_analyze_topics_prints_and_writes(topic_checkpoint, tmp_path, capsys, extra):
     out, figure = tmp_path / "result.json", tmp_path / "figure.html"
     command = ["analyze", "topics", str(topic_checkpoint), "--json", str(out), "--figure", str(figure), *extra]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, GrammarError, RequestError
 from interp.functional import stack_params, stacked_logits
@@ -236,15 +237,15 @@ def pair_depths(ids, k):
 def test_logits_equal_the_literal_implementation(model):
     expected = Literal(model).logits(TOKENS)
     assert expected.std() > 0.05  # random weights that make a difference
-    tolerance = 1e-6 if model.config.embedding == "minimal-angle" else 1e-11  # its table is float32
-    np.testing.assert_allclose(model.double()(TOKENS).detach().numpy(), expected, rtol=0, atol=tolerance)
+    dtype = torch.float32 if model.config.embedding == "minimal-angle" else torch.float64  # its table is float32
+    assert_close(model.double()(TOKENS), expected, dtype=dtype)
 
 
 @every_config
 def test_float32_is_close_to_float64(model):
     single = model(TOKENS)
     assert single.dtype == torch.float32
-    assert (single - copy.deepcopy(model).double()(TOKENS)).abs().max() < 2e-4
+    assert_close(single, copy.deepcopy(model).double()(TOKENS))
 
 
 @pytest.mark.parametrize("clamp", [0.0, 1e-5, 1.0, 50.0])
@@ -266,8 +267,8 @@ def test_equation_6_in_the_papers_own_notation(clamp):
     if clamp == 50:
         assert max(norms) < clamp
     cache = model.run_with_cache(TOKENS[1:2])[1]
-    np.testing.assert_allclose(cache["blocks.0.hook_attn_out"][0].numpy().T, normed, atol=1e-12)
-    np.testing.assert_allclose(cache["blocks.0.hook_resid_post"][0].numpy().T, out, atol=1e-12)
+    assert_close(cache["blocks.0.hook_attn_out"][0].T, normed)
+    assert_close(cache["blocks.0.hook_resid_post"][0].T, out)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_equation_6_in_the_papers_own_notation(clamp):
 def test_unit_norm_by_hand(c, vector, expected):
     x = torch.tensor([[vector]], dtype=torch.float64, requires_grad=True)
     y = UnitNorm(c)(x)
-    np.testing.assert_allclose(y.detach().numpy()[0, 0], expected, atol=1e-12)
+    assert_close(y[0, 0], expected, ulps=4, scale=vector)
     y.sum().backward()
     assert x.grad.isfinite().all()
 
@@ -332,7 +333,7 @@ def test_oracle_tables_by_hand():
         [0, 1, 0, 0, c1, s1, 0],
         [0, 0, 1, 0, c1, s1, 0],
     ]
-    np.testing.assert_allclose(angle.numpy(), expected, atol=1e-7)
+    assert_close(angle, expected, ulps=1)
 
 
 @pytest.mark.parametrize("depth", range(1, 6))
@@ -341,7 +342,7 @@ def test_angles_of_equation_17(depth, d_tested):
     d = depth if d_tested == "D" else 1
     k = 2
     row = oracle_table("minimal-angle", k, depth)[d - 1]
-    assert math.atan2(row[2 * k + 1], row[2 * k]) == pytest.approx(math.atan(d / (depth + 2 - d)), abs=1e-6)
+    assert_close(math.atan2(row[2 * k + 1], row[2 * k]), math.atan(d / (depth + 2 - d)), ulps=4, dtype=row.dtype)
 
 
 @pytest.mark.parametrize("embedding", ["minimal", "minimal-sum", "minimal-angle"])
@@ -482,8 +483,8 @@ def test_hooks_mean_what_their_names_say():
             (c["mlp_out", 0], c["post", 0, "mlp"] @ mlp.W_out + mlp.b_out),
             (c["resid_pre", 1], c["resid_post", 0]),
         ]
-    for i, (a, b) in enumerate(relations):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5, msg=f"relation {i}")
+    for a, b in relations:
+        assert_close(a, b)
     future = c["attn_scores", 0][1, 0].triu(1)[0, 1:]
     assert torch.isinf(future).all()
 
@@ -493,8 +494,8 @@ def test_mlp_hooks_are_the_last_hidden_layer(depth):
     model = make(2, mlp_depth=depth)
     c = model.run_with_cache(TOKENS)[1]
     mlp = model.blocks[1].mlp
-    torch.testing.assert_close(c["post", 1, "mlp"] @ mlp.W_out + mlp.b_out, c["mlp_out", 1])
-    torch.testing.assert_close(mlp.act(c["pre", 1, "mlp"]), c["post", 1, "mlp"])
+    assert_close(c["post", 1, "mlp"] @ mlp.W_out + mlp.b_out, c["mlp_out", 1])
+    assert_close(mlp.act(c["pre", 1, "mlp"]), c["post", 1, "mlp"])
 
 
 def hook_counts(model):
@@ -563,7 +564,7 @@ def test_bidirectional_sees_later_tokens(name):
 def test_padding_changes_nothing(model):
     short = TOKENS[:, :6]
     long = torch.cat([short, torch.full((3, 5), PAD)], dim=1)
-    torch.testing.assert_close(model(long)[:, :6], model(short), atol=2e-6, rtol=1e-5)
+    assert_close(model(long)[:, :6], model(short))
 
 
 @every_config
@@ -619,7 +620,7 @@ def test_strings_packed_in_one_row_give_the_logits_of_each_alone(changes):
     with torch.no_grad():
         packed = model(row, visible=visible[None, None], positions=positions)[0]
         for i, s in enumerate(strings):
-            torch.testing.assert_close(packed[owner == i], model(torch.tensor([s]))[0], atol=1e-6, rtol=1e-6)
+            assert_close(packed[owner == i], model(torch.tensor([s]))[0])
         assert (packed[owner == 4] - model(row)[0, owner == 4]).abs().max() > 1e-3
 
 
@@ -629,7 +630,7 @@ def test_from_a_first_position_on_the_logits_are_the_same_and_no_more_is_done(mo
     with torch.no_grad():
         whole = model(TOKENS)
         late, cache = model.run_with_cache(TOKENS, first=first)
-    torch.testing.assert_close(late, whole[:, first:], atol=1e-6, rtol=1e-6)
+    assert_close(late, whole[:, first:])
     last = model.config.n_layers - 1
     assert cache["pattern", last].shape[2:] == (8 - first, 8)
     if last:
@@ -653,10 +654,8 @@ def test_one_mask_of_keys_stands_for_all_queries(model):
     keys = TOKENS != PAD
     with torch.no_grad():
         whole = model(TOKENS, visible=keys[:, None, None].expand(-1, -1, 8, -1))
-        torch.testing.assert_close(model(TOKENS, visible=keys[:, None, None]), whole)
-        torch.testing.assert_close(
-            model(TOKENS, visible=keys[:, None, None], first=6), whole[:, 6:], atol=1e-6, rtol=1e-6
-        )
+        assert_close(model(TOKENS, visible=keys[:, None, None]), whole)
+        assert_close(model(TOKENS, visible=keys[:, None, None], first=6), whole[:, 6:])
 
 
 # ---- many models as one ----------------------------------------------------------------------------
@@ -672,7 +671,7 @@ def test_stacked_logits_are_those_of_each_model_alone(model, own_tokens):
         stacked = stacked_logits(SandboxTransformer(model.config), params, tokens, own_tokens)
         for i, m in enumerate(models):
             alone = m(tokens[i] if own_tokens else tokens)
-            torch.testing.assert_close(stacked[i], alone, atol=2e-6, rtol=1e-5)
+            assert_close(stacked[i], alone)
 
 
 # ---- initial weights -------------------------------------------------------------------------------
@@ -787,7 +786,7 @@ def test_weights_that_are_not_there(changes, weight, because):
 def test_without_output_projection_w_o_lays_heads_side_by_side(name):
     model = make(0, **CONFIGS[name])
     z = model.run_with_cache(TOKENS)[1]["z", 0]
-    torch.testing.assert_close(torch.einsum("bphe,hed->bpd", z, model.W_O[0]), z.flatten(2))
+    assert_close(torch.einsum("bphe,hed->bpd", z, model.W_O[0]), z.flatten(2), ulps=1)
     assert (model.b_O == 0).all()
     assert not any("W_O" in n or "b_O" in n for n in model.state_dict())
 
@@ -812,7 +811,8 @@ def test_every_parameter_matters(model):
     """A weight that no gradient reaches would train to nothing."""
     model.double()
     (model(TOKENS) * torch.linspace(-1, 1, model.config.d_out, dtype=torch.float64)).square().sum().backward()
-    dead = [n for n, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-9]
+    largest = max(p.grad.abs().max() for p in model.parameters() if p.grad is not None)
+    dead = [n for n, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-9 * largest]
     assert all(n.endswith("b_K") for n in dead), dead  # a key bias shifts a row's scores alike
 
 
@@ -878,7 +878,7 @@ def test_loss_equals_a_literal_loop(pad_token):
             continue
         terms.append(math.log(sum(math.exp(x) for x in logits[b, i])) - logits[b, i, target])
     assert len(terms) == (17 if pad_token else 21)
-    assert model(TOKENS, return_type="loss").item() == pytest.approx(sum(terms) / len(terms), abs=1e-12)
+    assert_close(model(TOKENS, return_type="loss"), sum(terms) / len(terms))
     assert model(TOKENS, return_type=None) is None
 
 
@@ -912,7 +912,7 @@ def test_long_input(changes):
     with torch.no_grad():
         logits = model(tokens)
         assert logits.shape == (1, 3001, 7)
-        torch.testing.assert_close(logits[:, :40], model(tokens[:, :40]), atol=1e-5, rtol=1e-5)
+        assert_close(logits[:, :40], model(tokens[:, :40]))
     assert logits.isfinite().all()
 
 

@@ -123,7 +123,8 @@ def test_every_key_is_tried():
 @pytest.mark.parametrize("key", TOPIC_CHANGES)
 def test_a_topic_key_changes_its_field(key):
     value, part, name = TOPIC_CHANGES[key]
-    plain, changed = make_recipe("topic-joint"), make_recipe("topic-joint", {key: value})
+    read = {"law": "idealised"} if key == "topics_per_document" else {}
+    plain, changed = make_recipe("topic-joint", read), make_recipe("topic-joint", {**read, key: value})
     assert getattr(getattr(changed, part), name) == value
     others = {
         f.name
@@ -147,7 +148,7 @@ def test_a_topic_key_changes_its_field(key):
         ("topic-value", {"data": "exact"}, "idealised"),
         ("topic-full", {"start": "block"}, "onehot"),
         ("topic-joint", {"trained": "attention", "weight_decay": 0.1}, "weight_decay=0.1"),
-        ("topic-value", {"heads": 101}, "n_heads=101"),
+        ("topic-value", {"heads": 101}, "heads=101"),
         ("topic-value", {"contrastive": 1.0}, "brackets"),
         ("topic-value", {"width": 50}, "identity"),
         ("topic-value", {"law": "idealised", "topics_per_document": 11}, "topics_per_document=11"),
@@ -167,7 +168,8 @@ def test_a_wrong_topic_recipe_is_refused_in_one_line(preset, options, message):
 @pytest.mark.parametrize("key", [k for k in SET_KEYS if k in CHANGES])
 def test_a_key_changes_its_field_and_what_follows_from_it_only(key):
     value, part, name = CHANGES[key]
-    plain, changed = make_recipe("dyck-standard"), make_recipe("dyck-standard", {key: value})
+    read = {"data": "prefix"} if key == "length" else {}
+    plain, changed = make_recipe("dyck-standard", read), make_recipe("dyck-standard", {**read, key: value})
     assert getattr(getattr(changed, part), name) == value
     differing = {
         (group, f.name)
@@ -212,15 +214,15 @@ WRONG = [
     ("frob", {}, RequestError, "presets are dyck-standard"),
     ("dyck-standard", {"postions": "none"}, RequestError, "did you mean 'positions'?"),
     ("dyck-standard", {"zzz": 1}, RequestError, "options are "),
-    ("dyck-standard", {"k": 0}, GrammarError, "num_types=0 is not a whole number"),
-    ("dyck-standard", {"k": "two"}, GrammarError, "num_types='two'"),
-    ("dyck-standard", {"k": 2.5}, GrammarError, "num_types=2.5"),
-    ("dyck-standard", {"depth": -1}, GrammarError, "max_depth=-1"),
+    ("dyck-standard", {"k": 0}, GrammarError, "k=0 is not a whole number"),
+    ("dyck-standard", {"k": "two"}, GrammarError, "k='two'"),
+    ("dyck-standard", {"k": 2.5}, GrammarError, "k=2.5"),
+    ("dyck-standard", {"depth": -1}, GrammarError, "depth=-1"),
     ("dyck-standard", {"open_prob": 1}, GrammarError, "open_prob=1 is not a probability"),
     ("dyck-standard", {"end_prob": 0}, GrammarError, "end_prob=0 is not a probability"),
     ("dyck-standard", {"positions": "sinus"}, ConfigError, "none, linear, learned"),
-    ("dyck-standard", {"layers": 0}, ConfigError, "n_layers=0"),
-    ("dyck-standard", {"layers": 1.0}, ConfigError, "n_layers=1.0"),
+    ("dyck-standard", {"layers": 0}, ConfigError, "layers=0"),
+    ("dyck-standard", {"layers": 1.0}, ConfigError, "layers=1.0"),
     ("dyck-standard", {"heads": 3}, RequestError, "width=50 is not divisible by heads=3"),
     ("dyck-standard", {"heads": 0}, RequestError, "heads=0"),
     ("dyck-standard", {"width": "wide"}, RequestError, "width='wide'"),

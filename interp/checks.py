@@ -1,0 +1,61 @@
+"""Arguments that many entry points take, each checked in one way. Imports no torch."""
+
+from dataclasses import fields
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from interp.errors import RequestError, quoted
+
+MOST = 2**53  # beyond, floating point no longer counts one by one
+
+
+def whole_number(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
+    """`value` as an int, numpy's integers included; `RequestError` unless it is whole and from `least` to `most`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
+        upto = "" if most == MOST else f" and at most {most}"
+        raise RequestError(f"{name}={quoted(value)} is not a whole number of at least {least}{upto}")
+    return int(value)
+
+
+def optional_whole(name: str, value: Any, default: int, least: int = 1, most: int = MOST) -> int:
+    """`whole_number`, with `default` in the place of None."""
+    return default if value is None else whole_number(name, value, least, most)
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """`value`, or a `RequestError` where it is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise RequestError(f"{name}={quoted(value)} is neither True nor False")
+    return bool(value)
+
+
+def index_of(name: str, value: Any, count: SupportsIndex, who: str = "") -> int:
+    """A place among `count`, from 0, negative ones from the end. Raises `RequestError` for any other."""
+    size = int(count)
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not -size <= value < size:
+        before = f"{who}: " if who else ""
+        raise RequestError(
+            f"{before}{name}={quoted(value)}: this model has {name}s 0..{size - 1}, negative ones counted from the end"
+        )
+    return int(value) % size
+
+
+def not_read(why: str, **given: Any) -> None:
+    """Refuse, by name, an option that was given (is not None) where nothing reads it."""
+    for name, value in given.items():
+        if value is not None:
+            raise RequestError(f"{name}={quoted(value)} changes nothing here: {why}; leave it out")
+
+
+def plain(value: Any) -> Any:
+    """numpy's numbers as Python's, which JSON and equality know; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def make_plain(frozen: Any) -> None:
+    """`plain` for every field of a frozen dataclass, at the start of its `__post_init__`."""
+    for field in fields(frozen):
+        value = getattr(frozen, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(frozen, field.name, value.item())

@@ -1,0 +1,157 @@
+"""Flags that a request gives in vain: those that what else it says leaves unread are refused by name, in one table."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interp.errors import RequestError, quoted
+
+
+class Given:
+    """Of an action of argparse: note in the namespace's `given` that it was used, and refuse a second use.
+
+    Else the first of two values would be dropped without a word, and a default could not be told from a request.
+    """
+
+    repeatable = False
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given: frozenset[str] = getattr(namespace, "given", frozenset())
+        dest: str = self.dest  # type: ignore[attr-defined]
+        if option_string is not None:
+            if dest in given and not self.repeatable:
+                raise RequestError(f"{option_string} is given twice: give it once")
+            namespace.given = given | {dest}
+        super().__call__(parser, namespace, values, option_string)  # type: ignore[misc]
+
+
+class Store(Given, argparse._StoreAction):
+    """`store`, once."""
+
+
+class StoreTrue(Given, argparse._StoreTrueAction):
+    """`store_true`, once."""
+
+
+class Append(Given, argparse._AppendAction):
+    """`append`, as often as it is wanted."""
+
+    repeatable = True
+
+
+ACTIONS: Mapping[str | None, type[argparse.Action]] = {
+    None: Store,
+    "store": Store,
+    "store_true": StoreTrue,
+    "append": Append,
+}
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Flags (by `dest`) that a command does not read where `why` gives a reason.
+
+    `why` is asked twice: before any file is opened, with an empty `meta`, and with the checkpoint's header.
+    """
+
+    flags: tuple[str, ...]
+    why: Callable[[argparse.Namespace, Mapping[str, Any]], str | None]
+    cure: str = "leave it out"
+
+
+def _of_bench(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+    return "--bench brings its own models, inputs and claims" if a.bench else None
+
+
+def _elsewhere(a: argparse.Namespace) -> bool:
+    return not a.device.startswith("cpu")
+
+
+def _without_config(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+    unnamed = a.model_config is None
+    return "it names the tokens of a foreign state dict" if unnamed else None
+
+
+def _on_device(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+    return f"with --device {a.device} all seeds train in one process" if _elsewhere(a) else None
+
+
+def _one_model(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
+    if "seed" in a.given:
+        return "--seed chooses one model, and this says how to show several"
+    alone = bool(meta) and (meta["kind"] == "model" or len(meta["seeds"]) == 1)
+    return f"{quoted(str(a.checkpoint))} is one model, and this says how to show several" if alone else None
+
+
+def _no_seeds(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
+    alone = bool(meta) and meta["kind"] == "model"
+    return f"it chooses a model of a population, and {quoted(str(a.checkpoint))} is one model" if alone else None
+
+
+VOCAB = Unread(("vocab",), _without_config, "give its --model-config too")
+TABLE: dict[str, tuple[Unread, ...]] = {
+    "train": (Unread(("workers",), _on_device),),
+    "analyze": (
+        Unread(
+            ("text",),
+            lambda a, _: (
+                f"`analyze {a.analyzer}` draws its own inputs: it is for stack and variation"
+                if a.analyzer not in ("stack", "variation")
+                else None
+            ),
+        ),
+        Unread(
+            ("matrix",),
+            lambda a, _: f"it is for `analyze topics`, not {a.analyzer}" if a.analyzer != "topics" else None,
+        ),
+        Unread(
+            ("no_task_check",),
+            lambda a, _: "`analyze topics` asks no task of a model" if a.analyzer == "topics" else None,
+        ),
+        VOCAB,
+    ),
+    "audit": (
+        Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
+        Unread(
+            ("checkpoint", "claim", "claims", "inputs", "model_config", "vocab", "strict", "no_task_check"),
+            _of_bench,
+        ),
+        Unread(("device",), lambda a, _: "--bench runs on the CPU" if a.bench and _elsewhere(a) else None),
+        VOCAB,
+    ),
+    "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
+    "prune": (),
+    "report": (
+        Unread(
+            ("corpus", "model"),
+            lambda a, _: None if a.study == "topics-wikipedia" else f"it is for topics-wikipedia, not {a.study}",
+        ),
+        Unread(("workers",), lambda a, _: f"{a.study} trains nothing" if a.study == "topics-wikipedia" else None),
+        Unread(
+            ("device",),
+            lambda a, _: f"{a.study} trains nothing" if a.study == "topics-wikipedia" and _elsewhere(a) else None,
+        ),
+        Unread(("workers",), _on_device),
+    ),
+    "list": (),
+}
+
+
+def refuse_unread(arguments: argparse.Namespace, meta: Mapping[str, Any] | None = None) -> None:
+    """Raise `RequestError` for the first flag that was given and that the command will not read."""
+    for rule in TABLE[arguments.command]:
+        for dest in rule.flags:
+            given = dest in arguments.given or (dest == "checkpoint" and getattr(arguments, dest) is not None)
+            if given and (reason := rule.why(arguments, meta or {})):
+                flag = _shown(dest, getattr(arguments, dest))
+                raise RequestError(f"{flag} changes nothing here: {reason}; {rule.cure}")
+
+
+def _shown(dest: str, value: Any) -> str:
+    """A flag as it was written, with its (first) value."""
+    first = value[0] if isinstance(value, list) else value
+    if dest == "checkpoint":
+        return quoted(str(first))
+    flag = f"--{dest.replace('_', '-')}"
+    return flag if first is True else f"{flag} {first if isinstance(first, (int, float)) else quoted(str(first))}"

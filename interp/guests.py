@@ -1,0 +1,325 @@
+"""What analyzers and pictures are given: models, grammars and inputs, read by one rule whatever holds them.
+
+A model is a `SandboxTransformer`, a `TransformerBridge`, or anything hooked alike; several are a `Population` or a
+list of models of one shape. A grammar reads texts, names tokens, and has as many tokens as the model. No exception of
+a library, or of a guest's own code, leaves bare: see `guest_errors`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.errors import AnalysisError, InterpError, RequestError, quoted
+from interp.grammars.vocabulary import padded
+
+Ints = NDArray[np.int64]
+P = ParamSpec("P")
+R = TypeVar("R")
+SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
+
+
+# -- models -------------------------------------------------------------------------------------------------
+
+
+def is_model(thing: Any) -> bool:
+    """Whether it is one model with hooks: a `SandboxTransformer`, a `TransformerBridge`, ..."""
+    return hasattr(thing, "hook_dict") and hasattr(thing, "cfg") and not isinstance(thing, type)
+
+
+def is_bridge(model: Any) -> bool:
+    """Whether it is TransformerLens's wrapper of someone else's model."""
+    return hasattr(model, "original_model")
+
+
+def models_of(given: Any, who: str) -> Sequence[Any]:
+    """The models that were given, as a sequence: one, several of one shape and vocabulary, or a population.
+
+    Raises `AnalysisError` for anything else, for an empty one, and for half precision; `RequestError` for models of
+    different shapes.
+    """
+    if is_model(given):
+        models: Sequence[Any] = [given]
+    elif not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+        raise AnalysisError(
+            f"{who}: {type(given).__name__} shows no attention: pass a SandboxTransformer, a TransformerBridge, a "
+            "Population or a list of models"
+        )
+    else:
+        models = given
+    if len(models) == 0:
+        raise AnalysisError(f"{who}: an empty population has nothing to measure: pass at least one model")
+    if hasattr(models, "params"):  # of a population all have one config
+        check_precision(models.params.items(), who)
+        return models
+    first = models[0]
+    for i, model in enumerate(models):
+        if not is_model(model):
+            raise AnalysisError(
+                f"{who}: model {i} of the list, {quoted(model)}, shows no attention: pass hooked models"
+            )
+        for name in SHAPE:
+            here, there = getattr(model.cfg, name, None), getattr(first.cfg, name, None)
+            if here != there:
+                raise RequestError(
+                    f"{who}: model {i} has {name}={quoted(here)} and model 0 {quoted(there)}: models measured together "
+                    "are of one shape"
+                )
+        if hasattr(model, "named_parameters"):
+            check_precision(model.named_parameters(), who)
+    return models
+
+
+def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
+    """Raise `AnalysisError` for a weight of less than 32 bits."""
+    import torch
+
+    for name, weight in weights:
+        if weight.is_floating_point() and torch.finfo(weight.dtype).bits < 32:
+            raise AnalysisError(
+                f"{who}: {name} is {weight.dtype}, whose rounding is too coarse for weights that sum to 1: pass "
+                "model.float()"
+            )
+
+
+def untrained_of(given: Any) -> Sequence[Any] | None:
+    """The same config and seeds before training; None where first weights cannot be drawn again.
+
+    So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
+    """
+    if hasattr(given, "untrained"):
+        return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
+    models = [given] if is_model(given) else list(given)
+    for model in models:
+        told = getattr(model, "provenance", None) or {}
+        seed = told.get("seed")
+        known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
+        if not known or told.get("constructed") or told.get("trained") is False:
+            return None
+    return [
+        type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
+    ]
+
+
+# -- grammars and vocabularies --------------------------------------------------------------------------
+
+
+class TokenizerVocabulary:
+    """A bridge's tokenizer in the place of a grammar: names of ids, special tokens, and reading of texts."""
+
+    def __init__(self, model: Any):
+        self.tokenizer, self.model = model.tokenizer, model
+        self.pad, self.end = self.tokenizer.pad_token_id, self.tokenizer.sep_token_id
+        self.start = self.tokenizer.cls_token_id if self.tokenizer.cls_token_id is not None else self._bos()
+        if self.end is None:
+            self.end = self.tokenizer.eos_token_id
+
+    def _bos(self) -> int | None:
+        found: int | None = self.tokenizer.bos_token_id
+        return found
+
+    @cached_property
+    def vocab(self) -> tuple[str, ...]:
+        return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name; the first where several have one name."""
+        return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocab)
+
+    def read(self, text: str) -> list[int]:
+        """Ids of one text with the special tokens that the tokenizer puts around it."""
+        if self.tokenizer.cls_token_id is not None:
+            return list(self.tokenizer(text)["input_ids"])
+        return [int(i) for i in self.model.to_tokens(text)[0]]
+
+    def to_tokens(self, texts: Sequence[str]) -> Ints:
+        """[batch, longest], PAD on the right."""
+        return padded([self.read(text) for text in texts], self.pad)
+
+
+def language_of(model: Any) -> TokenizerVocabulary | None:
+    """The vocabulary of a bridge's tokenizer, None without."""
+    known = is_bridge(model) and getattr(model, "tokenizer", None) is not None
+    return TokenizerVocabulary(model) if known else None
+
+
+def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any:
+    """The grammar in force: the one passed, else the models' own, else None. Checked to fit every model.
+
+    Raises `RequestError` for what is no grammar, for one of another number of tokens than a model, and where models
+    of a list have different ones of their own.
+    """
+    if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
+        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+    if grammar is None:
+        grammar = getattr(given, "grammar", None) or getattr(models[0], "grammar", None)
+        for i, model in enumerate(() if hasattr(models, "params") else models):
+            own = getattr(model, "grammar", None)
+            if getattr(own, "vocab", None) != getattr(grammar, "vocab", None):
+                raise RequestError(
+                    f"{who}: model {i} has another vocabulary than model 0: models measured together have one; pass "
+                    "grammar= if it is the same"
+                )
+    if grammar is not None:
+        check_fits(grammar, models[0], who)
+    return grammar
+
+
+def check_fits(grammar: Any, model: Any, who: str) -> None:
+    """Raise `RequestError` unless a grammar has as many tokens as the model, where both numbers are known."""
+    size, known = getattr(grammar, "vocab_size", None), getattr(getattr(model, "cfg", None), "d_vocab", None)
+    if isinstance(size, int) and isinstance(known, int) and size != known:
+        raise RequestError(
+            f"{who}: grammar={quoted(grammar)} has {size} tokens, and the model {known}: its token ids mean something "
+            "else; pass the grammar it was trained on, or load it with load_foreign(..., vocab=[...])"
+        )
+
+
+# -- inputs -------------------------------------------------------------------------------------------------
+
+
+def is_text(inputs: Any) -> bool:
+    """Whether inputs are a text or several."""
+    listed = isinstance(inputs, (list, tuple)) and len(inputs) > 0
+    return isinstance(inputs, str) or (listed and all(isinstance(text, str) for text in inputs))
+
+
+def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
+    """Token ids [input, pos] of texts (read by `grammar`, else by the model's tokenizer) or of ids [pos], [input, pos].
+
+    Raises `RequestError` (a text that breaks the grammar: `GrammarError`) for what is neither, for ids that the model
+    does not know, and for texts where nothing can read them.
+    """
+    if is_text(inputs):
+        tokens = read_texts([inputs] if isinstance(inputs, str) else list(inputs), model, grammar, who)
+    else:
+        tokens = _whole_ids(inputs, who)
+    if 0 in tokens.shape:
+        raise RequestError(f"{who}: inputs of shape {list(tokens.shape)} hold no token")
+    check_ids(tokens, model, who)
+    return tokens
+
+
+def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints:
+    """Token ids [text, longest] of texts, PAD on the right where their lengths differ."""
+    own = getattr(model, "grammar", None)
+    if own is not None and hasattr(model, "to_tokens") and grammar in (None, own):
+        return np.asarray(model.to_tokens(list(texts)).cpu(), dtype=np.int64)
+    if grammar is not None:
+        return np.asarray(grammar.to_tokens(list(texts)), dtype=np.int64)
+    language = language_of(model)
+    if language is None:
+        raise RequestError(
+            f"{who}: this model carries neither a grammar nor a tokenizer to read {quoted(texts[0])} with: pass token "
+            "ids, or grammar="
+        )
+    with guest_errors(who, model, f"cannot read {quoted(texts[0])}", RequestError):
+        return language.to_tokens(texts)
+
+
+def _whole_ids(inputs: Any, who: str) -> Ints:
+    """[input, pos] from a tensor, an array or nested lists of whole numbers."""
+    try:
+        ids = np.asarray(inputs.detach().cpu() if hasattr(inputs, "detach") else inputs)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = ", ".join(str(getattr(inputs, part)) for part in ("dtype", "layout", "device") if hasattr(inputs, part))
+        raise RequestError(
+            f"{who}: inputs ({kind or quoted(inputs)}) are neither texts nor token ids of one length: give '([])', a "
+            "list of texts, or whole numbers [input, pos]"
+        ) from error
+    ids = ids[None] if ids.ndim == 1 else ids
+    if ids.ndim != 2 or ids.dtype.kind not in "iu":
+        shown = quoted(inputs) if ids.ndim == 0 else f"of shape {list(ids.shape)} and type {ids.dtype}"
+        raise RequestError(
+            f"{who}: inputs {shown} are neither texts nor token ids: give '([])', a list of texts, or whole numbers "
+            "[input, pos]"
+        )
+    return ids.astype(np.int64)
+
+
+def check_ids(tokens: Ints, model: Any, who: str) -> None:
+    """Raise `RequestError` for a token id that the model does not have."""
+    known = getattr(getattr(model, "cfg", None), "d_vocab", None)
+    if not isinstance(known, int) or known < 1:
+        return
+    for bad in (int(tokens.min()), int(tokens.max())):
+        if not 0 <= bad < known:
+            raise RequestError(f"{who}: inputs hold token id {bad}, and the model knows ids 0 to {known - 1}")
+
+
+def longest_input(model: Any) -> int | None:
+    """How many tokens a model takes, START included; None where nothing bounds them."""
+    cfg, config = getattr(model, "cfg", None), getattr(model, "config", None)
+    positions = getattr(config, "positions", None)
+    if positions is not None and positions != "learned":
+        return None  # ours: without positions, or with a direction times the position
+    most = getattr(cfg, "n_ctx", None)
+    return most if isinstance(most, int) and most > 0 else None
+
+
+def check_length(model: Any, length: int, who: str) -> None:
+    """Raise `AnalysisError` for inputs of more tokens than the model takes."""
+    most = longest_input(model)
+    if most is not None and length > most:
+        raise AnalysisError(
+            f"{who}: inputs of {length} tokens are more than the model's n_ctx={most}: give shorter ones"
+        )
+
+
+@contextmanager
+def undisturbed(model: Any) -> Iterator[None]:
+    """Eval mode inside; the mode of every module as it was outside. A plain callable has none."""
+    modes = [(module, module.training) for module in (model.modules() if hasattr(model, "modules") else ())]
+    try:
+        for module, _ in modes:
+            module.training = False
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+# -- what guests raise --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpError] = AnalysisError) -> Iterator[None]:
+    """Turn whatever a guest raises, bar our own errors, into one of `kind`, in one line, with its cause."""
+    try:
+        yield
+    except InterpError:
+        raise
+    except Exception as error:  # a library, a tokenizer, a user's hook or module: they raise what they like
+        said = (str(error).strip().splitlines() or [""])[0]
+        told = f"{type(error).__name__}: {said[:200]}" if said else type(error).__name__
+        raise kind(f"{who}: {type(model).__name__} {doing} ({told})") from error
+
+
+def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
+
+    A wrong call (a keyword that does not exist) is Python's own `TypeError`, as everywhere.
+    """
+
+    def decorate(run: Callable[P, R]) -> Callable[P, R]:
+        shape = signature(run)
+
+        @wraps(run)
+        def hosted(*args: P.args, **kwargs: P.kwargs) -> R:
+            shape.bind(*args, **kwargs)
+            guest = args[0] if args else next(iter(kwargs.values()), None)
+            with guest_errors(who, guest, "could not be measured"):
+                return run(*args, **kwargs)
+
+        return hosted
+
+    return decorate

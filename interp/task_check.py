@@ -1,0 +1,220 @@
+"""Does a model that was not trained here do the task of the grammar in force?
+
+Whoever measures a model in a grammar supposes that its token ids are the grammar's. A model whose ids mean something
+else gives plausible numbers about nothing. So such a model is first asked what anybody who speaks the grammar can
+answer, on the inputs that are used; at chance it is refused. Importing this module loads no torch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.errors import AnalysisError, RequestError
+from interp.grammars import CopyGrammar, DyckGrammar
+from interp.guests import Ints, guest_errors, longest_input, undisturbed
+from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[np.float64]
+LEAST = 0.1  # of the way from chance to all right: the interval must lie beyond
+# Share of places whose most probable token is legal. Of 1,500 orders in which the ids of one trained model can be
+# mistaken, 31 pass both this and the question above, 27 of them with a remark.
+HALF, SURE = 0.5, 0.9  # below: refused; below: remarked on
+FEW = 20  # inputs with a question; with fewer, strings are drawn besides
+DRAWN, LENGTH = 40, 28  # how many, and of how many brackets
+CELLS = 2**22  # cells of attention of one head held at once
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """How well models that were not trained here do what their grammar asks.
+
+    - `task`: in words.  `accuracy`: share of right answers, mean over inputs (of several models: over models), with
+      its interval; its `null` is chance.
+    - `legal`: share of these places whose most probable token of all is legal; None where not asked.
+    - `drawn`: how many of the inputs were drawn for it besides those given.
+    """
+
+    task: str
+    accuracy: Estimate
+    legal: float | None
+    drawn: int
+
+    def __str__(self) -> str:
+        also = f", {self.drawn} of them drawn for this" if self.drawn else ""
+        told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {self.accuracy.null:.2f}"
+        if self.legal is None:
+            return told
+        doubt = ": do its token ids mean what the grammar's do?" if self.legal < SURE else ""
+        return f"{told}; most probable token legal at {self.legal:.0%} of places{doubt}"
+
+
+def check_task(
+    models: Sequence[Any], grammar: Any, tokens: Ints | None, seed: int, who: str, wanted: bool = True
+) -> TaskCheck | None:
+    """The check of those models that were not trained here, or None where there is none to make.
+
+    None for models trained here on this very grammar, for constructed ones, for grammars without a task that is known
+    here, for models that see what they should predict, for classifiers, and where it is not `wanted`.
+    `tokens` [input, pos]: the inputs used (None: drawn ones alone).
+
+    Raises `AnalysisError` for a model that is at chance.
+    """
+    if not wanted or not isinstance(grammar, DyckGrammar):
+        return None
+    if vouched_for(models, grammar):  # a population, whose models need not be built for this
+        return None
+    strangers = [(i, m) for i, m in enumerate(models) if not vouched_for(m, grammar) and _predicts(m, grammar)]
+    if not strangers:
+        return None
+    task, chance = _task_of(grammar)
+    given = [] if tokens is None else [row for row in tokens if _questions(row[None], grammar)[0].any()]
+    asked = [np.array(given)] if given else []
+    drawn = 0
+    if len(given) < FEW:
+        most = longest_input(strangers[0][1])
+        length = LENGTH if most is None else min(LENGTH, most - 1)
+        if length >= 2:
+            strings = grammar.sample(DRAWN, mode="prefix", length=length, seed=seed, stream="task-check")
+            asked.append(DyckGrammar.to_tokens(grammar, strings))
+            drawn = DRAWN
+    both = [np.concatenate([_answers(model, grammar, part, who) for part in asked], axis=1) for _, model in strangers]
+    each = [x[0][~np.isnan(x[0])] for x in both]
+    told = [float(np.nanmean(x[1])) for x in both if not np.isnan(x[1]).all()]
+    for at, ((i, _), right) in enumerate(zip(strangers, each, strict=True)):
+        if len(right) == 0:
+            return None
+        name = f"model {i}" if len(models) > 1 else "this model"
+        if told and told[at] < HALF:
+            raise AnalysisError(
+                f"{who}: {name} writes what is not legal: after a closing bracket its most probable token is illegal "
+                f"at {1 - told[at]:.0%} of places. {_cure(grammar)}"
+            )
+        found = bootstrap_mean(right, seed, stream="task-check")
+        low = found.value if found.low is None else found.low
+        if low is None or low <= chance + LEAST * (1 - chance):
+            raise AnalysisError(
+                f"{who}: {name} is at chance: {task} {found} where chance is {chance:.2f}. {_cure(grammar)}"
+            )
+    if len(each) == 1:
+        accuracy = bootstrap_mean(each[0], seed, stream="task-check")
+    else:
+        accuracy = mean_over_seeds([x.mean() for x in each], support=(0.0, 1.0))
+    return TaskCheck(task, accuracy.with_null(chance), float(np.mean(told)) if told else None, drawn)
+
+
+def _cure(grammar: DyckGrammar) -> str:
+    return (
+        f"Its token ids are probably not those of {grammar!r}: load it with load_foreign(..., vocab=[...]), which maps "
+        "them; or say task_check=False to measure an untrained or unrelated model"
+    )
+
+
+def vouched_for(model: Any, grammar: Any) -> bool:
+    """Whether it was trained here, or constructed, for this very grammar: its ids need no check."""
+    told = getattr(model, "provenance", None) or {}
+    ours = isinstance(told.get("settings"), dict) or bool(told.get("constructed"))
+    return ours and getattr(model, "grammar", None) == grammar
+
+
+def _predicts(model: Any, grammar: Any) -> bool:
+    """Whether its outputs are next-token logits of this grammar that do not see the token they predict."""
+    cfg = getattr(model, "cfg", None)
+    outputs = getattr(cfg, "d_vocab_out", None)
+    causal = getattr(cfg, "attention_dir", "causal") == "causal"
+    named = getattr(getattr(model, "config", None), "class_names", None)
+    return causal and named is None and outputs in (None, -1, grammar.vocab_size)
+
+
+def _task_of(grammar: DyckGrammar) -> tuple[str, float]:
+    """What is asked, in words, and the share of right answers of one who guesses."""
+    k = grammar.num_types
+    if isinstance(grammar, CopyGrammar):
+        return "most probable bracket is the one it reads", 1 / (2 * k)
+    if k == 1:
+        return "most probable bracket is the only legal one", 0.5
+    after = "after a closing bracket, " if grammar.max_depth > 1 else ""
+    return f"{after}most probable closer has the right type", 1 / k
+
+
+def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], Ints, Ints]:
+    """(where something is asked [input, pos], the right token there, candidates [n]) of token ids [input, pos].
+
+    Brackets are asked about where the token read is a closer: right after an opener a model that looks no further
+    than its current token, an untrained one too, may be right.
+    """
+    bracket = tokens < grammar.start
+    k = grammar.num_types
+    if isinstance(grammar, CopyGrammar):
+        return bracket, tokens, np.arange(2 * k)
+    depth, top = grammar.depth(tokens), grammar.stack_top(tokens)
+    before = (bracket | (tokens == grammar.start)) & (depth >= 0)
+    if k == 1:
+        forced = before & ((depth == 0) | (depth == grammar.max_depth))
+        return forced, (depth > 0).astype(np.int64), np.arange(2)
+    # The opener on top says which closing bracket is legal after each token, whether one follows or not.
+    opener = np.take_along_axis(tokens, np.maximum(top, 0), axis=1)
+    inside = before & (top >= 0) & (depth > 0)
+    after = bracket & (tokens % 2 == 1) if grammar.max_depth > 1 else bracket
+    return inside & after, opener + 1, np.arange(1, 2 * k, 2)
+
+
+def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
+    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked.
+
+    Places are weighted so that each right answer counts for as much as the others: one who always says the same gets
+    what chance gives.
+    """
+    import torch
+
+    asked, right, candidates = _questions(tokens, grammar)
+    writes = not isinstance(grammar, CopyGrammar) and grammar.num_types > 1
+    places = np.bincount(right[asked], minlength=grammar.vocab_size)
+    weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
+    room = grammar.depth(tokens) < grammar.max_depth
+    where = getattr(getattr(model, "cfg", None), "device", None)
+    out = np.full((2, len(tokens)), np.nan)
+    rows = max(1, CELLS // tokens.shape[1] ** 2)
+    for begin in range(0, len(tokens), rows):
+        part = slice(begin, begin + rows)
+        ids = torch.from_numpy(tokens[part])
+        with undisturbed(model), torch.no_grad(), guest_errors(who, model, f"fails on {ids.shape[1]} tokens"):
+            logits = model(ids if where is None else ids.to(where))
+        logits = checked_logits(logits, ids.shape, grammar.vocab_size, who, model)
+        chosen = candidates[logits[..., candidates].argmax(-1).numpy()]
+        here, heavy = asked[part].sum(1), weight[part].sum(1)
+        good = ((chosen == right[part]) * weight[part]).sum(1)
+        out[0, part] = np.where(here > 0, good / np.where(here > 0, heavy, 1), np.nan)
+        if writes:
+            best = logits.argmax(-1).numpy()
+            opens = (best < grammar.start) & (best % 2 == 0) & room[part]
+            legal = ((best == right[part]) | opens) & asked[part]
+            out[1, part] = np.where(here > 0, legal.sum(1) / np.maximum(here, 1), np.nan)
+    return out
+
+
+def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model: Any) -> "torch.Tensor":
+    """Logits [batch, pos, vocab] as float64 on the CPU. Raises `RequestError` for anything else."""
+    import torch
+
+    name = type(model).__name__
+    if not isinstance(logits, torch.Tensor):
+        raise RequestError(
+            f"{who}: {name} gives {type(logits).__name__}, and logits [batch, pos, vocab] are needed to see whether it "
+            "does its task; task_check=False measures its attention alone"
+        )
+    if tuple(logits.shape) != (*shape, size):
+        raise RequestError(
+            f"{who}: {name} gives logits of shape {list(logits.shape)} for tokens of shape {list(shape)}, and the "
+            f"grammar needs {[*shape, size]}: one a token of its vocabulary"
+        )
+    if not logits.is_floating_point() or torch.finfo(logits.dtype).bits < 32:
+        raise AnalysisError(
+            f"{who}: {name} gives logits of {logits.dtype}, whose rounding is too coarse: pass model.float()"
+        )
+    return logits.detach().to("cpu", torch.float64)

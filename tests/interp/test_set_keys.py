@@ -1,0 +1,278 @@
+"""Every `--set` key, walked over presets and over what else may be set: it changes the training, or it is refused."""
+
+import hashlib
+from dataclasses import fields, replace
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+
+from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, train_population
+from interp.config import CHOICES
+from interp.errors import InterpError, RequestError
+from interp.presets import PRESETS, SET_KEYS, Recipe, make_recipe
+from interp.settings import TrainingSettings
+from interp.training import objective, topics
+from interp.training.loop import initial_state, train_chunk
+from interp.unread import TABLE
+
+torch.set_num_threads(1)
+
+# key -> another value than any preset's, and what must be set for the key to be read at all
+BRACKETS = {
+    "k": (3, {}),
+    "depth": (3, {}),
+    "open_prob": (0.2, {}),
+    "end_prob": (0.2, {}),
+    "positions": ("linear", {}),
+    "layers": (3, {}),
+    "heads": (2, {}),
+    "width": (34, {}),
+    "n_ctx": (600, {}),
+    "init_std": (0.3, {}),
+    "lr": (0.02, {}),
+    "schedule": ("constant", {}),
+    "warmup": (2, {}),
+    "optimizer": ("sgd", {}),
+    "weight_decay": (0.3, {}),
+    "loss": ("mse", {}),
+    "l2": (0.1, {}),
+    "targets": ("closers", {}),
+    "data": ("prefix", {}),
+    "min_length": (6, {}),
+    "max_length": (10, {}),
+    "length": (9, {"data": "prefix"}),
+    "eval_every": (2, {}),
+    "contrastive": (0.3, {}),
+    "compute": ("counts", {"layers": 1}),
+    "start": ("zero", {}),
+    "trained": ("attention", {}),
+    "steps": (6, {}),
+    "batch": (5, {}),
+}
+TOPICS = {
+    "topics": (3, {}),
+    "words": (4, {}),
+    "law": ("idealised", {}),
+    "alpha": (0.9, {}),
+    "topics_per_document": (3, {"law": "idealised"}),
+    "min_length": (20, {}),
+    "max_length": (50, {}),
+    "mask_prob": (0.3, {}),
+    "keep_prob": (0.3, {}),
+    "random_prob": (0.3, {}),
+    "data": ("exact", {"law": "idealised"}),
+    "start": ("zero", {}),
+    "trained": ("attention", {}),
+    "schedule": ("cosine", {}),
+    "length": (9, {}),
+    **{
+        key: BRACKETS[key]
+        for key in (
+            *("lr", "warmup", "optimizer", "weight_decay", "loss", "l2", "init_std", "n_ctx", "eval_every"),
+            *("contrastive", "targets", "compute", "positions", "heads", "layers", "width", "steps", "batch"),
+        )
+    },
+}
+SMALL = {"topics": 5, "words": 3}
+# No training reads it, but it is written into the model: TransformerLens's tools take it for the longest input.
+OF_THE_MODEL_ALONE = {"n_ctx"}
+
+
+@pytest.fixture(autouse=True)
+def small_evaluations(monkeypatch):
+    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
+    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    monkeypatch.setattr(
+        objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
+    )
+    monkeypatch.setattr(topics, "EVAL_DOCUMENTS", 8)
+    monkeypatch.setattr(topics, "FINAL_DOCUMENTS", 8)
+
+
+def of_topics(preset):
+    return PRESETS[preset].grammar is TopicGrammar
+
+
+def recipe_of(preset, options):
+    """Four steps of the preset's batch, unless `options` say otherwise; small topic grammars."""
+    options = {**(SMALL if of_topics(preset) else {}), **options}
+    return make_recipe(preset, options, steps=options.pop("steps", 4), batch=options.pop("batch", None))
+
+
+def outcome(recipe):
+    """A digest of all that training gives: weights and the table of measurements."""
+    state, _ = train_chunk(recipe, initial_state(recipe, (0,)))
+    sha = hashlib.sha256(repr(state.history).encode())
+    for name in sorted(state.params):
+        sha.update(f"{name}{tuple(state.params[name].shape)}".encode())
+        sha.update(state.params[name].numpy().tobytes())
+    return sha.hexdigest()
+
+
+def attempt(preset, options):
+    """(the recipe, or None where the options are refused; what the refusal says)."""
+    try:
+        return recipe_of(preset, options), ""
+    except InterpError as error:
+        return None, str(error)
+
+
+def test_every_key_is_in_the_tables():
+    assert {*BRACKETS, *TOPICS} == {*SET_KEYS, "steps", "batch"}
+
+
+QUICK = ("dyck-minimal", "topic-joint")
+
+
+@pytest.mark.parametrize("key", [*SET_KEYS, "batch", "steps"])
+@pytest.mark.parametrize("preset", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS])
+def test_a_key_changes_the_training_or_is_refused_by_name(preset, key):
+    value, context = (TOPICS if of_topics(preset) else BRACKETS).get(key, (1, {}))
+    context = {k: v for k, v in context.items() if k != "layers" or "minimal" not in preset}
+    changed, refusal = attempt(preset, {**context, key: value})
+    if changed is None:
+        assert f"{key}=" in refusal or f"{key!r}" in refusal  # it says which option it is about
+        return
+    plain = recipe_of(preset, context)
+    assert changed != plain or (key, value) in (("layers", 1), ("heads", 1))
+    if key in OF_THE_MODEL_ALONE:
+        assert SandboxTransformer(changed.config).cfg.n_ctx == value
+    elif changed != plain:
+        assert outcome(changed) != outcome(plain)
+
+
+def switches(preset):
+    """Values of settings that choose a path: every word of every choice, and numbers at which something stops."""
+    hints = get_type_hints(TrainingSettings)
+    words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    words |= {"positions": CHOICES["positions"], "law": ("lda", "idealised")}
+    numbers = [{"depth": 1}, {"warmup": 3}, {"warmup": 50}, {"contrastive": 0.3}, {"k": 1}, {"max_length": 2}]
+    if of_topics(preset):
+        numbers = [
+            {"mask_prob": 1.0},
+            {"keep_prob": 0, "random_prob": 0},
+            {"law": "idealised", "topics_per_document": 5},
+        ]
+    found = [{}, *({name: word} for name, known in words.items() for word in known), *numbers]
+    if of_topics(preset):
+        starts = [{"start": start, "trained": t} for start in words["start"] for t in words["trained"]]
+        exact = {"law": "idealised", "data": "exact"}
+        return [*found, *starts, *({**exact, **one} for one in (*numbers, *starts))]
+    return [*found, *({"data": "prefix", **one} for one in numbers), {"compute": "counts", "layers": 1}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["dyck-minimal", "topic-joint", "topic-full"])
+def test_no_choice_leaves_a_key_unread(preset):
+    """Where a choice and a key are both accepted, another value of the key gives another training."""
+    table = TOPICS if of_topics(preset) else BRACKETS
+    ignored, tried = [], 0
+    for switch in switches(preset):
+        plain, _ = attempt(preset, switch)
+        if plain is None:
+            continue
+        expected = outcome(plain)
+        for key, (value, _) in table.items():
+            if key in OF_THE_MODEL_ALONE or key in switch:
+                continue
+            changed, _ = attempt(preset, {**switch, key: value})
+            if changed is None:
+                continue
+            tried += 1
+            if changed != plain and outcome(changed) == expected:
+                ignored.append((switch, key))
+    assert not ignored
+    assert tried > 100
+
+
+def test_every_entry_of_the_table_names_fields_that_are_there():
+    parts = {
+        "settings": TrainingSettings,
+        "config": TransformerConfig,
+        "grammar": (DyckGrammar, TopicGrammar),
+    }
+    for rule in TABLE:
+        for name in rule.fields:
+            part, _, field = name.partition(".")
+            kinds = parts[part] if isinstance(parts[part], tuple) else (parts[part],)
+            assert field in {f.name for kind in kinds for f in fields(kind)}, name
+
+
+# -- recipes made in Python ---------------------------------------------------------------------------
+
+
+def dyck_config(**changes):
+    return TransformerConfig(7, n_layers=1, d_model=8, d_head=8, d_mlp=8, **changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "grammar", "settings", "said"),
+    [
+        (dyck_config(), DyckGrammar(), {"data": "prefix", "max_length": 100}, "max_length=100 changes nothing here"),
+        (dyck_config(), DyckGrammar(), {"length": 9}, "length=9 changes nothing here: data='complete'"),
+        (dyck_config(), DyckGrammar(end_prob=0.2), {"data": "prefix"}, "end_prob=0.2 changes nothing"),
+        (dyck_config(), DyckGrammar(2, 1, open_prob=0.2), {}, "open_prob=0.2 changes nothing"),
+        (dyck_config(mlp_depth=0), DyckGrammar(), {}, "d_mlp=8 changes nothing here: there is no MLP"),
+        (dyck_config(norm="none", norm_eps=0.1), DyckGrammar(), {}, "norm_eps=0.1 changes nothing"),
+        (dyck_config(attention="uniform", attn_scale=2.0), DyckGrammar(), {}, "attn_scale=2.0 changes nothing"),
+        (dyck_config(attention="uniform", scale_scores=False), DyckGrammar(), {}, "scale_scores=False changes nothing"),
+        (dyck_config(), DyckGrammar(), {"warmup": 9, "schedule": "constant"}, "schedule='constant' changes nothing"),
+    ],
+)  # fmt: skip
+def test_a_recipe_made_in_python_is_asked_the_same(config, grammar, settings, said):
+    asked = {"grammar": grammar, "settings": TrainingSettings(**{"steps": 3, "batch": 2, **settings})}
+    for preset in (config, Recipe("mine", grammar, config, asked["settings"])):
+        with pytest.raises(RequestError) as error:
+            train_population(preset, 1, workers=1, **(asked if preset is config else {}))
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_a_preset_itself_says_is_never_refused(preset):
+    """Not even where a run is so short that a schedule has no step left: nobody gave one."""
+    recipe = make_recipe(preset, steps=1, batch=2)
+    assert train_population(recipe, 1, workers=1).provenance["settings"]["steps"] == 1
+    train_population(replace(recipe, settings=replace(recipe.settings, batch=3)), 1, workers=1)
+
+
+def test_the_scale_of_scores_reaches_a_topic_model():
+    """Through counts as through the hooked model."""
+    plain = make_recipe("topic-joint", SMALL, steps=3)
+    other = replace(plain, config=replace(plain.config, attn_scale=0.5))
+    assert outcome(other) != outcome(plain)
+
+
+# -- the user's own words -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", SET_KEYS)
+def test_a_wrong_value_is_quoted_under_the_key_that_the_user_gave(key):
+    preset = "topic-joint" if key in TOPICS and key not in BRACKETS else "dyck-standard"
+    with pytest.raises(InterpError) as error:
+        make_recipe(preset, {key: "three"})
+    assert f"{key}='three'" in str(error.value)
+    assert not any(f"{name}=" in str(error.value) for name in ("num_types", "max_depth", "n_layers", "n_heads"))
+
+
+@pytest.mark.parametrize("number", [np.int64, np.int8, np.uint16])
+def test_numpy_integers_are_whole_numbers(number):
+    options = {"k": 3, "depth": 2, "layers": 1, "heads": 2, "width": 8, "max_length": 6, "eval_every": 2, "warmup": 1}
+    plain = make_recipe("dyck-standard", options, steps=3, batch=2, snapshots=[0, 2])
+    typed = {key: number(value) for key, value in options.items()}
+    recipe = make_recipe("dyck-standard", typed, steps=number(3), batch=number(2), snapshots=number([0, 2]))
+    assert recipe == plain
+    assert repr(recipe) == repr(plain)  # plain numbers: they go into JSON
+    assert make_recipe("topic-joint", {"topics": number(3)}) == make_recipe("topic-joint", {"topics": 3})
+
+
+def test_numpy_integers_train():
+    options = {"lr": np.float64(0.01), "l2": np.float32(0.5)}
+    run = train_population(
+        "dyck-minimal", np.arange(2), options=options, steps=np.int64(2), batch=3, workers=np.int64(1)
+    )
+    plain = train_population("dyck-minimal", 2, options={"lr": 0.01, "l2": 0.5}, steps=2, batch=3, workers=1)
+    assert run.provenance == plain.provenance
+    assert run.history == plain.history
