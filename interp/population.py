@@ -14,6 +14,7 @@ from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.model import SandboxTransformer
 from interp.names import printable
+from interp.numbers import number
 from interp.text import fold
 
 
@@ -185,7 +186,7 @@ _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", 
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return number(value, 4) if isinstance(value, float) else str(value)
 
 
 def check_params(config: TransformerConfig, params: Params, count: int, grammar: Grammar | None = None) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import RequestError
+from interp.numbers import number
 
 Array = NDArray[np.float64]
 Family = Literal["value", "embedding"]
@@ -439,7 +440,8 @@ class TopicTheory:
         room = math.sqrt(v - 1) - 1 - self.a
         if room <= 0:
             raise RequestError(
-                f"words_per_topic={v} is too few for an upper bound on beta: more than {(1 + self.a) ** 2 + 1:.2f} are "
+                f"words_per_topic={v} is too few for an upper bound on beta: more than "
+                f"{number((1 + self.a) ** 2 + 1, 2)} are "
                 "needed"
             )
         return self.a / room * (self.a + random) / random * v if random > 0 else math.inf
@@ -456,7 +458,7 @@ class TopicTheory:
         """Which of Assumptions 2.1.3 and 2.1.4, under which the bounds are proved, do not hold (limits apart)."""
         least = (1 / self.a + 1) ** 2 + 1
         conditions = (
-            (self.words_per_topic > least, f"v > {least:.2f}"),
+            (self.words_per_topic > least, f"v > {number(least, 2)}"),
             (self.mask_prob < 0.5, "p_m < 1/2"),
             (self.keep_prob == self.random_prob, "p_c = p_r"),
             (0 < self.keep_prob < 0.5, "0 < p_c < 1/2"),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
 from interp.guests import read_tokens
+from interp.numbers import power
 from interp.rng import generator
 
 Ints = NDArray[np.int64]
@@ -106,7 +107,7 @@ def _check_memory(cfg: Any, count: int, length: int) -> None:
 
 
 def _rough(number: int) -> str:
-    return f"{number:.1e}" if number < 10**300 else "very many"
+    return power(number) if number < 10**300 else "very many"
 
 
 def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:

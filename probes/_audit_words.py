@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interp.numbers import ABSENT, UNDEFINED, absent, estimate, number, size
+from interp.numbers import ABSENT, UNDEFINED, absent, estimate, number, power, size
 from interp.stats import Estimate
 from probes._audit_rows import COUNTS, LOGITS, OUTPUTS
 from probes._audit_thresholds import MIXED
@@ -104,7 +104,7 @@ def needed(row: Row) -> str:
     if row["side"] == "not in":
         return "not " + "-".join(f"{end:g}".lstrip("0") for end in MIXED)
     least = row["threshold"]
-    written = f"{least:.3g}" if least == 0 or abs(least) >= 1e-4 else f"{least:.0e}"
+    written = f"{least:.3g}" if least == 0 or abs(least) >= 1e-4 else power(least, 0)
     return f"{SIDES[row['side']]} {written}"
 
 

@@ -157,7 +157,7 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
             "dot product ratio",
             "cosine, same minus different",
             "attention ratio",
-            "attention, topics permuted",
+            f"attention, topics permuted (n={PERMUTATIONS} permutations)",
             "words with a topic",
             "pairs read, same and different topic",
         ],
@@ -332,7 +332,7 @@ def control_parts(f: Findings) -> list[str | Table]:
                 "random, mean of seeds",
                 "random, not debiased",
                 "at equal distances",
-                "topics permuted",
+                f"topics permuted (n={PERMUTATIONS} permutations)",
             ],
             rows,
             "Not debiased: attention as the encoder gave it, where longer sequences have less of it a pair. At equal "
