@@ -66,6 +66,7 @@ FIGURE = go.Figure(go.Heatmap(z=[[1, 2], [3, 4]]))
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
+@pytest.mark.slow
 def test_a_browser_that_never_draws_is_ended_and_said_in_one_line(fake, tmp_path, capfd, kind):
     left = fake(SCRIPTS[kind])
     threads, begun = set(threading.enumerate()), time.monotonic()
@@ -92,6 +93,7 @@ def test_a_browser_that_ends_at_once_is_said_in_one_line(fake, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_the_command_line_ends_with_status_1(fake, tmp_path, capsys):
     left = fake(SCRIPTS["sleeps, and has children"])
     assert main(["heatmap", "dyck-minimal", "--text", "()", "--out", str(tmp_path / "a.pdf")]) == 1

@@ -125,6 +125,7 @@ QUICK = ("dyck-minimal", "topic-joint")
 
 @pytest.mark.parametrize("key", [*SET_KEYS, "batch", "steps"])
 @pytest.mark.parametrize("preset", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS])
+@pytest.mark.slow
 def test_a_key_changes_the_training_or_is_refused_by_name(preset, key):
     value, context = (TOPICS if of_topics(preset) else BRACKETS).get(key, (1, {}))
     context = {k: v for k, v in context.items() if k != "layers" or "minimal" not in preset}

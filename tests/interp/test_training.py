@@ -307,6 +307,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("options", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.slow
 def test_training_equals_torch_optim_on_one_model_at_a_time(options):
     recipe = small("dyck-standard", steps=5, batch=3, width=16, **options)
     s, seeds = recipe.settings, (1, 6)
@@ -478,6 +479,7 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
     ],
     ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
+@pytest.mark.slow
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:
         train(recipe, seeds, out=unfinished, resume=True)

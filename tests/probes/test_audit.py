@@ -933,6 +933,7 @@ def test_the_command_line_audits(tmp_path, capsys):
         (["nothing", "--claim", "L0H0 attends to START"], 2, "nothing"),
     ],
 )
+@pytest.mark.slow
 def test_a_verdict_is_an_answer_and_what_is_none_is_said(arguments, status, message, capsys):
     assert main(["audit", *arguments]) == status
     assert message in capsys.readouterr().err

@@ -195,6 +195,7 @@ def rests_on(finding: Finding) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.slow
 def test_each_cause_of_a_pattern_is_marked_and_drawn(name):
     found = pattern_of(name)
     assert (found.word, rests_on(found)) == PATTERNS[name][3:]
@@ -203,6 +204,7 @@ def test_each_cause_of_a_pattern_is_marked_and_drawn(name):
 
 
 @pytest.mark.parametrize("name", USES)
+@pytest.mark.slow
 def test_each_cause_of_a_use_is_marked_and_drawn(name):
     found = use_of(name)
     assert (found.word, rests_on(found)) == USES[name][1:]
@@ -271,6 +273,7 @@ CLAIM = "L1H0 attends to the last unmatched open bracket"
 
 @pytest.mark.parametrize("name", ["stack", "constant", "uniform", "balanced"])
 @pytest.mark.parametrize("ending", ["", " to predict closing brackets"], ids=["attends", "uses"])
+@pytest.mark.slow
 def test_constructed_models_show_what_decides(name, ending):
     claim = CLAIM.replace("attends to", "uses") + ending if ending else CLAIM
     model = load_checkpoint(f"constructed/{name}")
