@@ -15,7 +15,7 @@ MATRICES = ("value", "embedding", "attention")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line, like all others; every flag is written out, and once."""
+    """argparse whose errors are one line, like all others; every flag is written out."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)  # `train --seed 7` is not `--seeds 7`

@@ -72,7 +72,6 @@ def test_list_names_presets_studies_and_bundled(tmp_path, capsys):
 BAD_REQUESTS = {
     "unknown command": (["trian"], "trian"),
     "a beginning of a flag": (["train", "dyck-minimal", "--seed", "7"], "unrecognized arguments: --seed 7"),
-    "a flag twice": (["train", "dyck-minimal", "--steps", "2", "--steps", "3"], "--steps is given twice"),
     "unknown preset": (["train", "dyck-standrd"], "did you mean 'dyck-standard'"),
     "unknown option": (["train", "dyck-standard", "--set", "witdh=3"], "did you mean 'width'"),
     "not key=value": (["train", "dyck-standard", "--set", "width"], "key=value"),

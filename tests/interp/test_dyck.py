@@ -138,11 +138,11 @@ def test_complete_law_is_the_rejection_law(grammar, bounds):
 def test_everything_else_has_probability_zero():
     grammar = DyckGrammar(2, 2)
     every = np.array(list(itertools.product(range(4), repeat=4)))
-    for mode, law in (
-        ("prefix", enumerate_prefixes(grammar, 4)),
-        ("complete", enumerate_complete(grammar, 2, 4)),
+    for how, law in (
+        ({"mode": "prefix"}, enumerate_prefixes(grammar, 4)),
+        ({"mode": "complete", "max_length": 4}, enumerate_complete(grammar, 2, 4)),
     ):
-        logs = grammar.log_prob(every, mode=mode, max_length=4)
+        logs = grammar.log_prob(every, **how)
         inside = [tuple(row) in law for row in every.tolist()]
         assert 0 < sum(inside) < len(every)
         np.testing.assert_array_equal(np.isfinite(logs), inside)
