@@ -207,7 +207,7 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
         ],
         rows,
         "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the bootstrap over "
-        f"articles (n = {f.trained.heads[FEWEST].n}). Random encoders show how often that test errs: it resamples "
+        f"articles (95 %, n={f.trained.heads[FEWEST].n} articles). Random encoders show how often that test errs: it resamples "
         "articles and not words, so that a head's chance liking of a few words counts. Intervals of single heads are "
         "not corrected.",
     )

@@ -19,6 +19,7 @@ from case_studies.head_claims.study import run
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
+from intervals import INTERVAL, unnamed_of_page
 from probes import audit_claims
 from probes.claims import BUILT_IN, Claim
 
@@ -32,6 +33,12 @@ def folder(tmp_path_factory):
     groups = [NAMED["constructed/stack"], NAMED["constructed/constant"], NAMED[COPY_ONE.name]]
     run(out, seeds=2, steps=2, workers=1, groups=groups, encoder=False)
     return out
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
@@ -59,7 +66,7 @@ def test_the_page_names_every_group_and_its_command(folder):
     assert f"interp report head-claims --quick --out {folder}" in page
     assert "Rebuild this page" in page
     for statement in copying(DyckGrammar()):
-        assert statement.words in page
+        assert (statement.words in page) == statement.primary
 
 
 @pytest.mark.slow

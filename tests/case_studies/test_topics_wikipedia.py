@@ -19,6 +19,7 @@ from case_studies.topics_wikipedia.lda import Labels, Topics
 from case_studies.topics_wikipedia.measure import Pairs
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
+from intervals import unnamed_of_page
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="gensim, of the extra [text], is not installed")
 needs_model = pytest.mark.skipif(
@@ -631,6 +632,7 @@ def small(tmp_path_factory):
 def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     given = {"corpus": small / "text.txt", "model": small / "bert", "topics": 3, "sequences": 40}
     page = study.run(tmp_path / "a", **given)
+    assert not unnamed_of_page(page.read_text())
     first = json.loads((tmp_path / "a" / "results.json").read_text())
     study.run(tmp_path / "b", **given)
     assert (tmp_path / "a" / "results.json").read_bytes() == (tmp_path / "b" / "results.json").read_bytes()

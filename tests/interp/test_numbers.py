@@ -126,8 +126,10 @@ def test_an_estimate_survives_its_dict():
 # -- nobody else ---------------------------------------------------------------------------------------------
 
 FORMATTER = "interp/numbers.py"
-# Not numbers for a reader: coordinates of a picture, and what tells one set of weights from another.
-OTHERS = {"interp/plots/drawing.py": ".5f", "case_studies/head_claims/encoder.py": ".6f"}
+# Coordinates of a picture, what tells one set of weights from another, and a log that reads like tqdm's bars.
+OTHERS = {
+    "interp/plots/drawing.py": ".5f", "case_studies/head_claims/encoder.py": ".6f", "interp/progress.py": ".0%",
+}  # fmt: skip
 
 
 def sources() -> list[Path]:
