@@ -240,14 +240,14 @@ def test_no_pair_on_one_side_is_undefined_with_a_reason():
     assert "no pair" in found.ratio.reason
 
 
-def test_heads_without_a_ratio_are_none_in_json_and_a_dash_in_text():
+def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
     sums = measure.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
     heads = measure.every_head(sums, (2, 3), 0)
     found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
     assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
     assert found["above_1"] == found["below_1"] == 0
     (trace,) = figures.head_figure([("none", heads)]).data
-    assert {t for row in trace.text for t in row} == {"-"}
+    assert {t for row in trace.text for t in row} == {"undefined"}
 
 
 # -- embeddings -------------------------------------------------------------------------------------------------

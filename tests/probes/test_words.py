@@ -39,7 +39,7 @@ RESULTS = {
     "stack": lambda: analyze_stack_likeness(load_checkpoint("dyck-standard"), num_inputs=12),
     "stack of one": lambda: analyze_stack_likeness(load_checkpoint("dyck-standard")[0], num_inputs=12),
     "stack on one input": lambda: analyze_stack_likeness(load_checkpoint("dyck-standard")[0], "([])"),
-    "balance": lambda: analyze_balance(load_checkpoint("dyck-minimal")[:3], num_inputs=12),
+    "balance": lambda: analyze_balance(load_checkpoint("dyck-minimal")[:2], num_inputs=6),
     "balance of one": lambda: analyze_balance(load_checkpoint("dyck-standard")[0], num_inputs=12),
     "topics": lambda: analyze_topic_blocks(blocks(), labels=np.repeat(np.arange(4), 5)),
     "topics, one": lambda: analyze_topic_blocks(blocks()[0], labels=np.repeat(np.arange(4), 5)),
