@@ -13,6 +13,7 @@ from case_studies.sheet import STYLE
 from case_studies.words import Cell, Row, written
 from interp.errors import RequestError
 from interp.files import write_text
+from interp.names import first_duplicate
 from interp.numbers import UNDEFINED
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
 from probes._result import to_json
@@ -117,9 +118,9 @@ class Page:
         for name in ("compared", "settings"):
             if not any(isinstance(part, Table) for part in getattr(self, name)):
                 raise RequestError(f"{name!r} of {self.title!r} holds no table")
-        anchors = [_anchor(section.title) for section in self.all_sections]
-        if twice := [anchor for anchor in anchors if anchors.count(anchor) > 1]:
-            raise RequestError(f"two sections of {self.title!r} have the anchor {twice[0]!r}")
+        twice = first_duplicate(_anchor(section.title) for section in self.all_sections)
+        if twice is not None:
+            raise RequestError(f"two sections of {self.title!r} have the anchor {twice!r}")
 
     @property
     def all_sections(self) -> list[Section]:

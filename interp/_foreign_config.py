@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import ConfigError, quoted
 
@@ -23,6 +24,8 @@ _READ = (
     "n_layers", "d_model", "d_head", "n_ctx", "d_vocab", "n_heads", "d_mlp", "act_fn", "d_vocab_out", "attn_only",
     "eps", "normalization_type", "attention_dir", "positional_embedding_type", "use_attn_scale", "attn_scale",
 )  # fmt: skip
+# Read by `load_foreign` itself.
+_READ_BESIDE = ("default_prepend_bos", "default_padding_side", "pad_token", "class_names", "max_depth")
 # Settings under which the model computes what our blocks do not, with the values that change nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "parallel_attn_mlp": (False, None),
@@ -30,15 +33,57 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "use_local_attn": (False, None),
     "final_rms": (False, None),
     "uses_rms_norm": (False, None),
+    "rmsnorm_uses_offset": (False, None),
     "post_embedding_ln": (False, None),
     "use_qk_norm": (False, None),
+    "qk_norm_after_rope": (False, None),
     "scale_attn_by_inverse_layer_idx": (False, None),
     "use_normalization_before_and_after": (False, None),
     "num_experts": (None, 0, 1),
     "attn_scores_soft_cap": (-1, None, 0),
     "output_logits_soft_cap": (-1, None, 0),
     "scale_embedding": (False, None),
+    "per_layer_head_dim": (None,),
+    "per_layer_num_key_value_heads": (None,),
+    "load_in_4bit": (False, None),
+    "use_NTK_by_parts_rope": (False, None),
+    "is_audio_model": (False, None),
+    "is_visual_model": (False, None),
+    "is_stateful": (False, None),
+    "is_multimodal": (False, None),
 }
+# Settings that change nothing about the weights, what is computed from them, or how texts are read here.
+_HARMLESS: dict[str, tuple[str, ...]] = {
+    "hooks that TransformerLens adds for tools; the numbers are the same": (
+        "use_attn_result", "use_split_qkv_input", "use_hook_mlp_in", "use_attn_in", "use_hook_tokens",
+        "ungroup_grouped_query_attention",
+    ),
+    "how weights were first drawn: here they are given": ("init_mode", "initializer_range", "init_weights", "seed"),
+    "where and how they lie: they become float32 on the CPU": (
+        "device", "n_devices", "dtype", "attn_implementation", "split_attention_weights",
+    ),
+    "where they come from": (
+        "model_name", "architecture", "original_architecture", "from_checkpoint", "checkpoint_index",
+        "checkpoint_label_type", "checkpoint_value", "trust_remote_code", "n_params",
+    ),
+    "folding and tying are done, or not, in the weights that are given": ("layer_norm_folding", "tie_word_embeddings"),
+    "tokenizers of the library: here `vocab` reads texts": (
+        "tokenizer_name", "tokenizer_prepends_bos", "tokenizer_appends_eos",
+    ),
+    "read with rotary or relative positions only, which are refused": (
+        "rotary_dim", "rotary_base", "rotary_adjacent_pairs", "rotary_interleaved_cos_sin",
+        "NTK_by_parts_low_freq_factor", "NTK_by_parts_high_freq_factor", "NTK_by_parts_factor", "NTK_original_ctx_len",
+        "relative_attention_max_distance", "relative_attention_num_buckets",
+    ),
+    "read with local attention only, which is refused": ("window_size", "attn_types"),
+    "read with experts only, which are refused": ("experts_per_token",),
+    "read by models of pictures, sounds, or with a decoder of their own, which are refused": (
+        "decoder_start_token_id", "vision_hidden_size", "vision_num_layers", "vision_num_heads", "mm_tokens_per_image",
+    ),
+}  # fmt: skip
+_KNOWN = {
+    *_READ, *_READ_BESIDE, *_NEUTRAL, "n_key_value_heads", *(name for names in _HARMLESS.values() for name in names),
+}  # fmt: skip
 
 
 def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfig:
@@ -49,6 +94,7 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
         value = settings.get(name, default)
         return default if value is None or value in unset else value
 
+    settings = {name: plain(value) for name, value in settings.items()}
     heads, width, size = get("n_heads", None, -1), settings["d_model"], settings["d_head"]
     if heads is None:
         if not all(isinstance(n, int) and n > 0 for n in (width, size)) or width % size:
@@ -107,9 +153,10 @@ def _check_names(settings: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"config setting {name!r} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
             )
+    twice = set()  # names close to a setting's that say the same as it does
     for name, value in settings.items():  # a slip of the pen must not pass for a default
-        near = difflib.get_close_matches(str(name)[:80], _READ, n=1, cutoff=0.85)
-        if not near or name in _READ or name in _NEUTRAL or value is None:
+        near = difflib.get_close_matches(str(name)[:80], [*_READ, *_READ_BESIDE], n=1, cutoff=0.85)
+        if not near or name in _KNOWN or value is None:
             continue
         right = settings.get(near[0])
         if right is None:
@@ -119,9 +166,18 @@ def _check_names(settings: Mapping[str, Any]) -> None:
                 f"config setting {quoted(name)}={quoted(value)} is unknown, and {near[0]!r}={quoted(right)} is there: "
                 "leave it out"
             )
+        twice.add(name)
     for name, neutral in _NEUTRAL.items():
-        if name in settings and settings[name] not in neutral:
+        if name in settings and not any(settings[name] is one or settings[name] == one for one in neutral):
             raise _unsupported(settings, name, repr(neutral[0]))
+    unknown = [name for name, value in settings.items() if name not in twice | _KNOWN and value is not None]
+    if unknown:
+        listed = ", ".join(f"{quoted(name)}={quoted(settings[name])}" for name in unknown[:4])
+        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+        raise ConfigError(
+            f"config setting {listed}{more}: HookedTransformerConfig has no such setting, and what it would change is "
+            "not known; leave it out"
+        )
 
 
 def _finite(value: Any) -> bool:

@@ -9,25 +9,26 @@ the grammar's, and every analyzer serves it.
 
 import json
 import math
-import pickle
-import warnings
-import zipfile
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from interp._foreign_config import to_config
+from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.grammars import BracketStrings, DyckGrammar, Grammar, Vocabulary
 from interp.grammars.brackets import PAIRS, bracket_ids
 from interp.grammars.vocabulary import checked_names, find_token
+from interp.header import METADATA_KEY
+from interp.limits import read_whole
 from interp.model import SandboxTransformer
+from interp.names import first_duplicate
+from interp.tensor_files import read_safetensors, read_torch
 
 DEFAULT_DEPTH = DyckGrammar().max_depth
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "params", "weights")
@@ -51,8 +52,10 @@ def load_foreign(
     - `weights`: the dict, or a file of it (`torch.save` of tensors, or safetensors); wrappers of training scripts
       ({"model": ...}, "module." before every name) are taken off.
     - `config`: a dict, a JSON file of it, or an object with TransformerLens's fields. Beside those it may say
-      `pad_token`, `max_depth` and `class_names`, which the arguments of these names override.
+      `pad_token`, `max_depth` and `class_names`, which the arguments of these names override. A setting that is
+      neither read nor known to change nothing is refused.
     - `vocab`: names of the token ids, a list or {name: id}, or a JSON file of either. Without it the model takes ids.
+      Texts get START first if the vocabulary has one, unless the config says `default_prepend_bos` False.
     - `grammar`: for a vocabulary of brackets; default: k from the vocabulary and `max_depth`, which is 4 for a language
       model, and as deep as its inputs are long for a classifier.
     - `pad_token`: id or name of the token that is never attended to; default: the one that is usually called so.
@@ -71,11 +74,12 @@ def load_foreign(
     source = str(weights) if isinstance(weights, (str, Path)) else "a state dict"
     check_tensors(state, settled, source)
     order, language = _language(names, settled, grammar, given["max_depth"])
+    prepends = _reads_texts_as(settings, language)
     pad = _pad(given["pad_token"], language, names, order, settled)
     if order is not None:
         state = _reordered(state, order, settled)
     if isinstance(language, Vocabulary):
-        language = Vocabulary(language.names, language.start, language.end, pad)
+        language = Vocabulary(language.names, language.start, language.end, pad, prepends)
     fields = settled.to_dict() | {"pad_token": pad, "d_vocab": len(order) if order else settled.d_vocab}
     if order is not None:
         fields["d_vocab_out"] = settled.d_out if is_classifier(settled) else None
@@ -109,32 +113,19 @@ def state_of(weights: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
 
 def _read(path: Path) -> Any:
     name = repr(str(path))
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, takes any name
         raise CheckpointError(f"no file {name}: give a state dict saved by torch.save or safetensors")
-    with path.open("rb") as file:
-        begin = file.read(9)
-    if begin[8:9] == b"{":
-        try:
-            with safetensors.safe_open(path, "pt") as handle:
-                ours = "interp" in (handle.metadata() or {})
-            if ours:
-                raise CheckpointError(f"{name} is a checkpoint of ours, which says all about itself: give no config")
-            return safetensors.torch.load_file(path)
-        except (safetensors.SafetensorError, OSError) as error:
-            raise CheckpointError(f"{name} is a damaged safetensors file: {error}") from error
     try:
-        with warnings.catch_warnings():  # of pickle protocols, before what is wrong is said in one line
-            warnings.simplefilter("ignore", UserWarning)
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        if "GLOBAL" in str(error):
-            raise CheckpointError(
-                f"{name} holds more than tensors (a whole model or a config), which is never unpickled: save "
-                "model.state_dict()"
-            ) from error
-        raise CheckpointError(f"{name} is not a torch file of tensors, or a damaged one") from error
-    except (RuntimeError, OSError, EOFError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{name} is truncated or damaged, or not a torch file of tensors") from error
+        with path.open("rb") as file:
+            begin = file.read(9)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {name}: {error.strerror or error}") from error
+    if begin[8:9] != b"{":
+        return read_torch(path)
+    metadata, tensors = read_safetensors(path)
+    if METADATA_KEY in metadata:
+        raise CheckpointError(f"{name} is a checkpoint of ours, which says all about itself: give no config")
+    return tensors
 
 
 def check_tensors(state: dict[str, Tensor], config: TransformerConfig, source: str) -> None:
@@ -203,22 +194,18 @@ def read_json(path: str | Path, what: str) -> Any:
 
     Stricter than `json`: NaN and infinities are no numbers, and no name stands twice in an object.
     """
+    data = read_whole(path, what)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
-    except OSError as error:
-        raise RequestError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise RequestError(f"the {what} {str(path)!r} is not JSON: {error}") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+    if (twice := first_duplicate(name for name, _ in pairs)) is not None:
         raise ValueError(f"{quoted(twice)} stands twice in one object")
-    return found
+    return dict(pairs)
 
 
 def _refused(constant: str) -> Any:
@@ -238,6 +225,9 @@ def _language(
     """(the foreign id of each id of the grammar, or None where ids stay; the grammar or vocabulary)."""
     if grammar is not None and not isinstance(grammar, DyckGrammar):
         raise RequestError(f"grammar={grammar!r} is no DyckGrammar: only models of brackets are mapped onto a grammar")
+    if grammar is not None or names is None or bracket_ids(names) is None:
+        why = "grammar= has its own" if grammar is not None else "it bounds brackets, and vocab= names none"
+        not_read(why, max_depth=max_depth)
     if names is None:
         if grammar is not None:
             raise RequestError("a grammar is matched to token ids by the vocabulary: pass vocab=, a list of strings")
@@ -265,6 +255,24 @@ def _language(
     return order, BracketStrings(len(pairs), depth, names=spelled, append_end=ends)
 
 
+def _reads_texts_as(settings: Mapping[str, Any], language: Grammar | None) -> bool:
+    """Whether texts get START first. Raises `ConfigError` for a reading of texts that the model would not have."""
+    side, prepends = settings.get("default_padding_side"), settings.get("default_prepend_bos")
+    if side not in (None, "right") and (language is not None or side != "left"):
+        raise ConfigError(
+            f"config setting default_padding_side={quoted(side)} is not supported: texts are padded on the 'right'; "
+            "model.to_tokens(..., padding_side='left') does it once"
+        )
+    if prepends not in (None, True, False):
+        raise ConfigError(f"config setting default_prepend_bos={quoted(prepends)} is neither True nor False")
+    if prepends is False and isinstance(language, DyckGrammar):
+        raise ConfigError(
+            "config setting default_prepend_bos=False is not supported for brackets: every string of a grammar begins "
+            "with START; leave it out if the model was trained so, or load without vocab= and pass ids"
+        )
+    return prepends is not False
+
+
 def _pad(
     told: Any,
     language: Grammar | None,
@@ -280,9 +288,15 @@ def _pad(
         if found is None:
             raise ConfigError(f"pad_token={told!r} is not in the vocabulary")
         told = found
+    told = plain(told)
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < config.d_vocab:
-        raise ConfigError(f"pad_token={told!r} is no token id below d_vocab={config.d_vocab}")
+        raise ConfigError(f"pad_token={quoted(told)} is no token id below d_vocab={config.d_vocab}")
     if order is None:
+        if told == getattr(language, "start", None):
+            raise ConfigError(
+                f"pad_token={told} is {(names or ())[told]!r}, with which texts begin: no token attends to PAD, so it "
+                "cannot be START too"
+            )
         return told
     if order[-1] != told:
         raise ConfigError(

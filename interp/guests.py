@@ -74,6 +74,12 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     return models
 
 
+def layers_and_heads(model: Any) -> tuple[int, int]:
+    """How many layers, and heads in each, for estimates of memory: 1 where a model does not say."""
+    cfg = getattr(model, "cfg", None)
+    return int(getattr(cfg, "n_layers", None) or 1), int(getattr(cfg, "n_heads", None) or 1)
+
+
 def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
     """Raise `AnalysisError` for a weight of less than 32 bits."""
     import torch
@@ -125,6 +131,11 @@ class TokenizerVocabulary:
     @cached_property
     def vocab(self) -> tuple[str, ...]:
         return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name; the first where several have one name."""
+        return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
 
     @property
     def vocab_size(self) -> int:

@@ -13,6 +13,7 @@ from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.model import SandboxTransformer
+from interp.names import printable
 from interp.numbers import number
 from interp.text import fold
 
@@ -113,14 +114,14 @@ class Population(Sequence[SandboxTransformer]):
             seeds = self.seeds[index]
             if not seeds:
                 raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
-            chosen = list(range(len(self)))[index]  # tensors know no negative step
+            chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
             return Population(
                 self.config,
                 self.grammar,
                 {name: p[chosen].clone() for name, p in self.params.items()},
                 seeds,
                 self.provenance,
-                tuple(row for row in self.history if row["seed"] in seeds),
+                tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
         if not -len(self) <= index < len(self):
@@ -160,7 +161,7 @@ class Population(Sequence[SandboxTransformer]):
         return fold(lines)
 
     def __repr__(self) -> str:
-        return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
+        return printable(f"<Population of {len(self)} {self.provenance.get('name', 'models')}>")
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()

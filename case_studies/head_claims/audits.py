@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 import probes
 from case_studies.head_claims.groups import Group, Models, statements_of
 from case_studies.head_claims.said import VERDICTS, Statement, copying, of_options
+from interp.errors import RequestError
 from interp.files import make_folder, write_text
 from interp.header import canonical_json
+from interp.limits import read_whole
 from interp.stats import Estimate, mean_over_seeds
 from probes import audit_claims
 from probes._audit_population import binomial
@@ -142,7 +144,10 @@ def kept(
             how |= {"num_inputs": NUM_INPUTS, "length": LENGTH}
         results = audit_claims(models.models, claims, inputs, strata=strata, **how)
         write_text(path, json.dumps([r.to_dict() for r in results], allow_nan=False))
-    return [restored(row) for row in json.loads(path.read_text())]
+    try:
+        return [restored(row) for row in json.loads(read_whole(path, "kept audits"))]
+    except (ValueError, LookupError, TypeError) as error:
+        raise RequestError(f"the kept audits {str(path)!r} are damaged: remove the file to audit again") from error
 
 
 def auditor() -> str:

@@ -7,11 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from interp.cli import commands
 from interp.cli.parser import make_parser
 from interp.errors import InterpError
+from interp.names import printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,7 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     arguments = argparse.Namespace()
     try:
-        with _terminated_as_interrupted():
+        out = sys.stdout  # None where nobody listens
+        with _terminated_as_interrupted(), contextlib.redirect_stdout(None if out is None else _Shown(out)):
             parser = make_parser()
             arguments = parser.parse_args(argv)
             if arguments.run is None:
@@ -76,9 +78,22 @@ def _going_on(arguments: argparse.Namespace) -> str:
     return "; the same command again keeps what was trained" if run is commands.report else ""
 
 
+class _Shown:
+    """Standard output to which only text and ends of lines get through: names come from anybody's files."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text, keep="\n"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def complain(message: str) -> None:
     """One line on standard error, however long or broken the message."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     if sys.stderr is not None:
         with contextlib.suppress(OSError):  # if nobody can be told, the exit status says it still
             print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr, flush=True)

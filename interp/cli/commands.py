@@ -1,12 +1,14 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
+from interp.names import first_duplicate
 from interp.numbers import number
 
 STUDIES = {
@@ -35,7 +37,7 @@ def train(arguments: argparse.Namespace) -> int:
         snapshots=sorted(set(arguments.snapshot)),
     )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
-    if arguments.out is None and out.exists() and not arguments.resume:
+    if arguments.out is None and os.path.exists(out) and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     check_outputs(out, arguments.json)
     check_checkpoint(out)
@@ -65,11 +67,9 @@ def train(arguments: argparse.Namespace) -> int:
 
 
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+    if (twice := first_duplicate(key for key, _ in pairs)) is not None:
         raise RequestError(f"--set {twice}=... is given twice")
-    return options
+    return dict(pairs)
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -89,14 +89,15 @@ def analyze(arguments: argparse.Namespace) -> int:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     model = load(arguments)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
-        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+        result: Any = analyze_variation(model, arguments.text, **how)
     elif arguments.analyzer == "stack":
         from probes import analyze_stack_likeness
 
-        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+        result = analyze_stack_likeness(model, arguments.text, **how)
     elif arguments.analyzer == "topics":
         from probes import analyze_topic_blocks
 
@@ -104,7 +105,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     else:
         from probes import analyze_balance
 
-        result = analyze_balance(model, seed=arguments.seed)
+        result = analyze_balance(model, **how)
     print(result.summary())
     write_json(arguments.json, result.to_dict())
     draw(arguments.figure, result)
@@ -140,6 +141,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         overlay=None if "none" in overlay else overlay,
         null=arguments.null,
         population=(arguments.population or "grid") if several else "one",
+        task_check=not arguments.no_task_check,
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")

@@ -17,8 +17,8 @@ MATRICES = ("value", "embedding", "attention")
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are one line, like all others; every flag is written out, and once."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **kwargs)  # `train --seed 7` is not `--seeds 7`
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, allow_abbrev=False)  # `train --seed 7` is not `--seeds 7`
         for name, action in ACTIONS.items():
             self.register("action", name, action)
 
@@ -187,6 +187,11 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         help="CHECKPOINT is a TransformerLens state dict of this config",
     )
     parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
+    parser.add_argument(
+        "--no-task-check",
+        action="store_true",
+        help="measure a model that does not do its grammar's task, too (an untrained one, say)",
+    )
 
 
 # -- kinds of values ------------------------------------------------------------------------------------

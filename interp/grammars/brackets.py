@@ -41,7 +41,7 @@ class BracketStrings(DyckGrammar):
         """Ids of one text: START, the brackets, and END if texts get it; special tokens may be written out."""
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text of brackets: give a str such as '(()'")
-        ids = cut(text, {name: i for i, name in enumerate(self.names)})
+        ids = cut(text, self.token_ids)
         ids = ids if ids[:1] == [self.start] else [self.start, *ids]
         return [*ids, self.end] if self.append_end and ids[-1] != self.end else ids
 

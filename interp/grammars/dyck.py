@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -95,6 +96,11 @@ class DyckGrammar:
     def vocab(self) -> tuple[str, ...]:
         """Text of each token id. Types 0..3 are () [] {} <>; type t from 4 on is `(t` and `)t`."""
         return tuple(self._name(token) for token in range(self.vocab_size))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name."""
+        return {name: i for i, name in enumerate(self.vocab)}
 
     def parse(self, text: str, *, require_complete: bool = False) -> list[int]:
         """Token ids of a bracket text; whitespace between brackets is ignored.

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from interp.checks import make_plain
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
+from interp.names import first_duplicate, printable
 
 Ints = NDArray[np.int64]
 
@@ -34,9 +36,11 @@ def special_meaning(token: str) -> str | None:
 
 def find_token(grammar: Any, text: str) -> int | None:
     """Id of a token by its name, or by a usual name of START, END or PAD where the grammar has such; None without."""
-    vocabulary = tuple(getattr(grammar, "vocab", ()))
-    if text in vocabulary:
-        return vocabulary.index(text)
+    ids: dict[str, int] | None = getattr(grammar, "token_ids", None)
+    if ids is None:
+        ids = {name: i for i, name in reversed(list(enumerate(getattr(grammar, "vocab", ()))))}
+    if text in ids:
+        return ids[text]
     meaning = None if text in _BORROWED else special_meaning(text)
     found = None if meaning is None else getattr(grammar, meaning, None)
     return None if found is None else int(found)
@@ -83,7 +87,8 @@ def padded(rows: Sequence[Sequence[int]], pad: int | None) -> Ints:
 class Vocabulary:
     """`names`: the text of each token id. `start`, `end`, `pad`: ids of special tokens, None without.
 
-    Default ids of special tokens: those whose names are the usual ones. A text gets START first if there is one.
+    Default ids of special tokens: those whose names are the usual ones. A text gets START first if there is one,
+    unless `prepend_start` is False: then it stands where a text writes it.
     """
 
     KIND: ClassVar[str] = "vocabulary"
@@ -92,6 +97,7 @@ class Vocabulary:
     start: int | None = None
     end: int | None = None
     pad: int | None = None
+    prepend_start: bool = True
 
     def __post_init__(self) -> None:
         make_plain(self)
@@ -102,6 +108,8 @@ class Vocabulary:
                 isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.names)
             ):
                 raise GrammarError(f"{name}={value!r} is no id of a vocabulary of {len(self.names)} tokens")
+        if not isinstance(self.prepend_start, bool):
+            raise GrammarError(f"prepend_start={self.prepend_start!r} is neither True nor False")
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Vocabulary":
@@ -109,7 +117,7 @@ class Vocabulary:
         names = checked_names(names)
         meanings = [special_meaning(name) for name in names]
         once = {m: meanings.index(m) for m in ("start", "end", "pad") if meanings.count(m) == 1}
-        return cls(names, **once)
+        return cls(names, once.get("start"), once.get("end"), once.get("pad"))
 
     @property
     def vocab(self) -> tuple[str, ...]:
@@ -121,14 +129,22 @@ class Vocabulary:
 
     @property
     def has_start(self) -> bool:
-        return self.start is not None
+        """Whether a text gets START first."""
+        return self.start is not None and self.prepend_start
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name."""
+        return {name: i for i, name in enumerate(self.names)}
 
     def read(self, text: str) -> list[int]:
         """Ids of one text, START first if there is one. Longest token first, blanks between tokens skipped."""
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text: give a str")
-        ids = cut(text, {name: i for i, name in enumerate(self.names)})
-        return ids if self.start is None or ids[:1] == [self.start] else [self.start, *ids]
+        ids = cut(text, self.token_ids)
+        if self.start is None or not self.prepend_start or ids[:1] == [self.start]:
+            return ids
+        return [self.start, *ids]
 
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """Model inputs [batch, longest], PAD on the right."""
@@ -136,26 +152,28 @@ class Vocabulary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready description; `from_dict` inverts it."""
-        special = {"start": self.start, "end": self.end, "pad": self.pad}
+        special: dict[str, Any] = {"start": self.start, "end": self.end, "pad": self.pad}
+        if not self.prepend_start:  # added later: at its default no old checkpoint's bytes change
+            special["prepend_start"] = False
         return {"kind": self.KIND, "names": list(self.names), **special}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Vocabulary":
         """The vocabulary `to_dict` described. Raises `GrammarError` unless exactly its keys are there."""
         expected = {"kind", *(field.name for field in fields(cls))}
-        if set(data) != expected:
+        if set(data) | {"prepend_start"} != expected:
             raise GrammarError(f"keys {sorted(data)} describe no vocabulary: {sorted(expected)} do")
         return cls(**{name: value for name, value in data.items() if name != "kind"})
 
     def __repr__(self) -> str:
-        return f"Vocabulary of {len(self.names)}: {' '.join(self.names[:8])}{' ...' if len(self.names) > 8 else ''}"
+        shown = printable(" ".join(name if len(name) <= 20 else f"{name[:20]}..." for name in self.names[:8]))
+        return f"Vocabulary of {len(self.names)}: {shown}{' ...' if len(self.names) > 8 else ''}"
 
 
 def checked_names(names: Any) -> tuple[str, ...]:
     """The names of ids as a tuple. Raises `GrammarError` unless they are distinct texts."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
         raise GrammarError(f"vocabulary {str(names)[:80]!r} is not a list of strings, none of them empty")
-    if len(set(names)) < len(names):
-        twice = next(n for i, n in enumerate(names) if n in names[:i])
-        raise GrammarError(f"vocabulary names {twice!r} twice: each token id has a name of its own")
+    if (twice := first_duplicate(names)) is not None:
+        raise GrammarError(f"vocabulary names {quoted(twice)} twice: each token id has a name of its own")
     return tuple(names)

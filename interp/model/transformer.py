@@ -1,35 +1,36 @@
 """`SandboxTransformer`: a small Transformer with TransformerLens's hooks, weights and tools."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
-from transformer_lens.HookedRootModule import HookedRootModule
 
 from interp import html
+from interp.checks import not_read
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
+from interp.devices import usable_device
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar, Grammar
 from interp.grammars.vocabulary import find_token
 from interp.model import masks
 from interp.model.blocks import BLOCKS
+from interp.model.hooks import NamedHooks, Names
 from interp.model.init import init_params
 from interp.model.masks import Prepared
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
+from interp.model.texts import checked_ids, read_texts
+from interp.model.view import ConfigView, transformer_lens_view
 from interp.rng import check_seed
 
-# ours -> TransformerLens's
-ACTIVATION_NAMES = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
-NORM_NAMES = {"LN": "LN", "LNPre": "LNPre", "unit": "LNPre", "none": None}
 
-
-class SandboxTransformer(HookedRootModule):
+class SandboxTransformer(NamedHooks):
     """One hooked model. Comes back in eval mode, with zero weights until `init` or a checkpoint fills them.
 
     `config` says what it is made of, `grammar` what it was trained on (or None), `provenance` where
@@ -118,38 +119,79 @@ class SandboxTransformer(HookedRootModule):
             return masks.checked_positions(positions, tokens, self.config)
         return None if self.pos_embed is None else masks.counted_positions(tokens, self.config)
 
-    def run_with_cache(self, *args: Any, return_cache_object: bool = True, **kwargs: Any) -> Any:
-        """As TransformerLens: (output, `ActivationCache`), or a plain dict if asked for."""
-        output, cache = super().run_with_cache(*args, **kwargs)
+    def run_with_cache(
+        self,
+        tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
+        *args: Any,
+        return_cache_object: bool = True,
+        names_filter: Names = None,
+        device: str | torch.device | None = None,
+        remove_batch_dim: bool = False,
+        incl_bwd: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """As TransformerLens: (output, `ActivationCache`), or a plain dict if asked for.
+
+        Raises `RequestError` for a filter that names no hook, for several rows with `remove_batch_dim`, and for
+        gradients of anything but return_type="loss".
+        """
+        tokens = self.to_tokens(tokens)
+        if remove_batch_dim and len(tokens) != 1:
+            raise RequestError(f"remove_batch_dim=True is for one row, and {len(tokens)} are given")
+        if incl_bwd and (args[0] if args else kwargs.get("return_type", "logits")) != "loss":
+            raise RequestError('incl_bwd=True takes gradients of the loss: pass return_type="loss"')
+        output, cache = super().run_with_cache(
+            tokens,
+            *args,
+            names_filter=names_filter,
+            device=None if device is None else usable_device(device),
+            remove_batch_dim=remove_batch_dim,
+            incl_bwd=incl_bwd,
+            **kwargs,
+        )
         if return_cache_object:
-            cache = ActivationCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
+            cache = ActivationCache(cache, self, has_batch_dim=not remove_batch_dim)
         return output, cache
 
     # -- tokens -----------------------------------------------------------------------------------
 
     def to_tokens(
-        self, text: str | Sequence[str] | Tensor, prepend_bos: bool | None = None, **_: Any
+        self,
+        text: str | Sequence[str] | Tensor | NDArray[np.integer],
+        prepend_bos: bool | None = None,
+        padding_side: str | None = None,
+        move_to_device: bool | None = None,
+        truncate: bool = False,
     ) -> Int[Tensor, "batch pos"]:
-        """Text (one or several) to ids: START first (unless prepend_bos=False), PAD on the right.
+        """Text (one or several) to ids on the model's device. Ids come back as they are, one row [pos] as [1, pos].
 
-        Ids come back as they are, one row [pos] as [1, pos].
+        - `prepend_bos`: whether START stands first; None: as the model's texts have it (`cfg.default_prepend_bos`).
+        - `padding_side`: where PAD stands, "right" (None) or "left".
+        - `move_to_device`: False leaves texts on the CPU, True moves ids to the model.
+        - `truncate`: no more than n_ctx tokens, cut off at the end.
         """
+        if isinstance(text, np.ndarray) and text.dtype.kind in "iu":
+            text = torch.from_numpy(text.astype(np.int64))
         if isinstance(text, Tensor):
-            if text.ndim not in (1, 2):
-                raise RequestError(f"token ids of shape {list(text.shape)} are neither [batch, pos] nor [pos]")
-            return text if text.ndim == 2 else text[None]
-        if self.grammar is None:
-            raise RequestError("this model carries no grammar or vocabulary: pass token ids instead of text")
-        texts = text if isinstance(text, str) else list(text)
-        ids = self.grammar.to_tokens(texts)
-        if prepend_bos is False and self.grammar.has_start:
-            ids = ids[:, 1:]
-        return torch.from_numpy(ids).to(self.device)
+            not_read("token ids are taken as they are", prepend_bos=prepend_bos, padding_side=padding_side)
+            ids = checked_ids(text)
+            ids = ids.to(self.device) if move_to_device else ids
+        else:
+            if self.grammar is None:
+                raise RequestError("this model carries no grammar or vocabulary: pass token ids instead of text")
+            read = read_texts(self.grammar, text, prepend_bos, padding_side)
+            ids = torch.from_numpy(read).to("cpu" if move_to_device is False else self.device)
+        return ids[:, : self.config.n_ctx] if truncate else ids
 
-    def to_str_tokens(self, text: str | Tensor, prepend_bos: bool | None = None, **_: Any) -> list[str]:
-        """Token strings of one text or one row of ids."""
-        ids = self.to_tokens(text, prepend_bos)[0].tolist()
-        return [str(i) if self.grammar is None else self.grammar.vocab[i] for i in ids]
+    def to_str_tokens(self, text: Any, prepend_bos: bool | None = None) -> Any:
+        """Token strings of one text or one row of ids; of several texts, a list a text."""
+        if isinstance(text, (list, tuple)) and text and all(isinstance(one, str) for one in text):
+            return [self.to_str_tokens(one, prepend_bos) for one in text]
+        ids = self.to_tokens(text, prepend_bos)
+        if len(ids) != 1:
+            raise RequestError(f"to_str_tokens takes one row of ids, and {len(ids)} are given")
+        names = None if self.grammar is None else self.grammar.vocab
+        return [str(i) if names is None else names[i] for i in ids[0].tolist()]
 
     def to_single_token(self, token: str) -> int:
         """Id of one vocabulary string."""
@@ -172,34 +214,10 @@ class SandboxTransformer(HookedRootModule):
         return self.unembed.W_U.device
 
     @property
-    def cfg(self) -> SimpleNamespace:
-        """`config` under TransformerLens's names."""
-        c = self.config
-        return SimpleNamespace(
-            n_layers=c.n_layers,
-            n_heads=c.n_heads,
-            n_key_value_heads=None,
-            d_model=c.d_model,
-            d_head=c.d_head,
-            d_mlp=c.d_mlp if c.mlp_depth else None,
-            d_vocab=c.d_vocab,
-            d_vocab_out=c.d_out,
-            n_ctx=c.n_ctx,
-            attn_only=c.mlp_depth == 0,
-            act_fn=ACTIVATION_NAMES[c.activation],
-            # TransformerLens centres and divides by `hook_scale`: right for a unit norm too, but only
-            # for norms that a block *reads* the stream through.
-            normalization_type=NORM_NAMES[c.norm] if c.block == "gpt2" else None,
-            eps=c.norm_eps,
-            attention_dir=c.direction,
-            positional_embedding_type="standard",
-            default_prepend_bos=True,
-            device=self.device,
-            dtype=self.unembed.W_U.dtype,
-            use_split_qkv_input=False,
-            use_attn_in=False,
-            use_attn_result=False,
-        )
+    def cfg(self) -> ConfigView:
+        """`config` under TransformerLens's names, to be read; setting anything in it is refused."""
+        prepends = self.grammar is None or self.grammar.has_start
+        return transformer_lens_view(self.config, self.device, self.unembed.W_U.dtype, prepends)
 
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True

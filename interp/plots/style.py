@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from interp.names import printable
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -175,8 +177,11 @@ def error_bars(ends: Iterable[tuple[float | None, float | None, float | None]], 
 
 
 def escape(label: object) -> str:
-    """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is."""
-    return str(label).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is.
+
+    Control characters become escapes: an SVG that holds one is no XML.
+    """
+    return printable(str(label)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def literal(label: object) -> str:

@@ -21,10 +21,11 @@ from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.devices import usable_device
-from interp.errors import CheckpointError, InterpError, RequestError, TrainingError, quoted
+from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
 from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
 from interp.header import canonical_json
+from interp.limits import read_whole
 from interp.model.counts import num_states
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
@@ -78,7 +79,7 @@ def train_population(
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
     with run_folder(out, resume) as folder:
-        if out is not None and resume and not (folder.path / PLAN_FILE).exists() and Path(out).exists():
+        if out is not None and resume and not (folder.path / PLAN_FILE).exists() and os.path.exists(out):
             population = _finished(Path(out), recipe, chosen)
             remove_run(folder.path)  # it was killed while it cleaned up
             return population
@@ -149,9 +150,7 @@ class _Plan:
     @classmethod
     def read(cls, folder: Path) -> "_Plan":
         try:
-            text = (folder / PLAN_FILE).read_text(encoding="utf-8")
-        except OSError as error:
-            raise CheckpointError(f"cannot read {str(folder / PLAN_FILE)!r}: {error.strerror or error}") from error
+            text = read_whole(folder / PLAN_FILE, "plan", error=CheckpointError).decode()
         except UnicodeDecodeError as error:
             raise _damaged(folder) from error
         try:
@@ -165,7 +164,7 @@ class _Plan:
             )
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
-        except (ValueError, KeyError, TypeError, AttributeError, InterpError) as error:
+        except Exception as error:  # whatever it is, this is not what was written
             raise _damaged(folder) from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
 
@@ -281,9 +280,8 @@ def _assemble(plan: _Plan, kept: bool) -> Population:
         step: {n: torch.cat([state.snapshots[step][n] for state in states]) for n in params}
         for step in states[0].snapshots
     }
-    history = sorted(
-        (row for state in states for row in state.history), key=lambda r: (r["step"], seeds.index(r["seed"]))
-    )
+    place = {seed: i for i, seed in enumerate(seeds)}
+    history = sorted((row for state in states for row in state.history), key=lambda r: (r["step"], place[r["seed"]]))
     provenance = {
         "name": recipe.name,
         "trained": True,

@@ -507,7 +507,7 @@ def test_patterns_and_states_are_hugging_faces_own_with_padding(pieces, tiny):
     from transformers import AutoModel
 
     loaded, cut, _ = pieces
-    own = AutoModel.from_pretrained(tiny, attn_implementation="eager").eval()
+    own = AutoModel.from_pretrained(tiny, attn_implementation="eager", trust_remote_code=False).eval()
     seen = set()
     for number, patterns, states in encoder.read(loaded, cut):
         with torch.no_grad():

@@ -20,7 +20,7 @@ from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_check
 
 from closeness import assert_close
 from interp import Population, load_checkpoint, load_foreign, save_checkpoint
-from interp._foreign_config import _NEUTRAL, _READ, _check_names
+from interp._foreign_config import _HARMLESS, _NEUTRAL, _READ, _READ_BESIDE, _check_names
 from interp.cli import main
 from interp.config import TransformerConfig
 from interp.errors import InterpError, RequestError
@@ -28,7 +28,6 @@ from interp.foreign import read_json
 from interp.grammars import BracketStrings, DyckGrammar, Vocabulary, grammar_from_dict
 from interp.grammars.vocabulary import special_meaning
 
-torch.set_num_threads(1)
 ARENA = {
     "n_layers": 3, "n_heads": 2, "d_model": 56, "d_head": 28, "d_mlp": 56, "act_fn": "relu", "normalization_type": "LN",
     "attention_dir": "bidirectional", "d_vocab": 5, "d_vocab_out": 2, "n_ctx": 42, "use_attn_result": True,
@@ -397,12 +396,83 @@ def test_what_is_not_covered_is_refused_in_one_line(changes, edit, message):
     assert "\n" not in str(error.value)
 
 
-def test_settings_that_only_transformer_lens_reads_pass():
-    known = {field.name for field in fields(TransformerLensConfig)} | set(signature(TransformerBridgeConfig).parameters)
-    unread = sorted(known - {*_READ, *_NEUTRAL, "n_key_value_heads"})
-    assert len(unread) > 40
-    _check_names(SMALL | dict.fromkeys(unread, 7))
+OF_TRANSFORMER_LENS = sorted(
+    {field.name for field in fields(TransformerLensConfig)}
+    | {name for name, p in signature(TransformerBridgeConfig).parameters.items() if p.kind is not p.VAR_KEYWORD}
+    | {"ungroup_grouped_query_attention", "NTK_original_ctx_len", "tokenizer_prepends_bos"}  # of versions before 4
+)
+
+
+@pytest.mark.parametrize("name", OF_TRANSFORMER_LENS)
+def test_every_setting_of_transformer_lens_is_read_or_neutral_or_refused(name):
+    """Whoever adds one to the library finds it here: no setting may be taken without anybody having looked at it."""
+    harmless = {n for names in _HARMLESS.values() for n in names}
+    where = [name in group for group in (_READ, _READ_BESIDE, _NEUTRAL, harmless, ("n_key_value_heads",))]
+    assert sum(where) == 1
+    if name in harmless:
+        _check_names(SMALL | {name: 7})
+    elif name in _NEUTRAL:
+        for value in _NEUTRAL[name]:
+            _check_names(SMALL | {name: value})
+        with pytest.raises(InterpError, match=f"{name}=.* is not supported"):
+            _check_names(SMALL | {name: 7})
+
+
+def test_a_setting_that_nobody_knows_is_refused():
     _check_names(SMALL | {"n_layer": SMALL["n_layers"], "n_head": None})  # the same, or nothing, said twice
+    with pytest.raises(InterpError, match="'causal'=False, 'rope'=3: HookedTransformerConfig has no such setting"):
+        load_foreign(state_for(SMALL), SMALL | {"causal": False, "rope": 3, "comment": None})
+
+
+# -- how texts are read -------------------------------------------------------------------------------------
+
+WORDS = ["<bos>", "cat", "sat", "mat", "[PAD]", "end", "dog"]
+
+
+def test_a_model_whose_texts_get_no_start_gets_none_also_from_a_file(tmp_path):
+    config = SMALL | {"default_prepend_bos": False}
+    model, usual = (load_foreign(state_for(SMALL), c, WORDS) for c in (config, SMALL))
+    assert model.to_tokens(["cat sat", "mat"]).tolist() == [[1, 2], [3, 4]]
+    assert usual.to_tokens(["cat sat", "mat"]).tolist() == [[0, 1, 2], [0, 3, 4]]
+    assert model.to_tokens("<bos> cat").tolist() == usual.to_tokens("cat").tolist()
+    assert model.to_tokens("cat", prepend_bos=True).tolist() == [[0, 1]]
+    assert (model.cfg.default_prepend_bos, usual.cfg.default_prepend_bos) == (False, True)
+    assert torch.equal(model("cat sat"), model(torch.tensor([[1, 2]])))
+    again = load_checkpoint(save_checkpoint(model, tmp_path / "ours.safetensors"))
+    assert again.grammar == model.grammar != usual.grammar
+    assert torch.equal(again("cat sat"), model("cat sat"))
+    assert "prepend_start" not in usual.grammar.to_dict()  # the bytes of older checkpoints stay
+
+
+@pytest.mark.parametrize(
+    ("changes", "vocab", "how", "said"),
+    [
+        ({"default_prepend_bos": False}, LM, {}, "default_prepend_bos=False is not supported for brackets"),
+        ({"default_prepend_bos": "no"}, WORDS, {}, "default_prepend_bos='no' is neither True nor False"),
+        ({"default_padding_side": "left"}, WORDS, {}, "default_padding_side='left' is not supported"),
+        ({"default_padding_side": "up"}, None, {}, "default_padding_side='up' is not supported"),
+        ({"pad_token": "<bos>"}, WORDS, {}, "pad_token=0 is '<bos>', with which texts begin"),
+        ({}, WORDS, {"max_depth": 3}, "max_depth=3 changes nothing here: it bounds brackets"),
+        ({"max_depth": 3}, None, {}, "max_depth=3 changes nothing here: it bounds brackets"),
+        ({}, LM, {"max_depth": 3, "grammar": DyckGrammar(2, 4)}, "max_depth=3 changes nothing here: grammar="),
+    ],
+)
+def test_a_reading_of_texts_that_the_model_would_not_have_is_refused(changes, vocab, how, said):
+    with pytest.raises(InterpError, match=said) as error:
+        load_foreign(state_for(SMALL), SMALL | changes, vocab, **how)
+    assert "\n" not in str(error.value)
+
+
+def test_how_texts_are_read_does_not_matter_to_a_model_of_ids():
+    config = SMALL | {"default_prepend_bos": False, "default_padding_side": "left"}
+    assert load_foreign(state_for(SMALL), config).grammar is None
+
+
+def test_numpy_numbers_are_numbers():
+    config = {name: np.int64(value) if isinstance(value, int) else value for name, value in SMALL.items()}
+    model = load_foreign(state_for(SMALL), config, WORDS, pad_token=np.int64(4))
+    assert model.config == load_foreign(state_for(SMALL), SMALL, WORDS, pad_token=4).config
+    json.dumps(model.config.to_dict())
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -239,7 +239,7 @@ class StubModel:
 
     def __init__(self, seed: int):
         self.seed = seed
-        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7)
+        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7, n_layers=2, n_heads=1)
         self.provenance = {"settings": {}}  # as if trained here: it could not be asked
 
     def to_tokens(self, text):
@@ -254,8 +254,8 @@ class StubPopulation(list):
     seeds = (10, 11, 12)
 
 
-def stub_patterns(model, tokens):
-    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in range(2)]
+def stub_patterns(model, tokens, layers):
+    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in layers]
 
 
 @pytest.fixture
@@ -354,13 +354,13 @@ def test_no_browser_names_what_to_install(fig, tmp_path, monkeypatch):
 
 
 def test_a_browser_that_fails_is_named(fig, tmp_path, monkeypatch):
-    kaleido = pytest.importorskip("kaleido")
+    pytest.importorskip("kaleido")
 
     def fail(*args, **kwargs):
         raise RuntimeError("it fell over\nand more")
 
     monkeypatch.setenv("BROWSER_PATH", sys.executable)
-    monkeypatch.setattr(kaleido, "calc_fig_sync", fail)
+    monkeypatch.setattr("interp.plots.browser.render", fail)
     with pytest.raises(ExportError, match=r"could not draw the \.png: it fell over$"):
         save_figure(fig, tmp_path / "a.png")
 

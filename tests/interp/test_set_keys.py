@@ -6,7 +6,6 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
-import torch
 
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, train_population
 from interp.config import CHOICES
@@ -16,8 +15,6 @@ from interp.settings import TrainingSettings
 from interp.training import objective, topics
 from interp.training.loop import initial_state, train_chunk
 from interp.unread import TABLE
-
-torch.set_num_threads(1)
 
 # key -> another value than any preset's, and what must be set for the key to be read at all
 BRACKETS = {

@@ -499,12 +499,15 @@ def damage(path, kind):
     elif kind == "step":
         assert data.count(b'\\"step\\":4,\\"timing') == 1
         path.write_bytes(data.replace(b'\\"step\\":4,\\"timing', b'\\"step\\":6,\\"timing'))
+    elif kind == "kind of a tensor":
+        place = data.rindex(b'"F32"')  # the same bytes, read as whole numbers
+        path.write_bytes(data[:place] + b'"I32"' + data[place + 5 :])
     elif kind == "no digest":
         assert data.count(b'\\"digest\\"') == 1
         path.write_bytes(data.replace(b'\\"digest\\"', b'\\"digezt\\"'))
 
 
-@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "no digest"])
+@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "kind of a tensor", "no digest"])
 @pytest.mark.slow
 def test_a_damaged_state_is_named_and_can_be_trained_again(unfinished, tmp_path, kind):
     path = Path(f"{unfinished}.run") / "chunk-001.safetensors"

@@ -1,4 +1,4 @@
-"""What an audit shows agrees with what it says: every verdict, every cause of it, in the picture and the table."""
+"""What an audit shows agrees with what it says, for every verdict and every cause of it: picture and table."""
 
 import re
 import textwrap

@@ -1,0 +1,81 @@
+"""`NamedHooks`: TransformerLens's hooks, with names that exist.
+
+TransformerLens takes any name to cache and any filter to hook by: a slip of the pen gives an empty cache, or an
+intervention that intervenes nowhere, and a number all the same.
+"""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from transformer_lens.HookedRootModule import HookedRootModule
+
+from interp.errors import RequestError, quoted
+
+Names = str | list[str] | tuple[str, ...] | Callable[[str], bool] | None
+DIRECTIONS = ("fwd", "bwd")
+
+
+class NamedHooks(HookedRootModule):
+    """A `HookedRootModule` that refuses, with a `RequestError`, hooks that it does not have and filters of none."""
+
+    def hook_names(self, wanted: Names, what: str = "names_filter") -> list[str]:
+        """The hooks that are meant: one name, several, those that a function accepts, or all (None).
+
+        Raises `RequestError` for a name that is none, and for a function that accepts none.
+        """
+        if wanted is None:
+            return list(self.hook_dict)
+        if callable(wanted):
+            chosen = [name for name in self.hook_dict if wanted(name)]
+            if not chosen:
+                raise RequestError(f"{what} accepts none of this model's {len(self.hook_dict)} hooks: {self._told()}")
+            return chosen
+        names = [wanted] if isinstance(wanted, str) else wanted
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            raise RequestError(f"{what}={quoted(wanted)} is no name of a hook, list of names, or function of a name")
+        for name in names:
+            if name not in self.hook_dict:
+                close = difflib.get_close_matches(name[:200], list(self.hook_dict), n=1)
+                hint = f"did you mean {close[0]!r}?" if close else self._told()
+                raise RequestError(f"{what}={quoted(name)} is no hook of this model: {hint}")
+        return list(names)
+
+    def _told(self) -> str:
+        return f"model.hook_dict lists them, {next(iter(self.hook_dict))!r} first"
+
+    def _check_hook(self, hook: Any, dir: Any) -> None:
+        if not callable(hook):
+            raise RequestError(f"hook={quoted(hook)} is no function of (activation, hook)")
+        if dir not in DIRECTIONS:
+            raise RequestError(f"dir={quoted(dir)} is not one of {', '.join(DIRECTIONS)}")
+
+    def add_hook(
+        self,
+        name: Any,
+        hook: Any,
+        dir: Any = "fwd",
+        is_permanent: bool = False,
+        level: int | None = None,
+        prepend: bool = False,
+    ) -> None:
+        """As in TransformerLens: a lasting hook on one hook point, or on all whose name a function accepts."""
+        self._check_hook(hook, dir)
+        for known in self.hook_names(name, "name"):
+            super().add_hook(known, hook, dir, is_permanent, level, prepend)
+
+    def _enable_hook(self, name: Any, hook: Any, dir: Any) -> None:  # what `hooks` and `run_with_hooks` go through
+        self._check_hook(hook, dir)
+        for known in self.hook_names(name, "hook name"):
+            super()._enable_hook(known, hook, dir)
+
+    def get_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+        """As in TransformerLens: (cache, forward hooks, backward hooks)."""
+        return super().get_caching_hooks(self._filter(names_filter), *args, **kwargs)
+
+    def add_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+        """As in TransformerLens: lasting hooks that fill the cache that is returned."""
+        return super().add_caching_hooks(self._filter(names_filter), *args, **kwargs)
+
+    def _filter(self, wanted: Names) -> list[str] | None:
+        return None if wanted is None else self.hook_names(wanted)
