@@ -145,14 +145,15 @@ def test_a_quick_run_can_decide_what_it_asks(group):
 
 @pytest.mark.slow
 def test_a_quick_run_and_an_audit_of_the_same_population_agree(tmp_path, monkeypatch):
-    monkeypatch.setattr(audits, "NUM_INPUTS", 160)
+    monkeypatch.setattr(audits, "NUM_INPUTS", 120)
+    monkeypatch.setattr(audits, "LENGTH", 16)
     group = next(g for g in quick_groups() if g.bundled == "dyck-standard" and g.kind == "dyck")
     population = group.load_bundled()
     audited = audit_group(group, population, tmp_path, quick=True)
     for name in (STACK, LAST_EVEN):
         tally = audited.tallies[name]
         (claim,) = tally.statement.claims(2)
-        assert tally.population == audit_claim(population.models, claim, num_inputs=160).verdict == "refuted"
+        assert tally.population == audit_claim(population.models, claim, num_inputs=120, length=16).verdict == "refuted"
 
 
 def test_options_make_one_verdict():
