@@ -6,8 +6,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from interp.numbers import percent
-
 EVERY = 15  # seconds between lines
 
 
@@ -33,7 +31,7 @@ class _Lines(tqdm):
     def __str__(self) -> str:
         now = self.format_dict
         done, whole, unit = now["n"], now["total"], now["unit"]
-        share = f"{percent(done / whole)}, " if whole else ""
+        share = f"{done / whole:.0%}, " if whole else ""
         total = f" of {whole:g}" if whole else ""
         return f"{now['prefix'] or 'progress'}: {share}{done:g}{total} {unit}, {self.format_interval(now['elapsed'])}"
 

@@ -62,7 +62,8 @@ def scan_summary(result: "ScanResult") -> str:
         relation = shortened(audit.claim.split(" to ", 1)[1], 28)
         score = score_of(audit)
         lines.append(f"  {head:<7}{relation:<29}{estimate(score, 2):<21}{audit.verdict:<11}{audit.use}")
-        lines += textwrap.wrap(f"rests on {rests_on(audit)}", WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 11)
+        told = f"{f'{size(score)}; ' if score is not None else ''}rests on {rests_on(audit)}"
+        lines += textwrap.wrap(told, WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 11)
     return "\n".join([*lines, *absent(lines)])
 
 
