@@ -12,6 +12,7 @@ from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
+from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.names import printable
 from interp.numbers import ABSENT, number
@@ -45,6 +46,10 @@ class Population(Sequence[SandboxTransformer]):
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
         """Untrained models, one a seed."""
+        with torch.device("meta"):
+            size = sum(p.numel() for p in SandboxTransformer(config).parameters())
+        what = f"a population of {len(seeds)} models of {size:,} weights"
+        check_memory(what, 8 * len(seeds) * size, "make fewer models, or smaller ones")
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
         return cls.from_models(models)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import RequestError
+from interp.limits import check_memory
 from interp.numbers import number
 
 Array = NDArray[np.float64]
@@ -87,6 +88,8 @@ class TopicTheory:
                 f"keep_prob={self.keep_prob} + random_prob={self.random_prob} is not below 1: the theory needs [MASK] "
                 "to be shown at times"
             )
+        words = self.num_topics * self.words_per_topic
+        check_memory(f"a theory of {words} words", 40 * words**2, "take fewer topics or words")  # a matrix of pairs
 
     @classmethod
     def from_grammar(cls, grammar: Any) -> "TopicTheory":

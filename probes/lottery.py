@@ -32,6 +32,7 @@ from probes._lottery_inputs import (
     Inputs,
     accuracy_by_rule,
     accuracy_gap,
+    check_room,
     closing_accuracy,
     data_law,
     evaluation_set,
@@ -46,6 +47,7 @@ from probes._ticket import (
     Patterns,
     Ticket,
     check_candidates,
+    network_weights,
     pairs_to_prune,
     place_layers,
     prune_network,
@@ -211,7 +213,11 @@ def demonstrate_lottery_ticket(
     shown = read_patterns(patterns, found, places)
     sizes = {other: sizes_used(found, other) for other in others} | {n: sizes_used(found, n, d_model, d_mlp, shown)}
     model = in_double(found)
+    weights = network_weights(found, sizes[n])
+    check_room(model, sizes[n], weights, num_inputs, num_strings)
     data, law = evaluation_set(model, num_strings, seed), data_law(model)
+    if isinstance(data, EvalSet):
+        check_room(model, sizes[n], weights, num_inputs, data)
     inputs = random_inputs(model, num_inputs, seed)
     if isinstance(data, EvalSet):
         inputs["strings"] = token_inputs(model, torch.from_numpy(data.inputs))
