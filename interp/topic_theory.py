@@ -88,8 +88,6 @@ class TopicTheory:
                 f"keep_prob={self.keep_prob} + random_prob={self.random_prob} is not below 1: the theory needs [MASK] "
                 "to be shown at times"
             )
-        words = self.num_topics * self.words_per_topic
-        check_memory(f"a theory of {words} words", 40 * words**2, "take fewer topics or words")  # a matrix of pairs
 
     @classmethod
     def from_grammar(cls, grammar: Any) -> "TopicTheory":
@@ -175,8 +173,13 @@ class TopicTheory:
         """Entry of Theorem 2.1.2 for [MASK]."""
         return (self.c2 * self.c3 - self.c1 * self.num_words) / (self.c2**2 + self.num_words)
 
+    def _check_pairs(self) -> None:
+        """Refuse a matrix with a number a pair of words that would not fit; closed forms need none."""
+        check_memory(f"a matrix of {self.num_words} words", 40 * self.num_words**2, "take fewer topics or words")
+
     def value_matrix(self) -> Array:
         """W^V* [Tv + 1, Tv + 1] of Theorem 2.1.2 (L479-495): the optimum of least norm."""
+        self._check_pairs()
         same = self.topic_of[:, None] == self.topic_of
         out = np.where(same, self.W_same, self.W_diff)
         out[0], out[1:, 0] = 0.0, self.W_i0
@@ -187,6 +190,7 @@ class TopicTheory:
 
         The only optimum whose words are 0 off the diagonal, up to row 0, which the definition leaves free: here 0.
         """
+        self._check_pairs()
         out = np.diag(np.full(self.vocab_size, self.c3))
         out[0, 0], out[1:, 0] = 0.0, -self.c1
         return out
