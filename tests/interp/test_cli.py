@@ -301,6 +301,7 @@ def test_topics_of_a_bracket_model(checkpoint, capsys):
 
 
 @pytest.mark.parametrize("name", ["constructed/stack", "constructed/balanced"])
+@pytest.mark.slow
 def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
     assert main(["analyze", "stack", name]) == 0
     assert "Stack-likeness" in capsys.readouterr().out

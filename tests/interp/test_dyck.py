@@ -306,6 +306,7 @@ def test_long_strings_do_not_underflow():
         (DyckGrammar(5, 1, 0.5, 0.5), 2, 4),
     ],
 )
+@pytest.mark.slow
 def test_sampler_follows_the_law(grammar, low, high):
     tokens = grammar.sample(40_000, seed=7, min_length=low, max_length=high)
     assert tokens.shape == (40_000, high)
@@ -313,6 +314,7 @@ def test_sampler_follows_the_law(grammar, low, high):
     assert_chi_square(grammar, tokens, enumerate_complete(grammar, low, high))
 
 
+@pytest.mark.slow
 def test_fill_follows_the_law_given_the_length():
     grammar = DyckGrammar(2, 2, 0.3, 0.6)
     lengths = np.tile([4, 2, 6], 10_000)

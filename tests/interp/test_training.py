@@ -172,6 +172,7 @@ def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, op
     assert apart.history == together.history
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(monkeypatch, tmp_path):
     recipe = small(snapshots=(0, 7))
     train(recipe, 5, out=tmp_path / "one")
@@ -367,6 +368,7 @@ def test_learning_rate_has_its_closed_form(schedule, warmup):
         assert rates[10] == pytest.approx(0.15 if schedule == "cosine" else 0.3)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_weights():
     base = train(small(), 1)
     for option in ({"lr": 1e-3}, {"warmup": 5}, {"schedule": "constant"}, {"l2": 1.0}, {"weight_decay": 1.0}):
@@ -825,6 +827,7 @@ def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_p
 # ---- snapshots -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_snapshots_equal_runs_stopped_there_and_survive_saving(tmp_path):
     recipe = small(snapshots=(0, 3, 4, 8))
     population = train(recipe, [4, 2], out=tmp_path / "x")

@@ -115,6 +115,7 @@ def test_two_stages_name_the_runs_that_have_them():
     assert found.boundary.high <= steps[-1]
 
 
+@pytest.mark.slow
 def test_many_layers_have_a_short_title_and_folded_lines():
     rng = np.random.default_rng(0)
     weights = np.tril(rng.random((3, 12, 8, 8)) + 0.1)

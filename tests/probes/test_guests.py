@@ -237,6 +237,7 @@ def test_models_and_lists_get_the_untrained_null_that_populations_get(entry, tra
         assert null(entry(trained[0])) == null(entry(trained[:1]))
 
 
+@pytest.mark.slow
 def test_constructed_and_foreign_models_have_no_untrained_null():
     made = analyze_stack_likeness(load_checkpoint("constructed/stack"))
     assert made.untrained is None
@@ -348,6 +349,7 @@ def test_ids_are_read_by_one_rule(name, wrong, words, trained):
 
 
 @pytest.mark.parametrize("name", ["variation", "stack", "heatmap"])
+@pytest.mark.slow
 def test_text_ids_arrays_and_tensors_are_the_same_input(name, trained):
     def answer(x):
         found = TAKE_INPUTS[name](trained, x)
