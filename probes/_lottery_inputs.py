@@ -138,7 +138,8 @@ def check_room(model: SandboxTransformer, sizes: Sizes, weights: int, num_inputs
 
     `data`: how many strings are to be drawn, or those that were, each distinct one once.
     """
-    column = 8 * (sizes.d_model + sizes.d_mlp + 10 * model.config.d_model)  # a position in the streams of both
+    # Of a position, in the streams of both; what is masked of the network's is never computed.
+    column = 8 * ((sizes.d_model + sizes.d_mlp) // 4 + 5 * model.config.d_model)
     need = NETWORK_BYTES * weights + num_inputs * POSITIONS * column
     if isinstance(data, int):
         law = data_law(model)

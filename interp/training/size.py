@@ -92,7 +92,8 @@ def _dyck_bytes(recipe: Recipe) -> tuple[float, float, int]:
     passed = max(EVAL_CELLS * _activations(c, min(width, 64)), longest * _activations(c, longest)) / 2
     counted = num_states(c) if s.compute == "counts" else 0
     reading = 8 * counted * cells * (2 + c.n_heads * 8)
-    drawn = 2 * max(DRAW_BYTES, (16 + 8 * counted) * cells)
+    batch = (16 + 8 * counted) * cells
+    drawn = 2 * min(max(DRAW_BYTES, batch), DRAW_AHEAD * batch)
     held_out = FINAL_STRINGS * (100 * width + (12 * c.d_out + 8 * counted) * mean)
     law = 100 * (s.max_length + 2) * (grammar.max_depth + 1) if s.data == "complete" else 0
     visible = 2 * cells * width + (2 * s.batch * (mean + nested) * (width + nested) if nested else 0)
