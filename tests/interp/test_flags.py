@@ -102,6 +102,14 @@ CASES = {
         Case(f"analyze variation {THEIRS}", f"analyze variation {THEIRS} --vocab vocab.json"),
         Case(ANALYZE, f"{ANALYZE} --vocab vocab.json", "--vocab 'vocab.json' changes nothing here"),
     ],
+    ("analyze", "no_task_check"): [
+        Case(ANALYZE, f"{ANALYZE} --no-task-check"),
+        Case(
+            "analyze topics topics.safetensors",
+            "analyze topics topics.safetensors --no-task-check",
+            "--no-task-check changes nothing here",
+        ),
+    ],
     ("analyze", "text"): [
         Case(ANALYZE, f"{ANALYZE} --text ()"),
         Case("analyze stack dyck-minimal", "analyze stack dyck-minimal --text ()"),
@@ -153,6 +161,10 @@ CASES = {
         Case(f"{AUDIT} --seed 9", f"{AUDIT} --seed 9 --strict"),  # the recorder says undecided of seed 9
         Case("audit --bench", "audit --bench --strict", "--strict changes nothing here"),
     ],
+    ("audit", "no_task_check"): [
+        Case(AUDIT, f"{AUDIT} --no-task-check"),
+        Case("audit --bench", "audit --bench --no-task-check", "--no-task-check changes nothing here"),
+    ],
     ("audit", "seed"): [Case(AUDIT, f"{AUDIT} --seed 3"), Case("audit --bench", "audit --bench --seed 3")],
     ("audit", "device"): [
         Case(AUDIT, f"{AUDIT} --device abacus", "device 'abacus'"),
@@ -173,6 +185,7 @@ CASES = {
         Case(f"heatmap {THEIRS} --text a --out a.html", f"heatmap {THEIRS} --text a --out a.html --vocab vocab.json"),
         Case(HEATMAP, f"{HEATMAP} --vocab vocab.json", "--vocab 'vocab.json' changes nothing here"),
     ],
+    ("heatmap", "no_task_check"): [Case(HEATMAP, f"{HEATMAP} --no-task-check")],
     ("heatmap", "text"): [Case(HEATMAP, HEATMAP.replace("()", "[]"))],
     ("heatmap", "layer"): [Case(HEATMAP, f"{HEATMAP} --layer 0")],
     ("heatmap", "head"): [Case(HEATMAP, f"{HEATMAP} --head 0")],
