@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint test report bench clean
+.PHONY: help install lint quick check test report bench clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
-	@echo "make test     lint, types, import direction, tests"
+	@echo "make check    lint, types, import direction, the tests that take no seconds (for daily work)"
+	@echo "make test     lint, types, import direction, all tests"
 	@echo "make bench    all speed comparisons, one after the other, and the README's table"
 	@echo "make install  only set up .venv"
 
@@ -28,6 +29,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+# Both at once: types alone take most of a minute where nothing of them is known yet.
+check: $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint quick
+
+quick: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
 
 test: lint
 	$(BIN)/python -m pytest

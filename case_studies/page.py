@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from case_studies.contents import marks, write_index
 from case_studies.sheet import STYLE
+from case_studies.words import Cell, Row, written
 from interp.errors import RequestError
 from interp.files import write_text
+from interp.names import first_duplicate
+from interp.numbers import UNDEFINED
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
 from probes._result import to_json
 
@@ -27,13 +30,14 @@ VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are plain text; the first column is a row's name. `note` stands under the table.
+    """Cells are plain text, or a `Cell` with an estimate; the first column is a row's name. `note` stands below.
 
+    Estimates are written here, and their level and n, and why one is undefined, are added to the note.
     `text`: columns of words, counted from 0: they stand on the left and break lines, where numbers do neither.
     """
 
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Row]
     note: str = ""
     text: Sequence[int] = ()
 
@@ -41,8 +45,12 @@ class Table:
         if not self.head:
             raise RequestError(f"a table without columns: {self.note!r}")
         for row in self.rows:
-            if len(row) != len(self.head) or not all(isinstance(cell, str) for cell in row):
+            if len(row) != len(self.head) or not all(isinstance(cell, (str, Cell)) for cell in row):
                 raise RequestError(f"a row of a table of {len(self.head)} columns must be as many strings, not {row!r}")
+        head, rows, told = written(self.head, self.rows)
+        object.__setattr__(self, "head", head)
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "note", " ".join(part for part in (self.note, told) if part))
         if not all(isinstance(i, int) and 0 <= i < len(self.head) for i in self.text):
             raise RequestError(f"text={self.text!r} names columns that a table of {len(self.head)} has not")
 
@@ -110,9 +118,9 @@ class Page:
         for name in ("compared", "settings"):
             if not any(isinstance(part, Table) for part in getattr(self, name)):
                 raise RequestError(f"{name!r} of {self.title!r} holds no table")
-        anchors = [_anchor(section.title) for section in self.all_sections]
-        if twice := [anchor for anchor in anchors if anchors.count(anchor) > 1]:
-            raise RequestError(f"two sections of {self.title!r} have the anchor {twice[0]!r}")
+        twice = first_duplicate(_anchor(section.title) for section in self.all_sections)
+        if twice is not None:
+            raise RequestError(f"two sections of {self.title!r} have the anchor {twice!r}")
 
     @property
     def all_sections(self) -> list[Section]:
@@ -221,15 +229,16 @@ def _figure(figure: Figure, name: str) -> str:
 
 
 def _table(table: Table) -> str:
-    texts = [i in table.text or _is_text([row[i] for row in table.rows]) for i in range(len(table.head))]
+    cells = [[str(cell) for cell in row] for row in table.rows]
+    texts = [i in table.text or _is_text([row[i] for row in cells]) for i in range(len(table.head))]
     kinds = [' class="text"' if text else "" for text in texts]
     head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
-    long = ' class="long"' if any(len(row[0]) > LONG for row in table.rows) else ""
+    long = ' class="long"' if any(len(row[0]) > LONG for row in cells) else ""
     rows = "\n".join(
         f'<tr><th scope="row"{long}>{html.escape(row[0])}</th>'
         + "".join(_cell(cell, text) for cell, text in zip(row[1:], texts[1:], strict=True))
         + "</tr>"
-        for row in table.rows
+        for row in cells
     )
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (
@@ -245,7 +254,7 @@ def _cell(cell: str, text: bool) -> str:
 
 def _is_text(cells: Sequence[str]) -> bool:
     """Whether a column holds words, to be read from the left, rather than numbers."""
-    said = [cell for cell in cells if cell.strip("-–— ")]
+    said = [cell for cell in cells if cell.strip("-–— ") and cell != UNDEFINED]
     return bool(said) and sum(cell[:1].isalpha() for cell in said) > len(said) / 2
 
 

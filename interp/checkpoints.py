@@ -6,6 +6,8 @@ damage and accidental edits; they are not a signature.
 """
 
 import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,64 +18,112 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.constructed import construct
-from interp.errors import CheckpointError, InterpError, OutputError, RequestError
+from interp.errors import CheckpointError, InterpError, OutputError, RequestError, WriteError, quoted
 from interp.files import replacing
 from interp.functional import Params
 from interp.grammars import grammar_from_dict
 from interp.header import (
     FORMAT_VERSION,
+    MAX_HEADER_BYTES,
     METADATA_KEY,
     canonical_json,
     constructed_at,
     find_checkpoint,
     header_digest,
     read_header,
+    wrong_entry,
 )
 from interp.model import SandboxTransformer
 from interp.population import Population
+from interp.tensor_files import check_finite, is_utf8, read_safetensors
 
 
 def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) -> Path:
     """Write a model or a population to `path`; the same content gives the same bytes.
 
-    Raises `RequestError` for what is no model or holds numbers that JSON has not (NaN, arrays) in its
-    provenance or history, and `OutputError` when the file cannot be written. Nothing is half-written.
+    Raises `RequestError` for what `load_checkpoint` could not give back: what is no model, weights that are not finite,
+    a grammar or config of another class than ours, numbers that JSON has not (NaN, arrays) in provenance or history.
+    Raises `WriteError` when the file cannot be written. Nothing is half-written.
     """
     if not isinstance(model, (SandboxTransformer, Population)):
         raise RequestError(f"cannot save {type(model).__name__!r}: a SandboxTransformer or Population is needed")
     kind = "population" if isinstance(model, Population) else "model"
     population = model if isinstance(model, Population) else _alone(model)
-    tensors = {f"params/{name}": _plain(p) for name, p in population.params.items()}
-    for step, params in population.snapshots.items():
-        tensors |= {f"snapshots/{step}/{name}": _plain(p) for name, p in params.items()}
-    grammar = population.grammar
-    meta: dict[str, Any] = {
-        "version": FORMAT_VERSION,
-        "kind": kind,
-        "config": population.config.to_dict(),
-        "grammar": None if grammar is None else grammar.to_dict(),
-        "vocabulary": None if grammar is None else list(grammar.vocab),
-        "seeds": list(population.seeds),
-        "provenance": population.provenance,
-        "history": list(population.history),
-        "snapshots": sorted(population.snapshots),
-    }
     try:
+        for where, params in _groups(population):
+            check_finite(params, population.seeds, where)
+    except CheckpointError as error:
+        raise RequestError(f"cannot save {str(path)!r}: {error}") from error
+    tensors = {
+        f"{where or 'params/'}{name}": _plain(p) for where, params in _groups(population) for name, p in params.items()
+    }
+    grammar = population.grammar
+    try:
+        meta: dict[str, Any] = {
+            "version": FORMAT_VERSION,
+            "kind": kind,
+            "config": population.config.to_dict(),
+            "grammar": None if grammar is None else grammar.to_dict(),
+            "vocabulary": None if grammar is None else list(grammar.vocab),
+            "seeds": list(population.seeds),
+            "provenance": population.provenance,
+            "history": list(population.history),
+            "snapshots": sorted(population.snapshots),
+        }
         meta["digests"] = seed_digests(meta, tensors)
         meta["digest"] = header_digest(meta)
+        text = canonical_json(meta)
     except (TypeError, ValueError) as error:
         raise RequestError(f"provenance or history cannot be written as JSON: {error}") from error
+    _check_comes_back(population, text)
     write_tensors(path, tensors, meta)
     return Path(path)
 
 
+def _groups(population: Population) -> list[tuple[str, Params]]:
+    """Weights, and those of each snapshot, with what is put before their names."""
+    return [("", population.params), *((f"snapshots/{step}/", ps) for step, ps in population.snapshots.items())]
+
+
+def _check_comes_back(population: Population, text: str) -> None:
+    """Raise `RequestError` unless what is read from the header's `text` is what was to be saved."""
+    if len(text) > MAX_HEADER_BYTES:
+        raise RequestError(
+            f"settings and measurements of {len(population)} models fill {len(text) / 1e6:,.0f} MB, more than the "
+            f"{MAX_HEADER_BYTES / 1e6:,.0f} MB that a safetensors header holds: save fewer models, or less history"
+        )
+    meta = json.loads(text)
+    if wrong := wrong_entry(meta):
+        raise RequestError(f"cannot save this population: load_checkpoint would not take its {wrong!r}")
+    read: list[tuple[str, Any, Callable[[dict[str, Any]], Any]]] = [
+        ("config", population.config, TransformerConfig.from_dict),
+        ("grammar", population.grammar, grammar_from_dict),
+    ]
+    for name, given, read_back in read:
+        if given is None:
+            continue
+        try:
+            found = read_back(meta[name])
+        except (InterpError, TypeError, ValueError) as error:
+            raise RequestError(f"{name}={quoted(given)} could not be read again: {error}") from error
+        if type(found) is not type(given) or found != given:
+            raise RequestError(
+                f"{name}={quoted(given)} of {type(given).__name__!r} would come back as {quoted(found)} of "
+                f"{type(found).__name__!r}: only {name}s of interp's own classes are saved"
+            )
+        if name == "grammar" and list(found.vocab) != meta["vocabulary"]:
+            raise RequestError(f"the vocabulary of grammar={quoted(given)} is not the one that its description gives")
+
+
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     """Write a safetensors file with our one metadata key, whole or not at all."""
+    if not is_utf8(path):
+        raise OutputError(f"cannot write {str(path)!r}: safetensors opens no file whose name is not UTF-8")
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
         except safetensors.SafetensorError as error:  # a full disk, for one, is not an OSError here
-            raise OutputError(f"cannot write {str(path)!r}: {error}") from error
+            raise WriteError(f"cannot write {str(path)!r}: {error}") from error
 
 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:
@@ -87,16 +137,15 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
     if name := constructed_at(path):
         return construct(name)
     meta = read_header(path)
-    try:
-        tensors = safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError(f"{str(path)!r} is damaged: {error}") from error
+    _, tensors = read_safetensors(path)
     try:
         if (found := seed_digests(meta, tensors)) != meta["digests"]:
             wrong = [s for s, a, b in zip(meta["seeds"], found, meta["digests"], strict=False) if a != b]
             raise CheckpointError(f"the weights of seed {wrong or meta['seeds']} do not match their SHA-256")
         population = _population(meta, tensors)
-    except (InterpError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        for where, params in _groups(population):
+            check_finite(params, population.seeds, where)
+    except Exception as error:  # numbers and names of a forged file break their readers in any way
         raise CheckpointError(f"{str(path)!r} is damaged or edited: {error}") from error
     return population[0] if meta["kind"] == "model" else population
 
@@ -120,6 +169,8 @@ def _population(meta: dict[str, Any], tensors: dict[str, Tensor]) -> Population:
     for name, tensor in tensors.items():
         group, _, leaf = name.rpartition("/")
         groups.setdefault(group, {})[leaf] = tensor
+    if unlisted := groups.keys() - {"params", *(f"snapshots/{step}" for step in meta["snapshots"])}:
+        raise ValueError(f"it holds tensors of {min(unlisted)!r}, which its header does not list")
     return Population(
         TransformerConfig.from_dict(meta["config"]),
         None if meta["grammar"] is None else grammar_from_dict(meta["grammar"]),

@@ -7,6 +7,8 @@ wrong, 1 when the work itself failed.
 
 from typing import Any
 
+from interp.names import printable
+
 
 def quoted(thing: Any) -> str:
     """`thing` as a message quotes it: its repr on one line, the middle cut out when it is long."""
@@ -23,6 +25,10 @@ class InterpError(Exception):
     """Base of every error raised on purpose."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message on one line, with nothing in it that would steer a terminal."""
+        return printable(" ".join(super().__str__().splitlines()))
 
 
 class RequestError(InterpError):
@@ -50,7 +56,19 @@ class AnalysisError(InterpError):
 
 
 class OutputError(InterpError):
-    """A file or folder that cannot be written."""
+    """A path that cannot be written, refused before the work."""
+
+
+class WriteError(OutputError):
+    """A write that failed while the work went on: the disk is full, the folder was removed, and the like."""
+
+    exit_code = 1
+
+
+class WorkerError(InterpError):
+    """A process that did a part of the work died."""
+
+    exit_code = 1
 
 
 class TrainingError(InterpError):

@@ -9,15 +9,11 @@ the grammar's, and every analyzer serves it.
 
 import json
 import math
-import pickle
-import warnings
-import zipfile
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -28,7 +24,11 @@ from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.grammars import BracketStrings, DyckGrammar, Grammar, Vocabulary
 from interp.grammars.brackets import PAIRS, bracket_ids
 from interp.grammars.vocabulary import checked_names, find_token
+from interp.header import METADATA_KEY
+from interp.limits import read_whole
 from interp.model import SandboxTransformer
+from interp.names import first_duplicate
+from interp.tensor_files import read_safetensors, read_torch
 
 DEFAULT_DEPTH = DyckGrammar().max_depth
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "params", "weights")
@@ -113,32 +113,19 @@ def state_of(weights: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
 
 def _read(path: Path) -> Any:
     name = repr(str(path))
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, takes any name
         raise CheckpointError(f"no file {name}: give a state dict saved by torch.save or safetensors")
-    with path.open("rb") as file:
-        begin = file.read(9)
-    if begin[8:9] == b"{":
-        try:
-            with safetensors.safe_open(path, "pt") as handle:
-                ours = "interp" in (handle.metadata() or {})
-            if ours:
-                raise CheckpointError(f"{name} is a checkpoint of ours, which says all about itself: give no config")
-            return safetensors.torch.load_file(path)
-        except (safetensors.SafetensorError, OSError) as error:
-            raise CheckpointError(f"{name} is a damaged safetensors file: {error}") from error
     try:
-        with warnings.catch_warnings():  # of pickle protocols, before what is wrong is said in one line
-            warnings.simplefilter("ignore", UserWarning)
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        if "GLOBAL" in str(error):
-            raise CheckpointError(
-                f"{name} holds more than tensors (a whole model or a config), which is never unpickled: save "
-                "model.state_dict()"
-            ) from error
-        raise CheckpointError(f"{name} is not a torch file of tensors, or a damaged one") from error
-    except (RuntimeError, OSError, EOFError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{name} is truncated or damaged, or not a torch file of tensors") from error
+        with path.open("rb") as file:
+            begin = file.read(9)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {name}: {error.strerror or error}") from error
+    if begin[8:9] != b"{":
+        return read_torch(path)
+    metadata, tensors = read_safetensors(path)
+    if METADATA_KEY in metadata:
+        raise CheckpointError(f"{name} is a checkpoint of ours, which says all about itself: give no config")
+    return tensors
 
 
 def check_tensors(state: dict[str, Tensor], config: TransformerConfig, source: str) -> None:
@@ -208,22 +195,18 @@ def read_json(path: str | Path, what: str) -> Any:
 
     Stricter than `json`: NaN and infinities are no numbers, and no name stands twice in an object.
     """
+    data = read_whole(path, what)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
-    except OSError as error:
-        raise RequestError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise RequestError(f"the {what} {str(path)!r} is not JSON: {error}") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+    if (twice := first_duplicate(name for name, _ in pairs)) is not None:
         raise ValueError(f"{quoted(twice)} stands twice in one object")
-    return found
+    return dict(pairs)
 
 
 def _refused(constant: str) -> Any:

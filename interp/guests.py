@@ -74,6 +74,12 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     return models
 
 
+def layers_and_heads(model: Any) -> tuple[int, int]:
+    """How many layers, and heads in each, for estimates of memory: 1 where a model does not say."""
+    cfg = getattr(model, "cfg", None)
+    return int(getattr(cfg, "n_layers", None) or 1), int(getattr(cfg, "n_heads", None) or 1)
+
+
 def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
     """Raise `AnalysisError` for a weight of less than 32 bits."""
     import torch
@@ -89,7 +95,7 @@ def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
 def untrained_of(given: Any) -> Sequence[Any] | None:
     """The same config and seeds before training; None where first weights cannot be drawn again.
 
-    So of a constructed model (which was never trained), of a bridge, of a foreign checkpoint.
+    So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
     """
     if hasattr(given, "untrained"):
         return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
@@ -98,7 +104,7 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
         told = getattr(model, "provenance", None) or {}
         seed = told.get("seed")
         known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
-        if not known or told.get("constructed"):
+        if not known or told.get("constructed") or told.get("trained") is False:
             return None
     return [
         type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
@@ -125,6 +131,11 @@ class TokenizerVocabulary:
     @cached_property
     def vocab(self) -> tuple[str, ...]:
         return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name; the first where several have one name."""
+        return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
 
     @property
     def vocab_size(self) -> int:
@@ -153,6 +164,8 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     Raises `RequestError` for what is no grammar, for one of another number of tokens than a model, and where models
     of a list have different ones of their own.
     """
+    if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
+        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
     if grammar is None:
         grammar = getattr(given, "grammar", None) or getattr(models[0], "grammar", None)
         for i, model in enumerate(() if hasattr(models, "params") else models):
@@ -168,12 +181,9 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
 
 
 def check_fits(grammar: Any, model: Any, who: str) -> None:
-    """Raise `RequestError` unless it is a grammar, of as many tokens as the model has."""
-    size = getattr(grammar, "vocab_size", None)
-    if not isinstance(size, int) or not hasattr(grammar, "to_tokens"):
-        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
-    known = getattr(getattr(model, "cfg", None), "d_vocab", None)
-    if isinstance(known, int) and size != known:
+    """Raise `RequestError` unless a grammar has as many tokens as the model, where both numbers are known."""
+    size, known = getattr(grammar, "vocab_size", None), getattr(getattr(model, "cfg", None), "d_vocab", None)
+    if isinstance(size, int) and isinstance(known, int) and size != known:
         raise RequestError(
             f"{who}: grammar={quoted(grammar)} has {size} tokens, and the model {known}: its token ids mean something "
             "else; pass the grammar it was trained on, or load it with load_foreign(..., vocab=[...])"

@@ -9,14 +9,18 @@ import hashlib
 import json
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from interp.errors import CheckpointError
+from interp.limits import JSON_COST, check_memory, check_regular
+from interp.names import first_duplicate
 
 METADATA_KEY = "interp"
 FORMAT_VERSION = 1
-MAX_HEADER_BYTES = 100_000_000
+MAX_HEADER_BYTES = 100_000_000  # beyond, safetensors reads no header
+RULES = ("argmax", "argmax_closers", "mass")  # of closing accuracy, see `interp.training.evaluate`
 PRETRAINED = Path(__file__).parent / "pretrained"
 CONSTRUCTED = {
     "constructed/balanced": "Theorem 1: matched pairs cancel under a balanced, non-uniform attention; exact law",
@@ -48,13 +52,14 @@ def read_header(path: str | Path) -> dict[str, Any]:
     if name := constructed_at(path):
         about = {"name": name, "about": CONSTRUCTED[name], "trained": False, "constructed": True}
         return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
-    if path.exists() and not path.is_file():
-        raise CheckpointError(f"cannot read {str(path)!r}: it is no regular file")
+    size = check_regular(path, "checkpoint", CheckpointError)
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
             prefix = file.read(8)
             length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else MAX_HEADER_BYTES + 1
+            if length <= min(size, MAX_HEADER_BYTES):
+                what = f"the header of {str(path)!r}, {length / 1e6:,.0f} MB,"
+                check_memory(what, JSON_COST * length, "give a checkpoint of fewer seeds", CheckpointError)
             raw = file.read(length) if length <= MAX_HEADER_BYTES else b""
     except OSError as error:
         raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
@@ -90,43 +95,88 @@ def _check_metadata(path: Path, text: str) -> dict[str, Any]:
         raise CheckpointError(f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}")
     if not intact:
         raise CheckpointError(f"{str(path)!r} has been edited or damaged: its metadata does not match its digest")
-    if wrong := _wrong_entry(meta):
+    if wrong := wrong_entry(meta):
         raise CheckpointError(f"{str(path)!r} was not written by save_checkpoint: its metadata has no valid {wrong!r}")
     return meta
 
 
-def _wrong_entry(meta: dict[str, Any]) -> str | None:
-    """The first entry that is missing or of another form than `save_checkpoint` writes, or None."""
-
-    def whole(value: object) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-    def words(value: object) -> bool:
-        return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
+def wrong_entry(meta: dict[str, Any]) -> str | None:
+    """The first entry that is missing or of another form than its readers expect, or None."""
     seeds = meta.get("seeds")
-    many = isinstance(seeds, list) and len(seeds) > 0 and all(map(whole, seeds)) and len(set(seeds)) == len(seeds)
-    history, provenance = meta.get("history"), meta.get("provenance")
-    diverged = provenance.get("diverged", {}) if isinstance(provenance, dict) else None
-    grammar, snapshots = meta.get("grammar", 0), meta.get("snapshots")
+    many = isinstance(seeds, list) and len(seeds) > 0 and all(map(_whole, seeds)) and len(set(seeds)) == len(seeds)
+    grammar, history, snapshots = meta.get("grammar", 0), meta.get("history"), meta.get("snapshots")
     checks = {
         "seeds": many,
         "kind": meta.get("kind") == "population" or (meta.get("kind") == "model" and many and len(seeds or []) == 1),
         "config": isinstance(meta.get("config"), dict),
         "grammar": grammar is None or isinstance(grammar, dict),
-        "vocabulary": words(meta.get("vocabulary")) or (grammar is None and meta.get("vocabulary", 0) is None),
-        "provenance": isinstance(diverged, dict),
-        "history": isinstance(history, list)
-        and all(isinstance(r, dict) and whole(r.get("seed")) and whole(r.get("step")) for r in history),
-        "snapshots": isinstance(snapshots, list) and all(map(whole, snapshots)),
-        "digests": words(meta.get("digests")) and len(meta["digests"]) > 0,
+        "vocabulary": _words(meta.get("vocabulary")) or (grammar is None and meta.get("vocabulary", 0) is None),
+        "provenance": isinstance(meta.get("provenance"), dict),
+        "history": isinstance(history, list) and all(map(_is_row, history)),
+        "snapshots": isinstance(snapshots, list) and all(map(_whole, snapshots)) and first_duplicate(snapshots) is None,
+        "digests": _words(meta.get("digests")) and len(meta["digests"]) > 0,
     }
-    return next((name for name, good in checks.items() if not good), None)
+    if wrong := next((name for name, good in checks.items() if not good), None):
+        return wrong
+    told = meta["provenance"]
+    return next((f"provenance[{k!r}]" for k, good in _PROVENANCE.items() if k in told and not good(told[k])), None)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _is_row(row: object) -> bool:
+    """A row of the table of measurements: seed, step, and whatever was measured, numbers where these are known."""
+    return (
+        isinstance(row, dict)
+        and _whole(row.get("seed"))
+        and _whole(row.get("step"))
+        and all(
+            value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+            for name, value in row.items()
+            if name in MEASURED or name.startswith("norm/")
+        )
+    )
+
+
+def _is_diverged(value: object) -> bool:
+    """Step by seed; seeds are written as text."""
+    return isinstance(value, dict) and all(
+        isinstance(seed, str) and seed.isascii() and seed.isdigit() and len(seed) <= 10 and _whole(step)
+        for seed, step in value.items()
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+MEASURED = ("loss", "excess", "copied", *RULES, *(f"{rule}_nontrivial" for rule in RULES))
+# What is read later of a checkpoint's provenance, and of what kind it has to be where it is told.
+_PROVENANCE: dict[str, Callable[[object], bool]] = {
+    "name": _is_text,
+    "about": _is_text,
+    "target": _is_text,
+    "trained": lambda value: isinstance(value, bool),
+    "settings": lambda value: value is None or isinstance(value, dict),
+    "versions": _is_table,
+    "diverged": _is_diverged,
+    "step": _whole,
+}
 
 
 def constructed_at(path: Path) -> str | None:
     """Name of the constructed model whose address `path` is, None for any other path and for a file."""
-    return None if path.is_file() else _ADDRESSES.get(path)
+    return None if os.path.isfile(path) else _ADDRESSES.get(path)
 
 
 def list_pretrained() -> list[str]:

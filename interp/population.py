@@ -12,7 +12,10 @@ from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
+from interp.limits import check_memory
 from interp.model import SandboxTransformer
+from interp.names import printable
+from interp.numbers import ABSENT, number
 from interp.text import fold
 
 
@@ -43,6 +46,10 @@ class Population(Sequence[SandboxTransformer]):
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
         """Untrained models, one a seed."""
+        with torch.device("meta"):
+            size = sum(p.numel() for p in SandboxTransformer(config).parameters())
+        what = f"a population of {len(seeds)} models of {size:,} weights"
+        check_memory(what, 8 * len(seeds) * size, "make fewer models, or smaller ones")
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
         return cls.from_models(models)
 
@@ -112,14 +119,14 @@ class Population(Sequence[SandboxTransformer]):
             seeds = self.seeds[index]
             if not seeds:
                 raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
-            chosen = list(range(len(self)))[index]  # tensors know no negative step
+            chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
             return Population(
                 self.config,
                 self.grammar,
                 {name: p[chosen].clone() for name, p in self.params.items()},
                 seeds,
                 self.provenance,
-                tuple(row for row in self.history if row["seed"] in seeds),
+                tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
         if not -len(self) <= index < len(self):
@@ -150,7 +157,7 @@ class Population(Sequence[SandboxTransformer]):
         if rows:
             lines.append("".join(f"{_HEADS.get(key, key):>{_WIDTHS.get(key, 10)}}" for key in shown))
         for row in rows:
-            cells = {key: _short(row[key]) if key in row else "-" for key in shown}
+            cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
             lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
         for seed, step in self.provenance.get("diverged", {}).items():
             if int(seed) not in self.seeds:
@@ -159,7 +166,7 @@ class Population(Sequence[SandboxTransformer]):
         return fold(lines)
 
     def __repr__(self) -> str:
-        return f"<Population of {len(self)} {self.provenance.get('name', 'models')}>"
+        return printable(f"<Population of {len(self)} {self.provenance.get('name', 'models')}>")
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()
@@ -175,7 +182,7 @@ class Population(Sequence[SandboxTransformer]):
         page = html.facts(f"{self.provenance.get('name', 'Population')}: {len(self)} models", facts)
         if not rows:
             return page
-        return page + html.table(shown, [[_short(row[k]) if k in row else "" for k in shown] for row in rows])
+        return page + html.table(shown, [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows])
 
 
 _HEADS = {"argmax_closers": "closers", "mass_nontrivial": "non-triv."}
@@ -184,7 +191,7 @@ _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", 
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return number(value, 4) if value is None or isinstance(value, float) else str(value)
 
 
 def check_params(config: TransformerConfig, params: Params, count: int, grammar: Grammar | None = None) -> None:

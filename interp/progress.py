@@ -1,5 +1,6 @@
 """Progress bars: tqdm's on a terminal, plain lines now and then where standard error is a file or a pipe."""
 
+import contextlib
 import sys
 from typing import Any
 
@@ -10,6 +11,8 @@ EVERY = 15  # seconds between lines
 
 def progress_bar(items: Any = None, **options: Any) -> Any:
     """As `tqdm(items, **options)`: an iterator, or with `total=` something to `update`."""
+    if sys.stderr is None:
+        return tqdm(items, **{**options, "disable": True})
     if sys.stderr.isatty():
         return tqdm(items, **{"mininterval": 0.5, "dynamic_ncols": True, **options})
     return _Lines(items, **{**options, "mininterval": EVERY, "delay": EVERY, "leave": False})
@@ -21,8 +24,9 @@ class _Lines(tqdm):
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         text = str(self) if msg is None else msg
         if text:  # tqdm clears its bar with an empty one
-            self.fp.write(f"{text}\n")
-            self.fp.flush()
+            with contextlib.suppress(OSError):  # whoever read the log has gone: no reason to end the work
+                self.fp.write(f"{text}\n")
+                self.fp.flush()
 
     def __str__(self) -> str:
         now = self.format_dict

@@ -7,12 +7,13 @@ trials (`clopper_pearson`). Imports no torch; tensors are taken by duck typing.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from interp.errors import RequestError
+from interp.numbers import estimate
 from interp.rng import generator
 
 CONFIDENCE = 0.95
@@ -65,6 +66,11 @@ class Estimate:
         """An estimate that has no value, and why."""
         return cls(None, None, None, n, over, null, reason)
 
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> "Estimate":
+        """The estimate that `to_dict` wrote; other entries of the mapping are left alone."""
+        return cls(**{f.name: row[f.name] for f in fields(cls) if f.name in row})
+
     def with_null(self, null: Null) -> "Estimate":
         """The same estimate beside another null."""
         return replace(self, null=null)
@@ -75,12 +81,7 @@ class Estimate:
         return out if self.reason is None else out | {"reason": self.reason}
 
     def __str__(self) -> str:
-        size = f"n={self.n} {self.over if self.n != 1 else self.over.removesuffix('s')}"
-        if self.value is None:
-            return f"undefined ({size}): {self.reason}"
-        if self.low is None or self.high is None:
-            return f"{_short(self.value)} ({size}, no interval)"
-        return f"{_short(self.value)} [{_short(self.low)}, {_short(self.high)}] ({size})"
+        return estimate(self, None, n=True) + (f": {self.reason}" if self.value is None else "")
 
 
 def mean_over_seeds(values: Any, *, over: Over = "seeds", support: Support = REALS) -> Estimate:
@@ -247,8 +248,3 @@ def _plain_null(null: Any) -> Any:
     if isinstance(null, (float, np.floating, np.integer)):
         return _finite(null)
     return null
-
-
-def _short(value: float) -> str:
-    """Three decimals; four significant digits for the very large and the very small."""
-    return f"{value:.3f}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"

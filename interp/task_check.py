@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, longest_input, undisturbed
+from interp.numbers import number, percent
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ class TaskCheck:
 
     def __str__(self) -> str:
         also = f", {self.drawn} of them drawn for this" if self.drawn else ""
-        told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {self.accuracy.null:.2f}"
+        chance = self.accuracy.null if isinstance(self.accuracy.null, float) else None
+        told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {number(chance, 2)}"
         if self.legal is None:
             return told
         doubt = ": do its token ids mean what the grammar's do?" if self.legal < SURE else ""
-        return f"{told}; most probable token legal at {self.legal:.0%} of places{doubt}"
+        return f"{told}; most probable token legal at {percent(self.legal)} of places{doubt}"
 
 
 def check_task(
@@ -93,13 +95,13 @@ def check_task(
         if told and told[at] < HALF:
             raise AnalysisError(
                 f"{who}: {name} writes what is not legal: after a closing bracket its most probable token is illegal "
-                f"at {1 - told[at]:.0%} of places. {_cure(grammar)}"
+                f"at {percent(1 - told[at])} of places. {_cure(grammar)}"
             )
         found = bootstrap_mean(right, seed, stream="task-check")
         low = found.value if found.low is None else found.low
         if low is None or low <= chance + LEAST * (1 - chance):
             raise AnalysisError(
-                f"{who}: {name} is at chance: {task} {found} where chance is {chance:.2f}. {_cure(grammar)}"
+                f"{who}: {name} is at chance: {task} {found} where chance is {number(chance, 2)}. {_cure(grammar)}"
             )
     if len(each) == 1:
         accuracy = bootstrap_mean(each[0], seed, stream="task-check")
@@ -165,11 +167,17 @@ def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], I
 
 
 def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
-    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked."""
+    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked.
+
+    Places are weighted so that each right answer counts for as much as the others: one who always says the same gets
+    what chance gives.
+    """
     import torch
 
     asked, right, candidates = _questions(tokens, grammar)
     writes = not isinstance(grammar, CopyGrammar) and grammar.num_types > 1
+    places = np.bincount(right[asked], minlength=grammar.vocab_size)
+    weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
     room = grammar.depth(tokens) < grammar.max_depth
     where = getattr(getattr(model, "cfg", None), "device", None)
     out = np.full((2, len(tokens)), np.nan)
@@ -181,8 +189,9 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
             logits = model(ids if where is None else ids.to(where))
         logits = checked_logits(logits, ids.shape, grammar.vocab_size, who, model)
         chosen = candidates[logits[..., candidates].argmax(-1).numpy()]
-        good, here = (chosen == right[part]) & asked[part], asked[part].sum(1)
-        out[0, part] = np.where(here > 0, good.sum(1) / np.maximum(here, 1), np.nan)
+        here, heavy = asked[part].sum(1), weight[part].sum(1)
+        good = ((chosen == right[part]) * weight[part]).sum(1)
+        out[0, part] = np.where(here > 0, good / np.where(here > 0, heavy, 1), np.nan)
         if writes:
             best = logits.argmax(-1).numpy()
             opens = (best < grammar.start) & (best % 2 == 0) & room[part]

@@ -3,12 +3,17 @@
 import textwrap
 from collections.abc import Iterable
 
+from interp.names import printable
+
 WIDTH = 80
 
 
 def fold(lines: Iterable[str]) -> str:
-    """The lines as one text; those longer than `WIDTH` columns go on below, further in."""
-    return "\n".join(part for line in lines for part in folded(line))
+    """The lines as one text; those longer than `WIDTH` columns go on below, further in.
+
+    Names in them may come from anybody's file: what would steer the terminal is written out.
+    """
+    return "\n".join(part for line in lines for part in folded(printable(line)))
 
 
 def folded(line: str) -> list[str]:

@@ -1,159 +1,209 @@
-"""Words and pictures of an audit."""
+"""The pictures of an audit and of a scan."""
 
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interp.errors import RequestError
+from interp.numbers import estimate
+from probes._audit_rows import COUNTS, LOGITS, MARGINS, OUTPUTS, SCORES, SEEDS
 from probes._audit_thresholds import MIXED
+from probes._audit_words import SCORED, by_head, evidence_line, needed, numbers_of, rests_on, score_of, shortened
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from probes.audit import AuditResult, ScanResult
 
-WIDTH = 80
-_MET = {True: "yes", False: "no", None: "open"}
-_SHOWN = 16  # seeds in the summary
-
-
-def audit_summary(result: "AuditResult") -> str:
-    """The verdict, the reason and the table, at most 80 columns."""
-    lines = textwrap.wrap(result.claim, WIDTH)
-    lines.append(f"Verdict: {result.verdict} (pattern {result.pattern}, use {result.use})")
-    lines += textwrap.wrap(result.reason, WIDTH)
-    over = f"{result.num_inputs} inputs, one half chooses and the other decides"
-    models = "" if result.num_models == 1 else f"{result.num_models} models, "
-    several = "" if result.num_claims == 1 else f" ({result.num_claims} claims together)"
-    lines += textwrap.wrap(f"Evidence: {models}{over}; intervals {100 * result.level:.4g} %{several}", WIDTH)
-    lines.append(f"  {'':<38}{'value [interval]':<24}{'needed':<10}met")
-    told = False
-    for row in result.evidence:
-        if row["over"] == "seeds" and row["group"] != "population" and not told:
-            lines.append("  means over seeds:")
-            told = True
-        needed = _needed(row)
-        first, *rest = textwrap.wrap(row["words"], 37) or [""]
-        lines.append(f"  {first:<38}{_cell(row):<24}{needed:<10}{_MET[row['met']] if needed else ''}".rstrip())
-        lines += [f"    {more}" for more in rest]
-        lines += [f"    {null}" for null in _nulls(row)]
-    if result.seeds:
-        lines.append(f"  {'seed':>6}  {'heads':<12}{'pattern':<11}{'use':<11}{'verdict':<12}{'score':>8}{'effect':>9}")
-        lines += [_seed_line(row) for row in result.seeds[:_SHOWN]]
-        if len(result.seeds) > _SHOWN:
-            lines.append(f"  ({_SHOWN} of {len(result.seeds)} seeds)")
-    return "\n".join(lines)
+Row = dict[str, Any]
+LABEL = 34  # characters of a line beside the marks: a page may be 600 pixels wide
+LINE, GAP = 16, 12  # pixels: a line of a label, and what is left between two rows
+TOP, BOTTOM = 34, 52  # pixels above a panel for its name, and below it for its axis
+FRAME = "rgba(240,200,40,0.16)"  # behind the rows that decide
+# Numbers of one unit share an axis, and only those.
+PANELS = {
+    COUNTS: ("Is there enough?", "count"),
+    SEEDS: ("Seeds", "share of seeds"),
+    SCORES: ("Where it attends", "score or share"),
+    LOGITS: ("Does it do the task?", "logits"),
+    OUTPUTS: ("Does anything move?", "share of the output"),
+    MARGINS: ("Is it used?", "share of the intact margin"),
+}
+WORDS = {
+    "for": "speaks for the claim",
+    "against": "speaks against it",
+    "open": "leaves it open",
+    "nothing": "says neither",
+}
 
 
 def audit_figure(result: "AuditResult") -> "go.Figure":
-    """Every share among the evidence as a bar, with its interval and what was required."""
+    """Every number of the evidence with its interval and what was required; the reason, and which rows decide."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, escape, finish
+    from interp.plots.style import GRID, INK, MUTED, SAYING, finish
 
-    rows = [r for r in result.evidence if r["group"] != "eligibility" and r["name"] != "margin"]
-    rows = [r for r in rows if r["value"] is not None][::-1]
-    colours = {"met": PALETTE[2], "not met": PALETTE[1], "open": PALETTE[0], "nothing required": PALETTE[6]}
-    fig = go.Figure()
-    for word, colour in colours.items():
-        mine = [(i, r) for i, r in enumerate(rows) if _met(r) == word]
-        if not mine:
-            continue
-        values = [r["value"] for _, r in mine]
-        bar = go.Bar(
-            x=values, y=[i for i, _ in mine], orientation="h", name=word, marker={"color": colour},
-            opacity=0.85, width=0.62, customdata=[_cell(r) for _, r in mine],
-            error_x=error_bars([(r["value"], r["low"], r["high"]) for _, r in mine], color=INK, thickness=1.5, width=4),
-            hovertemplate="%{customdata}<extra></extra>",
-        )  # fmt: skip
-        fig.add_trace(bar)
-    needed = [(i, r) for i, r in enumerate(rows) if r["threshold"] is not None]
-    marks = [(i, at) for i, r in needed for at in (MIXED if r["side"] == "not in" else (r["threshold"],))]
-    x = [place for _, at in marks for place in (at, at, None)]
-    y = [place for i, _ in marks for place in (i - 0.45, i + 0.45, None)]
-    fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name="required", line={"color": INK, "width": 2.5, "dash": "dot"}))
-    if not rows:
-        because = "<br>".join(map(escape, textwrap.wrap(result.reason, 80)))
-        fig.add_annotation(text=because, x=0, y=1, xref="paper", yref="paper", showarrow=False, align="left",
-                           xanchor="left", yanchor="top")  # fmt: skip
-        fig.update_xaxes(visible=False)
-        fig.update_yaxes(visible=False)
-    groups = [r["group"] for r in rows]
-    for i in range(1, len(rows)):
-        if groups[i] != groups[i - 1]:
-            fig.add_hline(y=i - 0.5, line={"color": MUTED, "width": 0.7})
-    labels = [_label(r) for r in rows]
-    models = "one model" if result.num_models == 1 else f"{result.num_models} models"
-    note = f"{result.verdict}: pattern {result.pattern}, use {result.use}; {models}, {result.num_inputs} inputs"
+    panels = [(unit, [r for r in result.evidence if r["unit"] == unit]) for unit in PANELS]
+    # Counts that suffice are told in words.
+    panels = [(unit, rows) for unit, rows in panels if rows and (unit != COUNTS or any(r["decides"] for r in rows))]
+    sizes = [[LINE * _label(row).count("<br>") + LINE + GAP for row in rows] for _, rows in panels]
+    height = sum(map(sum, sizes)) + (TOP + BOTTOM) * len(panels)
+    fig, top, named = go.Figure(), height, set()
+    layout: dict[str, Any] = {}
+    for at, ((unit, rows), size) in enumerate(zip(panels, sizes, strict=True), start=1):
+        top -= TOP
+        axis, domain = "" if at == 1 else str(at), [(top - sum(size)) / height, top / height]
+        middle = [sum(size[:i]) + size[i] / 2 for i in range(len(rows))]
+        for says, (colour, symbol, _) in SAYING.items():
+            mine = [i for i, row in enumerate(rows) if (row["says"] or "nothing") == says and row["value"] is not None]
+            if mine:
+                fig.add_trace(_marks([rows[i] for i in mine], [middle[i] for i in mine], colour, symbol, axis))
+                fig.data[-1].update(name=WORDS[says], legendgroup=says, showlegend=says not in named)
+                named.add(says)
+        fig.add_trace(_required(rows, middle, size, axis))
+        for i in [i for i, row in enumerate(rows) if row["decides"]]:
+            edges = {"y0": middle[i] - size[i] / 2 + 2, "y1": middle[i] + size[i] / 2 - 2, "yref": f"y{axis}"}
+            fig.add_shape(type="rect", x0=0, x1=1, xref="paper", **edges, line={"width": 1, "color": INK},
+                          fillcolor=FRAME, layer="below")  # fmt: skip
+            if rows[i]["value"] is None:
+                fig.add_annotation(text="no number: see the reason", x=0.5, xref="paper", y=middle[i], yref=f"y{axis}",
+                                   showarrow=False, font={"size": 12, "color": INK})  # fmt: skip
+        title, unit_words = PANELS[unit]
+        title += " (means over seeds)" if unit != SEEDS and result.num_models > 1 else ""
+        fig.add_annotation(text=f"<b>{title}</b>", x=0, xref="paper", xanchor="left", y=top / height, yref="paper",
+                           yanchor="bottom", yshift=3, showarrow=False, font={"size": 13})  # fmt: skip
+        layout[f"yaxis{axis}"] = {
+            "domain": domain, "range": [sum(size), 0], "tickvals": middle, "ticktext": [_label(row) for row in rows],
+            "tickfont": {"size": 12}, "showgrid": False, "anchor": f"x{axis}", "ticks": "",
+        }  # fmt: skip
+        layout[f"xaxis{axis}"] = {
+            "anchor": f"y{axis}", "title": {"text": unit_words, "standoff": 4}, "gridcolor": GRID, "zeroline": True,
+            "zerolinecolor": MUTED, "range": _span(rows), "nticks": 6,
+        }  # fmt: skip
+        top -= sum(size) + BOTTOM
+    if any(row["decides"] for row in result.evidence):
+        frame = {"color": FRAME, "line": {"color": INK, "width": 1}}
+        fig.add_trace(go.Bar(x=[None], y=[None], name="▶ framed: the verdict rests on it", marker=frame))
+    counts = "; ".join(f"{r['words']}: {numbers_of(r)}" for r in result.evidence if r["unit"] == COUNTS)
     return finish(
         fig,
-        result.claim,
-        note,
+        f"{result.verdict.capitalize()}: {result.claim}",
+        f"Pattern {result.pattern}, use {result.use}. {result.reason} ({evidence_line(result)}"
+        f"{f'; {counts}' if counts else ''}. {SCORED}.)",
         width=None,
-        height=max(260, 120 + 36 * len(labels)),
-        margin={"l": 20},
-        barmode="overlay",
-        xaxis={"title": {"text": f"value, {100 * result.level:.4g} % interval"}, "gridcolor": GRID, "zeroline": True},
-        yaxis={
-            "tickvals": list(range(len(rows))),
-            "ticktext": labels,
-            "range": [-0.7, len(rows) - 0.3],
-            "showgrid": False,
-        },
-        legend={"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0},
+        height=height + 70,
+        margin={"l": 20, "b": 70},
+        legend={"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0, "xref": "container"},
+        **layout,
     )
 
 
-def scan_summary(result: "ScanResult") -> str:
-    """Per head what came out as supported or misleading, and the relation of the highest score otherwise."""
-    first = result.results[0]
-    lines = [
-        f"{len(result.results)} claims audited together, {first.num_inputs} inputs, {_models(first.num_models)}",
-        f"  {'head':<8}{'relation':<40}{'score':>7}  {'verdict':<12}use",
+def _marks(rows: Sequence[Row], places: Sequence[float], colour: str, symbol: str, axis: str) -> "go.Scatter":
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK, error_bars, literal
+
+    ends = [(row["value"], row["low"], row["high"]) for row in rows]
+    return go.Scatter(
+        x=[row["value"] for row in rows], y=list(places), mode="markers", xaxis=f"x{axis}", yaxis=f"y{axis}",
+        marker={"color": colour, "symbol": symbol, "size": 11, "line": {"width": 2 if "open" in symbol else 0,
+                                                                       "color": colour}},
+        error_x=error_bars(ends, color=INK, thickness=1.5, width=4),
+        customdata=[f"{literal(row['words'])}: {numbers_of(row)}" for row in rows],
+        hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _required(rows: Sequence[Row], places: Sequence[float], sizes: Sequence[float], axis: str) -> "go.Scatter":
+    """A stroke in each row where the number is to be beyond or below."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK
+
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for row, place, size in zip(rows, places, sizes, strict=True):
+        for at in _thresholds(row):
+            x += [at, at, None]
+            y += [place - 0.42 * size, place + 0.42 * size, None]
+    first = axis == ""
+    return go.Scatter(x=x, y=y, mode="lines", name="required", legendgroup="required", showlegend=first,
+                      line={"color": INK, "width": 2.5, "dash": "dot"}, xaxis=f"x{axis}", yaxis=f"y{axis}",
+                      hoverinfo="skip")  # fmt: skip
+
+
+def _thresholds(row: Row) -> tuple[float, ...]:
+    if row["threshold"] is None:
+        return ()
+    if row["side"] == "within":
+        return -row["threshold"], row["threshold"]
+    return MIXED if row["side"] == "not in" else (row["threshold"],)
+
+
+def _span(rows: Sequence[Row]) -> list[float]:
+    """From 0 or below to 1 or beyond (of counts and logits: to the largest), everything inside."""
+    ends = [
+        end for row in rows for end in (row["value"], row["low"], row["high"], *_thresholds(row)) if end is not None
     ]
-    for head, audits in _by_head(result.results).items():
-        told = [a for a in audits if a.verdict in ("supported", "misleading")]
-        if not told:
-            told = sorted(audits, key=lambda a: -(_score(a) or 0.0))[:1]
-        for audit in sorted(told, key=lambda a: -(_score(a) or 0.0)):
-            relation = audit.claim.split(" to ", 1)[1]
-            lines.append(
-                f"  {head:<8}{_short(relation, 39):<40}{_number(_score(audit)):>7}  {audit.verdict:<12}{audit.use}"
-            )
-    return "\n".join(lines)
+    unit = rows[0]["unit"]
+    least, most = min([0.0, *ends]), max([1.0 if unit in (SCORES, SEEDS, MARGINS) else 0.0, *ends])
+    if least == most:
+        most = 1.0
+    room = 0.04 * (most - least)
+    return [least - room, most + room]
+
+
+def _label(row: Row) -> str:
+    """What the row is, its number and n, and what is needed, in lines that a narrow page has room for."""
+    from interp.plots.style import SAYING, escape
+
+    words = [escape(line) for line in textwrap.wrap(row["words"], LABEL)] or [""]
+    if row["decides"]:
+        words = [f"<b>▶ {words[0]}</b>", *(f"<b>{line}</b>" for line in words[1:])]
+    asked = f"needed {needed(row)}" if needed(row) else ""
+    said = f"{SAYING[row['says']][2]} {row['says']}" if row["says"] else ""
+    last = ": ".join(part for part in (asked, said) if part)
+    return "<br>".join([*words, escape(numbers_of(row)), *([escape(last)] if last else [])])
 
 
 def scan_figure(result: "ScanResult") -> "go.Figure":
-    """Scores by head and relation; supported claims marked."""
+    """Claim scores by head and relation; the verdict of each is written on it."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import colorscale, colour_bar, escape, finish, literal
+    from interp.plots.style import VERDICTS, colorscale, colour_bar, escape, finish, literal
 
     if not result.results:
         raise RequestError("a scan without claims has no picture")
-    heads = _by_head(result.results)
+    heads = by_head(result.results)
     relations = list(dict.fromkeys(audit.claim.split(" to ", 1)[1] for audit in result.results))
     place = {relation: i for i, relation in enumerate(relations)}
     values: list[list[float | None]] = [[None] * len(heads) for _ in relations]
     marks = [[""] * len(heads) for _ in relations]
-    sign = {"supported": "&#10003;", "misleading": "!", "undecided": "?", "refuted": ""}
+    told = [[""] * len(heads) for _ in relations]
     for column, audits in enumerate(heads.values()):
         for audit in audits:
-            row = place[audit.claim.split(" to ", 1)[1]]
-            score = _score(audit)
-            values[row][column], marks[row][column] = None if score is None else max(score, 0.0), sign[audit.verdict]
+            row, score = place[audit.claim.split(" to ", 1)[1]], score_of(audit)
+            values[row][column] = None if score is None or score.value is None else max(score.value, 0.0)
+            marks[row][column] = VERDICTS[audit.verdict][1]
+            said = [audit.claim, f"claim score {estimate(score, 2, n=True)}", f"{audit.verdict}: {audit.reason}",
+                    f"It rests on: {rests_on(audit)}"]  # fmt: skip
+            told[row][column] = "<br>".join(literal(line) for text in said for line in textwrap.wrap(text, 90))
     heat = go.Heatmap(
-        z=values, x=list(heads), text=marks, texttemplate="%{text}",
-        customdata=[[literal(relation)] * len(heads) for relation in relations],
-        zmin=0, zmax=1, colorscale=colorscale(), colorbar=colour_bar("score"),
-        hovertemplate="%{x}, %{customdata}: %{z:.2f}<extra></extra>", xgap=2, ygap=2,
+        z=values, x=list(heads), text=marks, texttemplate="%{text}", customdata=told, hoverongaps=True,
+        zmin=0, zmax=1, colorscale=colorscale(), colorbar=colour_bar("claim score"),
+        hovertemplate="%{customdata}<extra></extra>", xgap=2, ygap=2,
     )  # fmt: skip
+    blank = [(row, column) for row, line in enumerate(values) for column, v in enumerate(line) if v is None]
     fig = go.Figure(heat)
+    for row, column in blank:  # a heatmap writes nothing where it has no colour
+        fig.add_annotation(text=marks[row][column], x=list(heads)[column], y=row, showarrow=False)
     right = sum(audit.verdict == "supported" for audit in result.results)
     return finish(
         fig,
         f"Every head against every relation: {right} of {len(result.results)} claims are supported",
-        "✓ supported, ! misleading, ? undecided, unmarked: refuted, blank: no score; corrected together",
+        f"{', '.join(f'{sign} {word}' for word, (_, sign) in VERDICTS.items())}. Colour: claim score, over every query "
+        "to which the relation applies; no colour: no score. The reason, and the numbers it rests on, are in the "
+        f"hover; {evidence_line(result.results[0])}",
         width=max(860, 460 + (40 if len(heads) <= 40 else 16) * len(heads)),
         height=90 + 24 * len(relations),
         margin={"l": 360},
@@ -161,76 +211,6 @@ def scan_figure(result: "ScanResult") -> "go.Figure":
             "autorange": "reversed",
             "showgrid": False,
             "tickvals": list(range(len(relations))),
-            "ticktext": [escape(_short(relation, 50)) for relation in relations],
+            "ticktext": [escape(shortened(relation, 50)) for relation in relations],
         },
     )
-
-
-# -- inside -------------------------------------------------------------------------------------------------
-
-
-def _by_head(results: Sequence["AuditResult"]) -> dict[str, list["AuditResult"]]:
-    out: dict[str, list[AuditResult]] = {}
-    for audit in results:
-        out.setdefault(audit.claim.split(" ", 1)[0], []).append(audit)
-    return out
-
-
-def _score(audit: "AuditResult") -> float | None:
-    """None where too few rows made one impossible."""
-    return next((row["value"] for row in audit.evidence if row["name"].split(" ")[0] == "score"), None)
-
-
-def _models(number: int) -> str:
-    return "one model" if number == 1 else f"{number} models"
-
-
-def _needed(row: dict[str, Any]) -> str:
-    if row["threshold"] is None:
-        return ""
-    return "not .2-.8" if row["side"] == "not in" else f"{row['side']} {row['threshold']:g}"
-
-
-def _nulls(row: dict[str, Any]) -> list[str]:
-    """What the number would be if there were nothing to see."""
-    null = row["null"] if isinstance(row["null"], dict) else {}
-    said = {"uniform": "a uniform head", "untrained": "untrained models at most", "p_value": "permutation p"}
-    told = [f"{said.get(name, name)} {value:.2g}" for name, value in null.items() if value is not None]
-    return [f"({', '.join(told)})"] if told else []
-
-
-def _cell(row: dict[str, Any]) -> str:
-    if row["low"] is None or row["high"] is None:
-        counted = row["name"] == "rows" and row["value"] is not None
-        return f"{row['value']:.0f}" if counted else _number(row["value"])
-    return f"{_number(row['value'])} [{_number(row['low'])}, {_number(row['high'])}]"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{round(value, 2) + 0.0:.2f}"
-
-
-def _seed_line(row: dict[str, Any]) -> str:
-    heads = ",".join(f"{layer}.{head}" for layer, head in row["heads"])
-    return (
-        f"  {row['seed']:>6}  {_short(heads, 11):<12}{row['pattern']:<11}{row['use']:<11}{row['verdict']:<12}"
-        f"{_number(row['score']):>8}{_number(row['effect']):>9}"
-    )
-
-
-def _label(row: dict[str, Any]) -> str:
-    """Words of a row in lines that a narrow page has room for, and what is needed."""
-    from interp.plots.style import escape
-
-    text = "<br>".join(map(escape, textwrap.wrap(row["words"], 34)))
-    return f"{text}  {_needed(row)}" if _needed(row) else text
-
-
-def _met(row: dict[str, Any]) -> str:
-    if row["threshold"] is None:
-        return "nothing required"
-    return "open" if row["met"] is None else "met" if row["met"] else "not met"
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -131,6 +131,7 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
     rows, read, labels = [], [], []
     limit = model.cfg.n_ctx if _bounded(model) else None
     classes = sorted({str(e.label) for e in entries if e.label is not None}) if free else _classes(model)
+    numbers = {name: i for i, name in enumerate(classes or ())}
     for number, entry in enumerate(entries, start=1):
         ids = _ids(number, entry.text, grammar, model)
         if limit is not None and len(ids) > limit:
@@ -142,7 +143,7 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
             )
         rows.append(ids)
         read.append(entry.position % len(ids))
-        labels.append(_label(number, entry.label, classes, model, grammar, free))
+        labels.append(_label(number, entry.label, None if classes is None else numbers, model, grammar, free))
     kept = _distinct(rows, read, labels)
     pad = getattr(grammar, "pad", None)
     pad = getattr(getattr(model, "config", None), "pad_token", None) if pad is None else pad
@@ -215,7 +216,7 @@ def _first(grammar: Any) -> str:
     return f"its first are {' '.join(grammar.vocab[:8])}"
 
 
-def _label(number: int, label: Any, classes: list[str] | None, model: Any, grammar: Any, free: bool) -> int:
+def _label(number: int, label: Any, classes: dict[str, int] | None, model: Any, grammar: Any, free: bool) -> int:
     where = f"entry {number}: label"
     if label is None:
         return -1
@@ -224,15 +225,15 @@ def _label(number: int, label: Any, classes: list[str] | None, model: Any, gramm
     if classes is None:
         return _token(where, label, grammar, model)
     if free:
-        return classes.index(str(label))
+        return classes[str(label)]
     if isinstance(label, str):
         named = getattr(getattr(model, "config", None), "class_names", None)
-        if not named or label not in named:
+        if not named or label not in classes:
             right = (
                 f"classes are {', '.join(named)}" if named else "give class_names in the model's config, or a number"
             )
             raise RequestError(f"{where} {quoted(label)} names no class: {right}")
-        return classes.index(label)
+        return classes[label]
     if not 0 <= label < len(classes):
         raise RequestError(f"{where} {quoted(label)} is no class from 0 to {len(classes) - 1}")
     return int(label)

@@ -12,10 +12,11 @@ from interp.guests import undisturbed
 from interp.patterns import attention_patterns
 from interp.stats import Estimate, holm
 from probes import _audit_thresholds as t
-from probes._audit_decide import Finding, Verdict, decide_pattern, decide_use, verdict_of
+from probes._audit_decide import decide_pattern, decide_use, verdict_of
 from probes._audit_edits import Head as HeadAt
 from probes._audit_edits import hooked
 from probes._audit_pattern import Asked, Head, Laid, Look, fits_when
+from probes._audit_rows import Finding, Verdict, deciding
 from probes._audit_stats import Floats, high, low, sign_flips
 from probes._audit_tasks import NoTask, Task
 from probes._audit_use import Used
@@ -159,7 +160,9 @@ def audit_model(
             use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
         else:
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
-        out.append(Outcome(heads, pattern, use, verdict_of(pattern.word, use.word, claim), setting.level))
+        verdict = verdict_of(pattern.word, use.word, claim)
+        pattern, use = deciding(pattern, use, verdict, claim.uses is not None)
+        out.append(Outcome(heads, pattern, use, verdict, setting.level))
     return out
 
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from interp.numbers import percent
 from interp.stats import Estimate
 from probes import _audit_thresholds as t
-from probes._audit_decide import Evidence, Verdict
 from probes._audit_model import Outcome
+from probes._audit_rows import Evidence, Verdict
 from probes._audit_stats import high, low, ratio
 from probes.claims import Claim, heads_text
 
+# Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
+NOT_AVERAGED = ("rows", "sequences", "different", "items", "better")
 RIVAL = "fits better than each seed's nearest rival"
 
 
@@ -77,15 +80,12 @@ def over_seeds(
         verdict = "refuted"
     floor = low(binomial(n, n, level))
     named = sum(o.verdict == "supported" for _, o in outcomes)
-    evidence = [
-        Evidence("population", "supported", "seeds that support the claim", share, ">", t.MOST_SEEDS,
-                 True if low(share) > t.MOST_SEEDS else False if high(share) < t.MOST_SEEDS else None),
-        *(
-            Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, n, level))
-            for kind, words in (("pattern", patterns), ("use", uses))
-            for word, count in words.most_common()
-        ),
-    ]  # fmt: skip
+    evidence = _of_verdicts(verdicts, n, level, floor, verdict)
+    evidence += [
+        Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, n, level))
+        for kind, words in (("pattern", patterns), ("use", uses))
+        for word, count in words.most_common()
+    ]
     evidence += _means(best, level)
     return Seeds(
         pattern,
@@ -99,21 +99,57 @@ def over_seeds(
     )
 
 
+def _of_verdicts(verdicts: Counter[str], n: int, level: float, floor: float, verdict: Verdict) -> list[Evidence]:
+    """A row for the seeds of each verdict, beside the majority that one word needs; those that decide are marked.
+
+    `refuted` is said of a population if at most half of such models can be otherwise, which is the same bound on the
+    share of seeds that refute. Where not even n of n seeds could show a majority, that decides.
+    """
+    decided = {verdict} if verdict != "undecided" else {"floor"} if floor <= t.MOST_SEEDS else {*verdicts, "supported"}
+    out = []
+    for name, words in (
+        ("supported", "seeds that support the claim"),
+        ("misleading", "seeds in which it is misleading"),
+        ("refuted", "seeds that refute the claim"),
+        ("undecided", "seeds that leave it undecided"),
+    ):
+        if name != "supported" and not verdicts[name]:
+            continue
+        share = binomial(verdicts[name], n, level)
+        met = True if low(share) > t.MOST_SEEDS else False if high(share) < t.MOST_SEEDS else None
+        row = Evidence("population", name, words, share, ">", t.MOST_SEEDS, met)
+        if name == "undecided":
+            row = replace(row, side=None, threshold=None, met=None)
+        out.append(replace(row, finding=verdict, decides=True) if name in decided else row)
+    if "floor" in decided:
+        sure = Estimate(floor, None, None, n, "seeds", reason="a bound")
+        words = f"share that {n} of {n} seeds could show"
+        row = Evidence("population", "floor", words, sure, ">", t.MOST_SEEDS, False, finding=verdict, decides=True)
+        out.append(row)
+    return out
+
+
 def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     """Every number of the single audits, averaged over the seeds that have it."""
     found: dict[tuple[str, str], list[Evidence]] = {}
+    decided: Counter[tuple[str, str]] = Counter()
     for outcome in best:
-        for row in (*outcome.pattern.evidence, *outcome.use.evidence):
-            if row.name != "rows" and row.estimate.value is not None:
-                name = row.name.split(" ")[0]
-                found.setdefault((row.group, name), []).append(row)
+        rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if row.name not in NOT_AVERAGED]
+        decided.update({(row.group, row.name.split(" ")[0]) for row in rows if row.decides})
+        for row in rows:
+            if row.estimate.value is not None:
+                found.setdefault((row.group, row.name.split(" ")[0]), []).append(row)
     out = []
     for (group, name), rows in found.items():
         values = np.array([row.estimate.value for row in rows])
         mean = replace(ratio(values, np.ones(len(values)), level), over="seeds")  # the jackknife of a mean: Student's t
         mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
+        if times := decided[group, name]:
+            words += f"; decides in {times} of {len(best)} seeds"
         side, threshold = rows[0].side, rows[0].threshold
+        if group == "use":  # what is asked of an effect differs by seed, as the word on its use does
+            side, threshold = (">=", t.USED) if name == "effect" else (None, None)
         met = None
         if threshold is not None and side in (">", ">="):
             met = True if low(mean) >= threshold else False if high(mean) < threshold else None
@@ -147,8 +183,8 @@ def _reason(
         said += "; a head's number means nothing in another seed, so any head of the layer counts"
     if claim.heads and named != verdicts["supported"]:
         said += f", and {heads_text(claim.heads)} itself in {named}"
-    said += f": between {low(share):.0%} and {high(share):.0%} of such models. "
-    said += f"Even {n} of {n} would only show that at least {floor:.0%} do"
+    said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models. "
+    said += f"Even {n} of {n} would only show that at least {percent(floor, 1)} do"
     said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
     example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
     return f"{said}. For instance: {example.pattern.because} {example.use.because}"

@@ -21,6 +21,7 @@ MIXED = (0.2, 0.8)  # ... and a claim whose rows fit in such a share is right of
 
 # 2. Power, as a share of the intact margin.
 POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move
+AIMED = 0.5  # share of the inputs whose claimed edges must read what the donor changes, for the token to count
 EXACT = 1e-5  # a change below this share of the largest logit is float32's rounding, and counts as none at all
 
 # 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).

@@ -48,6 +48,8 @@ class Effects:
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `still`: the output is exactly the same whatever is read; `silent`: the answer does not move at all, not in the
       last bit, when the token itself is exchanged.
+    - `output_change`, `answer_change`: the most that any output changes from input to input, by its size, and the
+      answer when the token is exchanged, by the larger logit: what `still` and `silent` rest on.
     - `dead`: why no edit can be trusted, or None.
     """
 
@@ -74,12 +76,14 @@ class Effects:
     unnatural: float = 0.0
     still: bool = False
     silent: bool = False
+    output_change: float = 0.0
+    answer_change: float = 0.0
     dead: str | None = None
 
     @property
     def aims(self) -> bool:
         """Whether the claimed edges read the token that the donor changes, in most items."""
-        return self.aimed >= 0.5
+        return self.aimed >= t.AIMED
 
     @property
     def used_whole(self) -> bool:
@@ -147,11 +151,14 @@ class Used:
         attended = np.asarray((keys.cpu().numpy() & upto[..., None]).any(1))  # [item, key]: a claimed edge reads it
         moved = side.donor if side.items.flipped is not None else side.mixed(attended)
         token: Floats = side.margin - side.margin_of(moved)
+        loudness = side.loudness()
         found = replace(
             found,
+            output_change=output_change(side.base.logits),
+            answer_change=float(np.divide(np.abs(token), loudness, np.zeros_like(token), where=loudness > 0).max()),
             aimed=float((attended & side.items.decisive).any(1).mean()),
             paired=side.items.flipped is not None,
-            silent=bool((np.abs(token) <= t.EXACT * side.loudness()).all()),
+            silent=bool((np.abs(token) <= t.EXACT * loudness).all()),
             still=is_still(side.base.logits),
         )
         if found.dead or found.still or not found.margin.value or found.margin.value <= 0:
@@ -292,12 +299,27 @@ def is_still(logits: Tensor) -> bool:
     An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
     one near 0 count: outputs smaller than the usual one are held to that one's size.
     """
+    found = _changes(logits)
+    return found is not None and bool((found[0] <= t.EXACT * found[1]).all())
+
+
+def output_change(logits: Tensor) -> float:
+    """The largest change that `is_still` looks at, as a share of the size that it is held to; 0 without any output."""
+    found = _changes(logits)
+    if found is None:
+        return 0.0
+    change, size = found
+    return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
+
+
+def _changes(logits: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The largest change of each finite output [d_out] from item to item, and the size that it is held to."""
     finite = logits[:, torch.isfinite(logits).all(0)]
     if finite.shape[1] == 0:
-        return False
+        return None
     size = finite.abs().amax(0)
     usual = size.sort().values[(len(size) - 1) // 2]
-    return bool(((finite - finite[:1]).abs().amax(0) <= t.EXACT * torch.maximum(size, usual)).all())
+    return (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
 
 
 def sham_pairs(

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interp.numbers import UNDEFINED, Cells, estimate, number
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -38,7 +40,7 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
                 zmin=0,
                 zmax=max(float(table.max()), 1e-9),
                 colorbar=colour_bar("|S| / P", x=0.4),
-                text=[[f"{v:.2f}" for v in row] for row in table] if depth <= 6 else None,
+                text=[[number(v, 2) for v in row] for row in table] if depth <= 6 else None,
                 texttemplate="%{text}" if depth <= 6 else None,
                 xgap=2,
                 ygap=2,
@@ -59,41 +61,45 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
         values = [e.value for e in rows.values()]
         bars = error_bars(e.ends for e in rows.values())
         fig.add_trace(
-            go.Scatter(x=list(rows), y=values, error_y=bars, mode="lines+markers", name=name, marker_color=colour),
+            go.Scatter(
+                x=list(rows),
+                y=values,
+                error_y=bars,
+                mode="lines+markers",
+                name=f"{name} [{Cells(rows.values()).over}]",
+                marker_color=colour,
+                hovertext=[estimate(e, n=True) for e in rows.values()],
+                hoverinfo="x+text",
+            ),
             row=1,
             col=column,
         )
-    scale = result.functional.null
-    if isinstance(scale, float):
+    scale = null_of(result.functional)
+    if scale is not None:
         fig.add_hline(
             y=scale, line_dash="dash", line_color=PALETTE[6], annotation_text="unrelated strings", row=1, col=column
         )
     fig.update_xaxes(title_text="balanced pairs put before the string", row=1, col=column)
     fig.update_yaxes(title_text="total variation distance", rangemode="tozero", row=1, col=column)
-    beta = f"β = {text(result.beta.value)}{interval(result.beta)}"
-    moved = f"1 to D pairs put before a string move predictions by {text(result.functional.value)}"
-    moved += interval(result.functional)
+    beta = f"β is {UNDEFINED}" if result.beta.value is None else f"β = {estimate(result.beta, n=True)}"
+    moved = f"1 to D pairs put before a string move predictions by {estimate(result.functional, n=True)}"
     title = f"Balance violation: {beta}; {moved}"
     if not result.norm_on_output:
-        title = f"Balance violation: {moved}; {beta}, which without a norm on the attention output says little"
-    whose = "one model" if result.num_models == 1 else f"mean over {result.num_models} seeds, 95 %"
+        little = "" if result.beta.value is None else ", which without a norm on the attention output says little"
+        title = f"Balance violation: {moved}; {beta}{little}"
+    whose = "one model" if result.num_models == 1 else f"mean over {result.num_models} seeds"
+    why = "" if result.beta.value is not None else f"; β is {UNDEFINED}: {result.beta.reason}"
     return finish(
         fig,
         title,
-        f"{whose}; |S| / P: what a matched pair leaves, over what decides a closer (eqs 31-33); 0: pairs cancel",
+        f"{whose}, 95 % intervals; |S| / P: what a matched pair leaves, over what decides a closer (eqs 31-33); "
+        f"0: pairs cancel{why}",
         width=980,
         height=350,
         legend={"orientation": "h", "y": -0.25},
     )
 
 
-def interval(estimate: "Estimate") -> str:
-    """ " [low, high]", or nothing."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f" [{text(estimate.low)}, {text(estimate.high)}]"
-
-
-def text(value: object) -> str:
-    """A number in three digits, or "none"."""
-    return f"{value:.3g}" if isinstance(value, float) else "none"
+def null_of(e: "Estimate") -> float | None:
+    """The null of an estimate that has one number for it."""
+    return e.null if isinstance(e.null, float) else None

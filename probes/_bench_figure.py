@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interp.numbers import ABSENT, absent, estimate, interval, number
 from interp.text import fold
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def bench_summary(result: "BenchResult") -> str:
     from probes.bench import WORDS
 
     lines = [
-        f"Claim bench: {result.per_family} claims a family, seed {result.seed}",
+        f"Claim bench: n={result.per_family} claims a family, seed {result.seed}",
         "What was said of claims whose truth is known; errors with 95 % intervals, and",
         "undecided is one unless it is the truth. * the audit was mended on this family,",
         "† the family itself was corrected, both on other seeds",
@@ -28,14 +29,13 @@ def bench_summary(result: "BenchResult") -> str:
     ]
     for family in result.families:
         rate = family.error_rate
-        cell = f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
         name = f"{family.name}{family.mark}"
         lines.append(
             f"  {name:<26}{family.expected:<11}"
             + "".join(f"{family.verdicts[word]:>4}" for word in WORDS)
-            + f"  {cell:<18}{_detector(family)}"
+            + f"  {estimate(rate, 2):<18}{_detector(family)}"
         )
-    return fold([*lines, *(f"  {line}" for line in totals(result))])
+    return fold([*lines, *absent(lines), *(f"  {line}" for line in totals(result))])
 
 
 def totals(result: "BenchResult") -> list[str]:
@@ -56,8 +56,8 @@ def totals(result: "BenchResult") -> list[str]:
     if asked:
         errors, n = sum(f.detector_errors for f in asked), sum(f.detector_n for f in asked)
         lines.append(
-            f"detector at its best threshold, {result.detector_threshold:.3f}: {errors} of {n} true and false claims "
-            "wrong; it has no word for the others, and takes no bidirectional models"
+            f"detector at its best threshold, {number(result.detector_threshold)}: {errors} of {n} true and false "
+            "claims wrong; it has no word for the others, and takes no bidirectional models"
         )
     return lines
 
@@ -99,7 +99,7 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
 
 
 def _detector(family: "FamilyResult") -> str:
-    return f"{family.detector_errors}/{family.detector_n}" if family.detector_n and family.kind in HAS_WORD else "-"
+    return f"{family.detector_errors}/{family.detector_n}" if family.detector_n and family.kind in HAS_WORD else ABSENT
 
 
 def bench_table(data: dict[str, Any]) -> str:
@@ -114,10 +114,10 @@ def bench_table(data: dict[str, Any]) -> str:
     for family in data["families"]:
         counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
         other = family["detector"]
-        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else "–"
+        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else ABSENT
         star = mark(family["developed"], family["corrected"])
         lines.append(
             f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
-            f"| {family['errors']} [{family['low']:.2f}, {family['high']:.2f}] | {missed} |"
+            f"| {family['errors']} {interval(family['low'], family['high'], 2)} | {missed} |"
         )
     return "\n".join(lines)

@@ -2,12 +2,15 @@
 
 import html
 import math
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import wraps
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interp.names import printable
 from interp.stats import Estimate
 
 if TYPE_CHECKING:
@@ -17,9 +20,14 @@ if TYPE_CHECKING:
 class Result:
     """Base of the frozen dataclasses that analyzers return.
 
-    A subclass writes `summary()` and `figure()`. Fields whose metadata say `json=False` (arrays kept
+    A subclass writes `summary()` and `figure()`; in every summary what would steer a terminal is written out, since
+    names and claims come from anybody's files. Fields whose metadata say `json=False` (arrays kept
     for the picture, say) stay out of `to_dict()`.
     """
+
+    def __init_subclass__(cls) -> None:
+        if "summary" in vars(cls):
+            setattr(cls, "summary", _for_terminals(cls.summary))  # noqa: B010 - a method is assigned
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain JSON: Estimates and dataclasses as dicts, arrays as lists, NaN as None."""
@@ -39,6 +47,14 @@ class Result:
         from interp.plots.export import notebook_html
 
         return f"<pre>{html.escape(self.summary())}</pre>\n{notebook_html(self.figure())}"
+
+
+def _for_terminals(summary: Callable[[Any], str]) -> Callable[[Any], str]:
+    @wraps(summary)
+    def shown(self: Any) -> str:
+        return printable(summary(self), keep="\n")
+
+    return shown
 
 
 def to_json(value: Any) -> Any:

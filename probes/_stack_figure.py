@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
 from interp.stats import Estimate
+from interp.text import fold
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from probes.stack import StackResult
 
+NAME = "Stack-likeness (closers)"  # the audit's "claim score" is over other queries
+SHOWN = 16  # heads in the summary
 RIVALS = {
     "unmatched": "all unmatched openers",
     "same_depth": "all openers at this depth",
@@ -40,16 +44,48 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
-def number(value: float | None) -> str:
-    """Three decimals, or "-"."""
-    return "-" if value is None else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
-
-
-def cell(estimate: Estimate) -> str:
-    """A number with its interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{number(estimate.value)} [no interval]"
-    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+def stack_summary(result: "StackResult") -> str:
+    """A table, a line a head, with what to compare it with."""
+    lines = [
+        f"{NAME}: attention to the last unmatched opener, {counted(result.num_models, 'model')}",
+        f"{counted(result.num_inputs, 'input')} of N <= {result.positions} positions, {result.queries} closers inside "
+        f"a bracket",
+        f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
+    ]
+    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
+    shown = heads
+    if len(heads) > SHOWN:
+        ranked = sorted(heads, key=lambda at: -(result.score[at[0]][at[1]].value or 0.0))
+        shown = sorted(ranked[:SHOWN])
+    choice = result.best if max(map(len, result.score)) > 1 else ()
+    estimates = [*(result.score[layer][head] for layer, head in shown), *choice]
+    cells = Cells(estimates)
+    for layer, head in shown:
+        e = result.score[layer][head]
+        null = null_of(e)
+        lines.append(
+            f"{f'{layer}.{head}':>6}  {cells(e):<25}{number(null['permuted']):>9}"
+            f"{number(null['untrained'], none=ABSENT):>10}{number(result.top1[layer][head].value):>8}"
+            f"{number(result.score_trivial[layer][head].value):>12}"
+        )
+    if len(heads) > SHOWN:
+        lines.append(f"       (the {SHOWN} highest of {len(heads)} heads)")
+    if choice:
+        lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
+        for layer, e in enumerate(choice):
+            null = null_of(e) if e.null else {}
+            lines.append(
+                f"{layer:>6}  {cells(e):<25}{number(null.get('permuted'), none=ABSENT):>9}"
+                f"{number(null.get('untrained'), none=ABSENT):>10}"
+            )
+    lines += [f"intervals: {cells.over}", *reasons(estimates), *absent(lines)]
+    lines.append("rivals on the same closers (a uniform head scores 0):")
+    lines += [f"  {number(value):>6}  {name}" for name, value in merged(result.rivals)]
+    if result.excluded:
+        lines.append(f"left out, since they see one key only: {counted(result.excluded, 'query', 'queries')}")
+    if result.task_check is not None:
+        lines.append(str(result.task_check))
+    return fold(lines)
 
 
 def stack_figure(result: "StackResult") -> "go.Figure":
@@ -71,7 +107,7 @@ def stack_figure(result: "StackResult") -> "go.Figure":
     for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
         fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
         fig.add_annotation(
-            text=f"{words} {value:.2f}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
+            text=f"{words} {number(value, 2)}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
             showarrow=False, font={"size": 11, "color": MUTED if value else INK},
         )  # fmt: skip
     if result.num_models > 1:
@@ -93,30 +129,35 @@ def stack_figure(result: "StackResult") -> "go.Figure":
             y = [place for v in values for place in (v, v, None)]
             line = {"color": colour, "dash": dash, "width": 2.5}
             fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
-    unit = estimates[0].over
+    cells = Cells(estimates)
     mean = go.Scatter(
         x=list(range(count)), y=[e.value for e in estimates], error_y=error_bars(e.ends for e in estimates),
-        mode="markers", marker={"color": INK, "size": 9, "symbol": "diamond"},
-        name=f"mean, 95 % over {unit}",
+        mode="markers", marker={"color": INK, "size": 9, "symbol": "diamond"}, name=f"mean [{cells.over}]",
+        hovertext=[estimate(e, n=True) for e in estimates], hoverinfo="text",
     )  # fmt: skip
     fig.add_trace(mean)
     whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
-    note = f"{whose}; {counted(result.num_inputs, 'input')}, {result.queries} closers inside a bracket"
-    told = ", ".join(f"{number(e.value)} in {name}" for e, name in zip(estimates, names, strict=True))
+    inputs = counted(result.num_inputs, "input")
+    note = f"{whose}; {inputs}, {result.queries} closers inside a bracket; [{cells.over}]"
+    told = ", ".join(f"{cells(e)} in {name}" for e, name in zip(estimates, names, strict=True))
     known = [(e.value, i) for i, e in enumerate(estimates) if e.value is not None]
     if count > 4 and known:
         best = max(known)[1]
-        told = f"at most {number(estimates[best].value)} (head {names[best]})"
+        told = f"at most {cells(estimates[best])} (head {names[best]})"
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     return finish(
         fig,
-        f"Attention to the last unmatched opener, stack-likeness: {told}",
+        f"{NAME}, attention to the last unmatched opener: {told}",
         f"{note}; dotted, named at the right: a head that attends evenly to these keys",
         width=max(960, 500 + (90 if count <= 12 else 20) * count),
         height=430,
         margin={"r": 310},
         xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
-        yaxis={"title": {"text": "score (m - c) / (1 - c)"}, "range": list(span), "gridcolor": GRID},
+        yaxis={
+            "title": {"text": "stack-likeness (closers): (m - c) / (1 - c)"},
+            "range": list(span),
+            "gridcolor": GRID,
+        },
         legend={"orientation": "h", "y": -0.16, "x": 0},
     )
 

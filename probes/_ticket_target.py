@@ -8,6 +8,7 @@ import torch
 
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import AnalysisError, RequestError
+from interp.guests import check_precision
 from interp.model import SandboxTransformer
 from interp.population import Population
 from probes._pruning import LARGEST, SMALLEST, balanced
@@ -49,6 +50,7 @@ def read_target(target: Any) -> Target:
     model = _one_model(target)
     _check_architecture(model.config)
     _check_vocabulary(model)
+    check_precision(model.named_parameters(), "lottery ticket")
     c = model.config
     for name, p in model.named_parameters():
         if not bool(torch.isfinite(p).all()):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import AnalysisError, RequestError
+from interp.checks import index_of
+from interp.errors import AnalysisError
+from interp.guests import read_tokens
 from interp.stats import Estimate, mean_over_seeds
-from probes._topic_inputs import index_of, numbers
 from probes._topic_words import MEMORY, Array, Ints, Words
 
 DOCUMENTS = 500  # of attention averages: as many as the papers' code takes, and cut as there
@@ -72,36 +73,24 @@ def attention(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSum
     from interp.patterns import attention_patterns
 
     cfg = model.cfg
-    if int(tokens.max()) >= cfg.d_vocab:
-        raise RequestError(
-            f"topic blocks: inputs hold token {int(tokens.max())}, the model knows 0 to {cfg.d_vocab - 1}"
-        )
-    layer = index_of("layer", layer, cfg.n_layers)
+    layer = index_of("layer", layer, cfg.n_layers, "topic blocks")
     step = max(1, MEMORY // (cfg.n_heads * tokens.shape[1] ** 2))
     total: PairSums | None = None
     for first in range(0, len(tokens), step):
         part = tokens[first : first + step]
         (patterns,) = attention_patterns(model, torch.from_numpy(part).to(cfg.device), [layer])
         if head is not None:
-            patterns = patterns[:, [index_of("head", head, patterns.shape[1])]]
+            patterns = patterns[:, [index_of("head", head, patterns.shape[1], "topic blocks")]]
         found = pair_sums(patterns, part, cfg.d_vocab)
         total = found if total is None else total + found
     assert total is not None
     return total
 
 
-def documents(inputs: Any, grammar: Any, seed: int) -> Ints:
+def documents(inputs: Any, model: Any, grammar: Any, seed: int) -> Ints:
     """Token ids [batch, pos], every document of one length: attention to padding cannot be told from attention."""
     if inputs is not None:
-        tokens = numbers(inputs, "token ids [batch, pos]: all documents of one length")
-        tokens = tokens[None] if tokens.ndim == 1 else tokens
-        if tokens.ndim != 2 or 0 in tokens.shape or (tokens != np.floor(tokens)).any() or (tokens < 0).any():
-            raise RequestError(
-                f"topic blocks: inputs of shape {list(tokens.shape)} are not token ids [batch, pos] of one length"
-            )
-        if (tokens >= 2**53).any():  # beyond, whole numbers are not told apart, and some wrap around
-            raise RequestError(f"topic blocks: inputs hold token {tokens.max():g}, which no model knows")
-        return tokens.astype(np.int64)
+        return read_tokens(inputs, model, grammar, "topic blocks")
     if not hasattr(grammar, "topic_of") or not hasattr(grammar, "sample"):
         raise AnalysisError("topic blocks: average attention needs inputs= (token ids) or a model with a TopicGrammar")
     words = grammar.sample(DOCUMENTS, seed=seed, stream="topic-attention").words

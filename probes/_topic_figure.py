@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
 from interp.stats import Estimate
 from interp.text import fold
 
@@ -29,41 +30,44 @@ def topic_summary(result: "TopicBlocksResult") -> str:
         lines.append(f"Structure: {result.structure}")
     told = "" if result.p_value is None else f"topics p = {_p(result.p_value)}, "
     lines.append(f"{told}diagonal p = {_p(result.p_diagonal)} ({result.permutations} permutations)")
-    lines.append(f"{'':<22}{f'value [95 %, {result.contrast.over}]':<26}{'random':>8}{'permuted':>10}{'untrained':>11}")
-    for name, estimate in (
+    lines.append(f"{'':<22}{'value':<26}{'random':>8}{'permuted':>10}{'untrained':>11}")
+    table = (result.contrast, result.contrast_off_diagonal, result.diagonality, result.uniformity, result.ari)
+    cells = Cells(table)
+    for name, e in (
         ("contrast (R2)", result.contrast),
         ("  off the diagonal", result.contrast_off_diagonal),
         ("diagonality (R2)", result.diagonality),
         ("uniformity", result.uniformity),
         ("topics found (ARI)", result.ari),
     ):
-        null = estimate.null if isinstance(estimate.null, dict) else {}
+        null = e.null if isinstance(e.null, dict) else {}
         chance = null.get("random", null.get("chance"))
         lines.append(
-            f"{name:<22}{_cell(estimate):<26}{_number(chance):>8}{_number(null.get('permuted')):>10}"
-            f"{_number(null.get('untrained')):>11}"
+            f"{name:<22}{cells(e):<26}{number(chance, none=ABSENT):>8}"
+            f"{number(null.get('permuted'), none=ABSENT):>10}{number(null.get('untrained'), none=ABSENT):>11}"
         )
+    lines.append(f"intervals: {cells.over}")
     ideal = result.contrast.null["diagonal"] if isinstance(result.contrast.null, dict) else None
     if ideal is not None:
-        lines.append(f"(a mere diagonal has contrast {_number(ideal)}, mere blocks that diagonality)")
+        lines.append(f"(a mere diagonal has contrast {number(ideal)}, mere blocks that diagonality)")
     whence = "of the labels" if result.clusters_from == "labels" else "estimated from the matrix"
-    lines.append(f"found {result.num_clusters} clusters (number {whence})")
+    plural = "" if result.num_clusters == 1 else "s"
+    lines.append(f"found {result.num_clusters} cluster{plural} (number {whence})")
     raw = result.raw_contrast
     if raw.value is not None:
         null = raw.null if isinstance(raw.null, dict) else {}
-        aim = "" if null.get("theory") is None else f"; theory {null['theory']:.4g}"
-        off = result.raw_contrast_off_diagonal.value
-        lines.append(f"same less different topic: {raw.value:.4g} (off the diagonal {off:.4g}){aim}")
+        aim = "" if null.get("theory") is None else f"; theory {number(null['theory'], None)}"
+        off = number(result.raw_contrast_off_diagonal.value, None)
+        lines.append(f"same less different topic: {number(raw.value, None)} (off the diagonal {off}){aim}")
     lines += [
-        f"distance to {words}: {_cell(result.theory[name])}, labels permuted {_number(_null(result.theory[name]))}"
+        f"distance to {words}: {estimate(far, n=True)}, labels permuted {number(_null(far))}"
         for name, words in (("closed_form", "Thm 2.1.2"), ("family", "the optima"))
-        if name in result.theory
+        if (far := result.theory.get(name)) is not None
     ]
     if result.relations is not None:
-        lines += [f"{f'attention, {name}':<40}{_number(e.value, 5)}" for name, e in result.relations.items()]
-    reasons = dict.fromkeys(e.reason for e in (result.contrast, result.ari) if e.value is None)
-    lines += [f"reason: {reason}"[:80] for reason in reasons]
-    lines += [f"note: {note}"[:80] for note in result.notes]
+        lines += [f"{f'attention, {name}':<40}{number(e.value, 5)}" for name, e in result.relations.items()]
+    lines += [*reasons(table), *absent(lines)]
+    lines += [f"note: {note}" for note in result.notes]
     return fold(lines)
 
 
@@ -98,12 +102,17 @@ def topic_figure(result: "TopicBlocksResult") -> "go.Figure":
     verdict = f": {result.structure}" if result.structure is not None else ""
     whose = "" if result.num_models == 1 else f", mean of {result.num_models} seeds"
     lines = "topics" if result.labels is not None else _found(result.num_clusters)
-    told = [f"contrast {_cell(result.contrast)}"]
+    cells = Cells((result.contrast, result.diagonality, result.ari))
+    told = [f"contrast {cells(result.contrast)}"]
     if result.contrast.value is None:
         told = ["no labels" if result.labels is None else f"no contrast: {result.contrast.reason}"]
-    told.append(f"diagonality {_cell(result.diagonality)}")
+    told.append(f"diagonality {cells(result.diagonality)}")
     if result.ari.value is not None:
-        told.append(f"ARI {_cell(result.ari)}")
+        told.append(f"ARI {cells(result.ari)}")
+    told += [] if result.p_value is None else [f"topics p = {_p(result.p_value)}"]
+    told += [f"diagonal p = {_p(result.p_diagonal)}", f"[{cells.over}]"]
+    if float(shown.min()) < low or float(shown.max()) > high:
+        told.append("entries beyond the scale have its last colour")
     axis = {"showgrid": False, "range": [-0.5, len(order) - 0.5], "constrain": "domain"}
     sides = ("query word", "key word") if result.matrix == "attention" else ("predicted word", "attended word")
     sides = ("word", "word") if result.matrix == "embedding" else sides
@@ -123,21 +132,9 @@ def _found(clusters: int) -> str:
     return "the only cluster found" if clusters == 1 else f"the {clusters} clusters found"
 
 
-def _number(value: Any, digits: int = 3) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if abs(value) >= 1e5 else f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def _cell(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{_number(estimate.value)} [no interval]" if estimate.value is not None else "undefined"
-    return f"{_number(estimate.value)} [{_number(estimate.low)}, {_number(estimate.high)}]"
-
-
 def _null(estimate: Estimate) -> Any:
     return estimate.null["permuted"] if isinstance(estimate.null, dict) else None
 
 
 def _p(value: float) -> str:
-    return f"{value:.4f}" if value < 0.01 else f"{value:.2f}"
+    return number(value, 4 if value < 0.01 else 2)

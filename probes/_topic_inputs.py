@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from interp.checks import index_of
 from interp.errors import AnalysisError, InterpError, RequestError
-from probes._topic_words import Array
+from interp.limits import check_memory
+from probes._topic_words import MEMORY, Array
 
 LARGEST = 1e300
 
@@ -30,6 +32,28 @@ def members(model: Any) -> Sequence[Any] | None:
                     f"topic blocks: model {i} has another config or grammar than model 0: a list of models has one"
                 )
     return model
+
+
+def check_size(model: Any, attention: bool, permutations: int) -> None:
+    """Refuse, before anything is copied, matrices of more words than memory holds."""
+    models = members(model)
+    if models is not None:
+        count, size = len(models), int(getattr(getattr(models[0], "cfg", None), "d_vocab", None) or 1)
+    else:
+        shape = _shape(model)
+        count, size = (shape[0] if len(shape) == 3 else 1), (shape[-1] if len(shape) > 1 else 1)
+    # Each matrix as given, within rows and in units; the mean's spectrum; of attention, sums by pair of words besides.
+    need = 8 * size**2 * (5 * count + 6) + 16 * count * permutations
+    if attention and models is not None:
+        need += 8 * (20 * MEMORY + size**2 * (3 * count + 14))
+    check_memory(f"topic blocks of {count} matrices of {size} words", need, "take fewer words, or fewer seeds")
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    """Of an array, or of lists of lists or arrays, none of them copied."""
+    if hasattr(given, "shape"):
+        return tuple(map(int, given.shape))
+    return (len(given), *_shape(given[0])) if isinstance(given, (list, tuple)) and given else ()
 
 
 def numbers(values: Any, needed: str = "a model, a population or a matrix [n, n] of numbers") -> Array:
@@ -80,15 +104,8 @@ def value_map(model: Any, layer: int, head: int | None) -> tuple[Array, Array]:
     """[predicted, attended] and what is added whatever is attended to: one layer's map from tokens to logits."""
     e, v, o, u = (weight(model, name) for name in ("W_E", "W_V", "W_O", "W_U"))
     b_v, b_o, b_u = (weight(model, name) for name in ("b_V", "b_O", "b_U"))
-    at = index_of("layer", layer, len(v))
-    heads = list(range(v.shape[1])) if head is None else [index_of("head", head, v.shape[1])]
+    at = index_of("layer", layer, len(v), "topic blocks")
+    heads = list(range(v.shape[1])) if head is None else [index_of("head", head, v.shape[1], "topic blocks")]
     through = sum(v[at, h] @ o[at, h] for h in heads)
     always = sum(b_v[at, h] @ o[at, h] for h in heads) + b_o[at]
     return (e @ through @ u).T, np.asarray(always @ u + b_u)
-
-
-def index_of(name: str, value: int, count: int) -> int:
-    """`value` from 0, where negative ones count from the end."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -count <= value < count:
-        raise RequestError(f"topic blocks: {name}={value!r}: this model has {count}, counted from 0")
-    return int(value) % count

@@ -40,6 +40,7 @@ from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE, Estimate
 from interp.task_check import TaskCheck, check_task
+from interp.text import fold
 from probes._audit_bridge import View, check_readout, probed, trusted_logits
 from probes._audit_inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
 from probes._audit_labels import LabelledInput, Labels, LaidOut, labelled, lay_out
@@ -65,7 +66,8 @@ class AuditResult(Result):
 
     - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
     - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
-      required of it (`side`, `threshold`), and whether that is `met` (None: open, or nothing was required).
+      required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
+      what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
     - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
       where several heads were tried for "some head".
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
@@ -96,9 +98,10 @@ class AuditResult(Result):
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
-        from probes._audit_figure import audit_summary
+        from probes._audit_words import audit_summary
 
-        return audit_summary(self)
+        text = audit_summary(self)
+        return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
 
     def figure(self) -> "go.Figure":
         """The evidence as bars with their intervals, against what was required."""
@@ -115,9 +118,11 @@ class ScanResult(Result):
 
     def summary(self) -> str:
         """What is supported or misleading of each head, or what fits best."""
-        from probes._audit_figure import scan_summary
+        from probes._audit_words import scan_summary
 
-        return scan_summary(self)
+        text = scan_summary(self)
+        checked = self.results[0].task_check if self.results else None
+        return text if checked is None else f"{text}\n{fold([str(checked)])}"
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation, with the verdicts."""
@@ -228,7 +233,6 @@ def audit_claims(
     return out
 
 
-@hosting("audit")
 def scan_heads(
     model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
 ) -> ScanResult:

@@ -10,19 +10,17 @@ Beside the audit stands `transformer_lens.head_detector`, with the one threshold
 claims. It has two answers only, pattern or no pattern, so every decoy is an error of it, and an undecidable claim too.
 """
 
-import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from interp.errors import RequestError
+from interp.limits import check_memory
+from interp.processes import spread
 from interp.rng import check_seed
 from interp.stats import Estimate, clopper_pearson
 from interp.threads import one_thread
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchResult", "FamilyResult", "run_bench"]
 
+JOB_BYTES = 2000  # of a claim waiting, and of what was found
 PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 # Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
 # writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (unread, for another
@@ -139,7 +138,8 @@ def run_bench(
     """Audit `per_family` claims of every family (default: all of `FAMILIES`), each by itself.
 
     `workers`: processes, of one thread each; the result does not depend on them. Takes about 1 CPU second a claim.
-    Raises `RequestError` for a family that is not there and for numbers that are none.
+    Raises `RequestError` for a family that is not there and for numbers that are none; `WorkerError` if a process is
+    killed.
     """
     check_seed(seed)
     for name, value in (("per_family", per_family), ("workers", workers)):
@@ -151,13 +151,12 @@ def run_bench(
     for name in names:
         if name not in FAMILIES:
             raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
+    check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
-    with _mapped(min(workers, len(jobs))) as mapped:
-        from interp.progress import progress_bar
+    from interp.progress import progress_bar
 
-        bar = progress_bar(
-            mapped(_one, jobs), total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False
-        )
+    with closing(spread(_one, jobs, min(workers, len(jobs)))) as results:
+        bar = progress_bar(results, total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False)
         found = list(bar)
     scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
     asked = [
@@ -208,35 +207,3 @@ def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold:
         developed=name in DEVELOPED,
         corrected=name in CORRECTED,
     )
-
-
-def _end_with_parent() -> None:
-    """A killed parent takes its workers along: a pool's workers would wait for work for ever."""
-    parent = parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _mapped(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """`map`, here or over processes."""
-    if workers == 1:
-        yield map
-        return
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
-
-        def chunked(function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
-            return pool.map(function, jobs, chunksize=4)
-
-        try:
-            yield chunked
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise

@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from interp.checks import true_or_false, whole_number
 from interp.errors import RequestError
+from interp.guests import hosting
 from interp.model import SandboxTransformer
+from interp.numbers import percent
 from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
+from interp.text import fold
 from interp.threads import one_thread
 from interp.training.evaluate import EvalSet
 from probes._lottery_controls import CONTROLS
@@ -28,6 +32,7 @@ from probes._lottery_inputs import (
     Inputs,
     accuracy_by_rule,
     accuracy_gap,
+    check_room,
     closing_accuracy,
     data_law,
     evaluation_set,
@@ -42,12 +47,12 @@ from probes._ticket import (
     Patterns,
     Ticket,
     check_candidates,
+    network_weights,
     pairs_to_prune,
     place_layers,
     prune_network,
     read_patterns,
     sizes_used,
-    whole_number,
 )
 from probes._ticket_run import Runner, target_stream
 from probes._ticket_target import in_double, read_target
@@ -158,7 +163,7 @@ class LotteryResult(Result):
         """A few lines for a terminal."""
         from probes._lottery_figure import summary_lines
 
-        return "\n".join(summary_lines(self))
+        return fold(summary_lines(self))
 
     def figure(self) -> "go.Figure":
         """Errors against candidates, and accuracy beside the controls."""
@@ -167,6 +172,7 @@ class LotteryResult(Result):
         return lottery_figure(self)
 
 
+@hosting("lottery ticket")
 @one_thread()
 def demonstrate_lottery_ticket(
     target: Any,
@@ -199,6 +205,7 @@ def demonstrate_lottery_ticket(
     out of reach, and widths that are too small.
     """
     n, seed = check_candidates(candidates), check_seed(seed)
+    controls, progress = true_or_false("controls", controls), true_or_false("progress", progress)
     others = _other_candidates(sweep, n)
     num_inputs, num_strings = whole_number("num_inputs", num_inputs), whole_number("num_strings", num_strings)
     found = read_target(target)
@@ -206,7 +213,11 @@ def demonstrate_lottery_ticket(
     shown = read_patterns(patterns, found, places)
     sizes = {other: sizes_used(found, other) for other in others} | {n: sizes_used(found, n, d_model, d_mlp, shown)}
     model = in_double(found)
+    weights = network_weights(found, sizes[n])
+    check_room(model, sizes[n], weights, num_inputs, num_strings)
     data, law = evaluation_set(model, num_strings, seed), data_law(model)
+    if isinstance(data, EvalSet):
+        check_room(model, sizes[n], weights, num_inputs, data)
     inputs = random_inputs(model, num_inputs, seed)
     if isinstance(data, EvalSet):
         inputs["strings"] = token_inputs(model, torch.from_numpy(data.inputs))
@@ -414,7 +425,7 @@ def _largest(value: float, size: int, null: Any = None) -> Estimate:
     beyond = 1 - 0.05 ** (1 / size)
     return Estimate(
         value, None, None, size, "inputs", null,
-        f"a largest value has no interval: with 95 % confidence at most {beyond:.1%} of such inputs exceed it",
+        f"a largest value has no interval: with 95 % confidence at most {percent(beyond, 1)} of such inputs exceed it",
     )  # fmt: skip
 
 

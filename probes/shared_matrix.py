@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from interp.checks import whole_number
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
+from interp.guests import hosting
 from interp.model import SandboxTransformer
+from interp.numbers import estimate, number, power
 from interp.rng import check_seed, generator
 from interp.stats import Estimate, bootstrap_mean
+from interp.text import fold
 from interp.threads import one_thread
 from interp.training.evaluate import EvalSet
 from probes._lottery_inputs import (
     POSITIONS,
     Inputs,
+    check_room,
     closing_accuracy,
     evaluation_set,
     largest,
@@ -33,18 +38,21 @@ from probes._ticket import (
     Sizes,
     Ticket,
     check_candidates,
+    network_weights,
     prune_network,
     random_config,
     read_patterns,
     sizes_needed,
     sizes_used,
-    whole_number,
 )
 from probes._ticket_run import Runner
 from probes._ticket_target import Target, check_small, in_double, read_target
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+ONE_FUNCTION = "the targets do not differ on any of these inputs: this is one function, twice"
 
 
 @dataclass(frozen=True)
@@ -97,14 +105,14 @@ class SharedMatrixResult(Result):
         for i, name in enumerate(self.names):
             worst = [largest(np.array(list(x[i].values()))) for x in (self.epsilon, self.relative)]
             right = self.accuracy["pruned"][i]
-            lines.append(f"{name:<26}{worst[0]:>9.1e}{worst[1]:>10.1e}{'-' if right is None else f'{right:.3f}':>26}")
+            lines.append(f"{name:<26}{power(worst[0]):>9}{power(worst[1]):>10}{number(right):>26}")
         if self.same_function:
-            lines.append("the two targets do not differ on any of these inputs: this is one function, twice")
+            lines.append(ONE_FUNCTION)
         lines.append("total variation between the two networks' next tokens (between their targets):")
         for kind, e in self.difference.items():
             assert isinstance(e.null, dict)
-            lines.append(f"  {kind:<16} {e}   ({e.null['targets']:.3f})")
-        return "\n".join(lines)
+            lines.append(f"  {kind:<16} {e}   ({number(e.null['targets'])})")
+        return fold(lines)
 
     def figure(self) -> "go.Figure":
         """For every matrix of the network whether the two prunings agree."""
@@ -128,10 +136,13 @@ class SharedMatrixResult(Result):
         box = {"line": {"color": PALETTE[1], "width": 3}, "type": "rect"}
         fig.add_shape(x0=k - 0.5, x1=k + 0.5, y0=i - 0.5, y1=i + 0.5, **box)
         shared = "the same, bit for bit" if self.identical else "not the same"
+        apart = "; ".join(f"{kind} {estimate(e, n=True)}" for kind, e in self.difference.items())
+        note = f"{sum(self.agreement.values())} of {len(self.agreement)} matrices are the same in both prunings"
+        note += f"; total variation between the two networks' next tokens: {apart}"
         return finish(
             fig,
             f"{self.names[0]} and {self.names[1]}, pruned from one random network: the framed matrix is {shared}",
-            f"{sum(self.agreement.values())} of {len(self.agreement)} matrices are the same in both prunings",
+            f"{note}; {ONE_FUNCTION}" if self.same_function else note,
             width=900,
             height=60 + 42 * layers,
             yaxis={"autorange": "reversed", "showgrid": False},
@@ -139,6 +150,7 @@ class SharedMatrixResult(Result):
         )
 
 
+@hosting("shared matrix")
 @one_thread()
 def demonstrate_shared_matrix(
     first: Any,
@@ -169,9 +181,12 @@ def demonstrate_shared_matrix(
     common = Sizes(max(s.d_model for s in widest), max(s.d_mlp for s in widest))
     sizes = sizes_used(targets[0], n, -(-common.d_model // 8) * 8, -(-common.d_mlp // 8) * 8)
     doubles = [in_double(t) for t in targets]
+    weights = 2 * network_weights(targets[0], sizes)
+    check_room(doubles[0], sizes, weights, num_inputs, num_strings)
     data = evaluation_set(doubles[0], num_strings, seed)
     if not isinstance(data, EvalSet):
         raise AnalysisError(f"shared matrix: {data}, on whose strings the two could be told apart")
+    check_room(doubles[0], sizes, weights, num_inputs, data)
     tickets = tuple(prune_network(t, n, seed, sizes, working=working, patterns=shown) for t in targets)
     assert len(tickets) == 2
     tokens = {"strings": torch.from_numpy(data.inputs), "any brackets": _any_brackets(doubles[0], num_inputs, seed)}

@@ -3,7 +3,9 @@
 Queries are brackets at depth >= 1; the target is the last opener that is still unmatched once the query
 has been read. With mass m on it and chance c = 1 / (number of visible keys) a query scores
 (m - c) / (1 - c): 1 for a perfect head, 0 for a uniform one. An opener is its own target, so looking
-at oneself is enough there: those queries are *trivial* and reported apart. The headline is over closers.
+at oneself is enough there: those queries are *trivial* and reported apart. The headline, "stack-likeness (closers)",
+is over closers inside a bracket. The "claim score" of an audit is another number: it is over every query to which the
+claim applies, openers included.
 
 On a closer three rivals never meet the target: the most recent opener and the previous token come
 after it (the bracket just closed lies between), and START is no opener. All three score the mean of -c / (1 - c).
@@ -19,13 +21,13 @@ from numpy.typing import NDArray
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
+from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task
-from interp.text import folded
 from probes._result import Result
-from probes._stack_figure import RIVALS, cell, counted, merged, null_of, number, stack_figure
+from probes._stack_figure import RIVALS, stack_figure, stack_summary
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,7 +41,6 @@ TIE = 1e-5  # weights this close (relative) to the largest share the top place: 
 SCORE: Support = (-1.0, 1.0)
 SHARE: Support = (0.0, 1.0)
 _METRICS = ("score", "top1", "permuted", "permuted_top1")
-_SHOWN = 16  # heads in the summary
 
 
 @dataclass(frozen=True)
@@ -94,43 +95,7 @@ class StackResult(Result):
 
     def summary(self) -> str:
         """A table, a line a head, with what to compare it with."""
-        unit = self.score[0][0].over
-        lines = [
-            f"Stack-likeness: attention to the last unmatched opener, {counted(self.num_models, 'model')}",
-            f"{counted(self.num_inputs, 'input')} of N <= {self.positions} positions, {self.queries} closers inside "
-            f"a bracket",
-            f"{'head':>6}  {f'score [95 %, {unit}]':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
-        ]
-        heads = [(layer, head) for layer, row in enumerate(self.score) for head in range(len(row))]
-        shown = heads
-        if len(heads) > _SHOWN:
-            ranked = sorted(heads, key=lambda at: -(self.score[at[0]][at[1]].value or 0.0))
-            shown = sorted(ranked[:_SHOWN])
-        for layer, head in shown:
-            estimate = self.score[layer][head]
-            null = null_of(estimate)
-            lines.append(
-                f"{f'{layer}.{head}':>6}  {cell(estimate):<25}{number(null['permuted']):>9}"
-                f"{number(null['untrained']):>10}{number(self.top1[layer][head].value):>8}"
-                f"{number(self.score_trivial[layer][head].value):>12}"
-            )
-        if len(heads) > _SHOWN:
-            lines.append(f"       (the {_SHOWN} highest of {len(heads)} heads)")
-        if max(map(len, self.score)) > 1:
-            lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
-            for layer, estimate in enumerate(self.best):
-                null = null_of(estimate) if estimate.null else {}
-                lines.append(
-                    f"{layer:>6}  {cell(estimate):<25}{number(null.get('permuted')):>9}"
-                    f"{number(null.get('untrained')):>10}"
-                )
-        lines.append("rivals on the same closers (a uniform head scores 0):")
-        lines += [f"  {number(value):>6}  {name}" for name, value in merged(self.rivals)]
-        if self.excluded:
-            lines.append(f"left out, since they see one key only: {counted(self.excluded, 'query', 'queries')}")
-        if self.task_check is not None:
-            lines += folded(str(self.task_check))
-        return "\n".join(lines)
+        return stack_summary(self)
 
     def figure(self) -> "go.Figure":
         """Every seed as a point, head by head, with nulls and rivals as lines."""
@@ -191,6 +156,18 @@ def analyze_stack_likeness(
 # -- inputs and queries ----------------------------------------------------------------------------
 
 
+def _check_size(model: Any, count: int, width: int) -> None:
+    """Refuse what memory does not hold: the patterns of one input at least, and a row of numbers a query."""
+    layers, heads = layers_and_heads(model)
+    one = layers * heads * width**2
+    # While a layer is read, its rows at all queries are held some five times.
+    patterns = min(count * one, max(one, MEMORY)) * 2 + 5 * min(count * heads * width**2, max(heads * width**2, MEMORY))
+    check_memory(
+        f"stack-likeness of {count} inputs of {width} tokens", 8 * (patterns + 40 * count * width),
+        "give fewer or shorter inputs",
+    )  # fmt: skip
+
+
 def _tokens(
     inputs: Any, model: Any, grammar: DyckGrammar, seed: int, num_inputs: int | None, length: int | None
 ) -> NDArray[np.int64]:
@@ -198,9 +175,11 @@ def _tokens(
     if inputs is None:
         count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
         size = optional_whole("length", length, LENGTH)
+        _check_size(model, count, size + 1)
         return grammar.to_tokens(grammar.sample(count, mode="prefix", length=size, seed=seed))
     not_read("inputs are given", num_inputs=num_inputs, length=length)
     tokens = read_tokens(inputs, model, grammar, "stack-likeness")
+    _check_size(model, *tokens.shape)
     grammar.validate(tokens)
     kind = np.where(tokens < grammar.start, 1, tokens - grammar.start + (tokens > grammar.start))
     begins, steps = kind[:, 1:] == 0, np.diff(kind, axis=1)  # START 0, bracket 1, END 2, PAD 3

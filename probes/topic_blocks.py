@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from interp.errors import AnalysisError, RequestError
+from interp.checks import not_read, true_or_false, whole_number
+from interp.errors import AnalysisError, RequestError, quoted
+from interp.guests import check_precision, grammar_of, hosting, untrained_of
 from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.topic_theory import TopicTheory
@@ -22,10 +24,11 @@ from probes._topic_aim import Aim, aim_of, outside_theory
 from probes._topic_attention import PairSums, attention, documents, relations
 from probes._topic_clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
 from probes._topic_figure import topic_figure, topic_summary
-from probes._topic_inputs import finite, members, stack, value_map, weight
+from probes._topic_inputs import check_size, finite, members, stack, value_map, weight
 from probes._topic_permutations import (
     ALPHA,
     FEWEST_PERMUTATIONS,
+    MOST_PERMUTATIONS,
     Structure,
     diagonal_test,
     p_value,
@@ -122,13 +125,14 @@ class TopicBlocksResult(Result):
         return topic_figure(self)
 
 
+@hosting("topic blocks")
 def analyze_topic_blocks(
     model: Any,
     *,
     labels: ArrayLike | None = None,
     grammar: Any = None,
     matrix: Kind | None = None,
-    layer: int = -1,
+    layer: int | None = None,
     head: int | None = None,
     seed: int = 0,
     permutations: int = 2000,
@@ -147,31 +151,33 @@ def analyze_topic_blocks(
         [query, key] averaged by pairs of words. Default: "value" for one-hot embeddings, else "embedding". Beside an
         array it says what the array is (default "value"), which decides on the theory.
     `layer`, `head`
-        Which, from 0, or negative from the end; `head=None`: the sum of all heads' maps, the mean of their attention.
+        Which, from 0, or negative from the end; `layer=None`: the last; `head=None`: the sum of all heads' maps, the
+        mean of their attention. An embedding and a given array have none.
     `theory`
         Default: that of the grammar, for arrays and for models of even attention not trained with another loss than
         the squared one. It applies where [MASK] is the one row left out and topics have equal sizes.
     `inputs`
         For "attention": token ids [batch, pos]. Default: 500 unmasked documents of the grammar, all cut to one length.
     `untrained`
-        Measures a population's config and seeds before training as well.
+        Measures the config and seeds before training as well, where they can be rebuilt.
 
     Raises `RequestError` or `AnalysisError` for labels that do not fit, fewer than two topics, a topic of one word, a
     matrix that is not square or not finite, or a model without the weights asked for.
     """
-    seed = check_seed(seed)
-    if isinstance(permutations, bool) or not isinstance(permutations, int) or permutations < FEWEST_PERMUTATIONS:
-        raise RequestError(f"permutations={permutations!r} is not a whole number of at least {FEWEST_PERMUTATIONS}")
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS)
     if matrix is not None and matrix not in get_args(Kind):
         raise RequestError(f"matrix={matrix!r} is not one of {', '.join(get_args(Kind))}")
     pick = _Pick(matrix, layer, head, seed, inputs, grammar)
     if theory is not None and not isinstance(theory, TopicTheory):
         raise RequestError(f"theory={theory!r} is {type(theory).__name__}, and a TopicTheory is needed")
+    check_size(model, matrix == "attention", permutations)
     source = _source(model, pick)
     words = words_of(labels, source.grammar, source.matrices.shape[-1])
     start = None
-    if untrained and source.models is not None and hasattr(model, "untrained"):
-        start = _headline(_source(model.untrained(), replace(pick, matrix=source.kind)).matrices, words, seed)
+    fresh = untrained_of(model) if untrained and source.models is not None else None
+    if fresh is not None:
+        start = _headline(_source(fresh, replace(pick, matrix=source.kind)).matrices, words, seed)
     outside = None if source.models is None else outside_theory(model, source.models)
     aim = aim_of(theory, source.kind, source.grammar, words, outside)
     return _result(source, words, start, aim, seed, permutations)
@@ -183,7 +189,7 @@ def analyze_topic_blocks(
 @dataclass(frozen=True)
 class _Pick:
     matrix: Kind | None
-    layer: int
+    layer: int | None
     head: int | None
     seed: int
     inputs: Any
@@ -212,25 +218,30 @@ class _Source:
 def _source(model: Any, pick: _Pick) -> _Source:
     models = members(model)
     if models is None:
+        not_read("a matrix was given", layer=pick.layer, head=pick.head, inputs=pick.inputs)
         return _Source(stack(model), pick.matrix or "value", pick.matrix or "given", pick.grammar)
-    grammar = pick.grammar
-    if grammar is None:
-        grammar = getattr(model, "grammar", None) or getattr(models[0], "grammar", None)
+    for one in [models] if hasattr(models, "params") else models:
+        weights = one.params.items() if hasattr(one, "params") else getattr(one, "named_parameters", tuple)()
+        check_precision(weights, "topic blocks")
+    grammar = grammar_of(model, models, pick.grammar, "topic blocks")
+    layer = -1 if pick.layer is None else pick.layer
     config = getattr(models[0], "config", None)
     kind: Kind = pick.matrix or ("embedding" if getattr(config, "embedding", "onehot") == "learned" else "value")
     notes: tuple[str, ...] = ()
     if kind == "attention":
-        tokens = documents(pick.inputs, grammar, pick.seed)
-        pairs = tuple(attention(one, tokens, pick.layer, pick.head) for one in models)
+        tokens = documents(pick.inputs, models[0], grammar, pick.seed)
+        pairs = tuple(attention(one, tokens, layer, pick.head) for one in models)
         means = finite(np.stack([p.means() for p in pairs]), AnalysisError)
         return _Source(means, kind, kind, grammar, None, models, pairs)
+    not_read(f"only matrix='attention' reads inputs, and this is {quoted(kind)}", inputs=pick.inputs)
     if kind == "embedding":
+        not_read("an embedding has neither", layer=pick.layer, head=pick.head)
         embeddings = [weight(one, "W_E") for one in models]
         notes = ("W_E is a fixed identity",) if getattr(config, "embedding", None) == "onehot" else ()
         return _Source(stack([e @ e.T for e in embeddings]), kind, kind, grammar, None, models, (), notes)
     if getattr(config, "norm", "none") != "none" or getattr(config, "block", "bare") != "bare":
         notes = ("norms, residual links and MLPs are left out of the map",)
-    maps = [value_map(one, pick.layer, pick.head) for one in models]
+    maps = [value_map(one, layer, pick.head) for one in models]
     biases = np.stack([b for _, b in maps])
     return _Source(stack([m for m, _ in maps]), kind, kind, grammar, biases, models, (), notes)
 

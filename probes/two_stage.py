@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import index_of, not_read
 from interp.errors import AnalysisError, RequestError
+from interp.guests import hosting
+from interp.limits import check_memory
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
 from probes._result import Result
+from probes._two_stage_figure import two_stage_figure, two_stage_summary
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -92,33 +96,20 @@ class TwoStageResult(Result):
 
     def summary(self) -> str:
         """The verdict, the boundary, and what stands on its two sides."""
-        runs = "1 run" if self.num_runs == 1 else f"{self.num_runs} runs"
-        verdict = "two stages" if self.two_stages else "no two stages"
-        lines = [f"Training of {runs}, steps {self.steps[0]:g} to {self.steps[-1]:g}: {verdict}"]
-        if self.reason is not None:
-            lines += _wrapped(self.reason)
-        if self.num_runs > 1:
-            lines.append(f"{'runs with two stages':<34}{_cell(self.share, 2)}")
-        if self.two_stages:
-            lines.append(f"{'stage 1 ends at step':<34}{_cell(self.boundary, 0)} over {self.boundary.over}")
-            lines.append(f"{'growth of W_V by then':<34}{_cell(self.value_done, 2)}")
-            lines.append(f"{'growth of W_K, W_Q by then':<34}{_cell(self.attention_done, 2)}")
-        for name, estimate in (("stage 1", self.rotation_stage_one), ("stage 2", self.rotation_stage_two)):
-            if estimate is not None:
-                lines.append(f"{f'rotation of W_V, {name}':<34}{_cell(estimate, 4)}")
-        return "\n".join(lines)
+        return two_stage_summary(self)
 
     def figure(self) -> "go.Figure":
         """Norms over steps, a line a run, with the boundary; rotation below where there are snapshots."""
-        return _figure(self)
+        return two_stage_figure(self)
 
 
+@hosting("two stages")
 def analyze_two_stages(
     norms: Any,
     *,
     steps: ArrayLike | None = None,
     snapshots: Mapping[int, Any] | None = None,
-    layer: int = -1,
+    layer: int | None = None,
 ) -> TwoStageResult:
     """Looks for the two stages in norms of W_Q, W_K and W_V over training.
 
@@ -130,16 +121,25 @@ def analyze_two_stages(
     `snapshots`
         Step -> W_V at that step, [...] of one run or [runs, ...]: gives the rotation. A population has its own.
     `layer`
-        Of a population, from 0 or negative from the end.
+        Of a population, from 0 or negative from the end; the last by default.
 
     Raises `AnalysisError` where a population carries no such norms, `RequestError` for arrays that do not fit.
     """
     at = None
-    if hasattr(norms, "history"):
-        at, norms, steps, found = _from_population(norms, layer)
+    if not hasattr(norms, "history"):
+        not_read("norms are given, and not a population", layer=layer)
+    else:
+        not_read("a population knows its own steps", steps=steps)
+        at, norms, steps, found = _from_population(norms, -1 if layer is None else layer)
         snapshots = found if snapshots is None else snapshots
     curves = _curves(norms)
-    where = _steps(steps, curves["W_V"].shape[1])
+    count, length = curves["W_V"].shape
+    check_memory(
+        f"two stages of {count} runs of {length} steps",
+        8 * (4 * max(MEMORY, LENGTHS * length) + 3 * max(MEMORY // length, LENGTHS) * count + 2 * BEGINS * count),
+        "give fewer runs or steps",
+    )  # fmt: skip
+    where = _steps(steps, length)
     runs = _runs(where, curves)
     rotation, later = _rotation(snapshots, len(runs))
     return _result(where, curves, runs, rotation, later, at)
@@ -159,10 +159,7 @@ def rotation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def _from_population(population: Any, layer: int) -> tuple[int, dict[str, Array], Array, dict[int, Any] | None]:
-    count = population.config.n_layers
-    if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
-        raise RequestError(f"two stages: layer={layer!r}: this population has {count}, counted from 0")
-    at = layer % count
+    at = index_of("layer", layer, population.config.n_layers, "two stages")
     keys = {name: f"blocks.{at}.attn.{name}" for name in NAMES}
     rows = population.history
     for name, key in keys.items():
@@ -419,64 +416,3 @@ def _result(
         steps=steps,
         norms=curves,
     )
-
-
-# -- words and pictures ----------------------------------------------------------------------------
-
-
-def _cell(estimate: Estimate, digits: int) -> str:
-    if estimate.value is None:
-        return "undefined"
-    value = _number(estimate.value, digits)
-    if estimate.low is None or estimate.high is None:
-        return f"{value} [no interval]"
-    return f"{value} [{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
-
-
-def _number(value: float, digits: int) -> str:
-    return f"{value:.4g}" if abs(value) >= 1e5 else f"{value:.{digits}f}"
-
-
-def _wrapped(text: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, 78, initial_indent="  ", subsequent_indent="  ")
-
-
-def _figure(result: TwoStageResult) -> "go.Figure":
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    from interp.plots.style import INK, PALETTE, finish
-
-    rows: list[tuple[str, Array, Array]] = [
-        (f"|{name}|", result.steps, result.norms[name]) for name in ("W_K", "W_Q", "W_V")
-    ]
-    if result.rotation is not None:
-        rows.append(("rotation of W_V", np.array(result.rotation_steps), result.rotation))
-    fig = make_subplots(rows=len(rows), cols=1, shared_xaxes=True, vertical_spacing=0.04)
-    fade = max(0.25, min(1.0, 4 / result.num_runs))
-    for at, (name, x, curves) in enumerate(rows, start=1):
-        for run, curve in enumerate(curves):
-            trace = go.Scatter(
-                x=x, y=curve, mode="lines", opacity=fade, showlegend=False, name=f"run {run}",
-                line={"color": PALETTE[0], "width": 1.2},
-            )  # fmt: skip
-            fig.add_trace(trace, row=at, col=1)
-        if result.num_runs > 1:
-            mean = go.Scatter(x=x, y=curves.mean(0), mode="lines", line={"color": INK, "width": 2.2}, showlegend=False)
-            fig.add_trace(mean, row=at, col=1)
-        fig.update_yaxes(title={"text": name}, rangemode="tozero", row=at, col=1)
-    b = result.boundary
-    if result.two_stages and b.value is not None:
-        fig.add_vline(x=b.value, line={"color": PALETTE[1], "width": 2})
-        if b.low is not None and b.high is not None:
-            fig.add_vrect(x0=b.low, x1=b.high, fillcolor=PALETTE[1], opacity=0.15, line_width=0)
-    fig.update_xaxes(title={"text": "step"}, row=len(rows), col=1)
-    many = f" in {b.n} of {result.num_runs} runs" if result.num_runs > 1 else ""
-    head = f"stage 1 ends at step {_cell(b, 0)}{many}" if result.two_stages else "no two stages"
-    whose = "1 run" if result.num_runs == 1 else f"{result.num_runs} runs, black: their mean"
-    note = f"{whose}; {result.reason}" if result.reason is not None else f"{whose}; band: 95 % over {b.over}"
-    if b.n < result.num_runs and result.two_stages:
-        note += f", of the {b.n} runs that have two stages"
-    return finish(fig, f"Two stages of training: {head}", note, width=760, height=70 + 160 * len(rows))

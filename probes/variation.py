@@ -14,13 +14,26 @@ import numpy as np
 
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, PatternError, RequestError, quoted
-from interp.guests import Ints, grammar_of, hosting, is_model, is_text, models_of, read_tokens, untrained_of
+from interp.guests import (
+    Ints,
+    grammar_of,
+    hosting,
+    is_model,
+    is_text,
+    layers_and_heads,
+    models_of,
+    read_tokens,
+    untrained_of,
+)
+from interp.limits import check_memory
+from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
 from interp.stats import Estimate, jackknife_pairs
 from interp.task_check import TaskCheck, check_task
 from interp.text import fold
 from probes._result import Result
+from probes._variation_figure import variation_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,12 +41,8 @@ if TYPE_CHECKING:
 PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
+MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
-BASELINES = {
-    "uniform_simplex": "rows uniform on the simplex",
-    "sharpness_matched": "as sharp, other keys",
-    "untrained": "untrained models",
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,8 @@ class VariationResult(Result):
     - `unmatched`: `variation` without matching: the mean over all pairs of heads; nulls exact.
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
-    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of.
+    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`
+      quantiles beyond 10,000 pairs a layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
 
     Intervals are over seeds: delete-one jackknife, t(S - 1). They cover near 95 % for spread-out
@@ -84,22 +94,24 @@ class VariationResult(Result):
         lines = [
             f"Attention variation |A1 - A2|^2 between {self.num_models} models{heads}",
             f"{self.num_inputs} input{plural} of N = {self.positions} positions{shown}",
-            f"{'layer':>5}  {'variation [95 %, seeds]':<24}{'simplex':>8}{'as sharp':>9}"
-            f"{'untrained':>10}  normalised [95 %]",
+            f"{'layer':>5}  {'variation':<24}{'simplex':>8}{'as sharp':>9}{'untrained':>10}  normalised",
         ]
+        estimates = (*self.variation, *self.normalised)
+        cells = Cells(estimates)
         for layer, (estimate, normal) in enumerate(zip(self.variation, self.normalised, strict=True)):
             null = estimate.null
             assert isinstance(null, dict)
             lines.append(
-                f"{layer:>5}  {_cell(estimate, 3):<24}{_number(null['uniform_simplex'], 3):>8}"
-                f"{_number(null['sharpness_matched'], 3):>9}{_number(null['untrained'], 3):>10}"
-                f"  {_cell(normal, 2)}"
+                f"{layer:>5}  {cells(estimate):<24}{number(null['uniform_simplex']):>8}"
+                f"{number(null['sharpness_matched']):>9}{number(null['untrained'], none=ABSENT):>10}"
+                f"  {cells(normal, 2)}"
             )
+        lines += [f"intervals: {cells.over}, jackknife over pairs", *reasons(estimates), *absent(lines)]
         if max(self.num_heads) > 1:
-            text = ", ".join(_number(e.value, 3) for e in self.unmatched)
+            text = ", ".join(number(e.value) for e in self.unmatched)
             lines.append(f"heads not matched: {text}")
         if self.num_inputs > 1:
-            text = ", ".join(_number(float(x.std(ddof=1)), 3) for x in self.by_input)
+            text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
             lines.append(f"sd over inputs: {text}")
         if self.causal:
             lines.append("The first position's row adds exactly 0; its key column counts.")
@@ -107,9 +119,22 @@ class VariationResult(Result):
             lines.append(str(self.task_check))
         return fold(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As of every result; of more than `MOST_PAIRS` pairs a layer 101 quantiles stand in the place of them all."""
+        brief = {}
+        for name in ("pairs", "untrained_pairs"):
+            each = getattr(self, name)
+            if each is not None and any(len(pairs) > MOST_PAIRS for pairs in each):
+                many = f"{len(each[0])} pairs of models a layer, more than {MOST_PAIRS}"
+                brief[name] = {
+                    "of": f"{many}: quantiles from 0 to 1 by 0.01",
+                    "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],
+                }
+        return {**super().to_dict(), **brief}
+
     def figure(self) -> "go.Figure":
         """Every pair of models as a point, layer by layer, with the baselines as lines."""
-        return _figure(self)
+        return variation_figure(self)
 
 
 @hosting("variation")
@@ -143,6 +168,7 @@ def analyze_variation(
     models = models_of(model, "variation")
     grammar = grammar_of(model, models, grammar, "variation")
     tokens, texts = _tokens(models[0], inputs, grammar, seed, num_inputs)
+    _check_size(models, tokens)
     checked = check_task(models, grammar, tokens, seed, "variation", task_check)
     fresh = untrained_of(model) if untrained else None
     result = variation_from_patterns(
@@ -322,6 +348,7 @@ def _accumulate(
         if not layers:
             visible = all(is_causal(p) for p in arrays) if causal is None else causal
             null_seed = seed if with_null else None
+            _check_heads(arrays[0].shape[0], [p.shape[2] for p in arrays], arrays[0].shape[3])
             layers = [_Layer(p.shape[0], p.shape[2], p.shape[3], visible, null_seed) for p in arrays]
         if len(arrays) != len(layers):
             raise PatternError(f"a chunk holds {len(arrays)} layers, an earlier one {len(layers)}")
@@ -413,6 +440,26 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
     return tokens, told
 
 
+def _check_size(models: Sequence[Any], tokens: Ints) -> None:
+    """Refuse, before a model runs, more than memory holds: patterns of one input, and Gram matrices of all heads."""
+    (layers, heads), positions = layers_and_heads(models[0]), tokens.shape[1]
+    one = len(models) * layers * heads * positions**2
+    # Twice while they are stacked, and a run's own.
+    patterns = 3 * min(len(tokens) * one, max(one, MEMORY))
+    _check_heads(len(models), [heads] * layers, positions, 8 * patterns)
+
+
+def _check_heads(count: int, heads: Sequence[int], positions: int, besides: float = 0.0) -> None:
+    """Refuse more heads than have room for their Gram matrices; `besides`: bytes that other things take."""
+    # Of each layer sums, those of the null, and some in passing.
+    grams = sum(6 * (count * h) ** 2 for h in [*heads, max(heads)])
+    check_memory(
+        f"variation of {count} models of {len(heads)} layer(s) and {max(heads)} head(s) on {positions} positions",
+        8 * grams + besides,
+        "measure fewer models, or shorter inputs",
+    )
+
+
 def _default_inputs(grammar: Any, seed: int, num_inputs: int | None) -> Any:
     if grammar is None:
         raise AnalysisError("analyze_variation needs inputs: these models carry no grammar to draw them from")
@@ -444,68 +491,3 @@ def _stream(models: Sequence[Any], tokens: Ints) -> Iterator[list[np.ndarray]]:
     for begin in range(0, len(ids), step):
         runs = [attention_patterns(model, ids[begin : begin + step]) for model in models]
         yield [np.stack([as_array(run[i]) for run in runs]) for i in range(len(probe))]
-
-
-# -- words and pictures ----------------------------------------------------------------------------
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _cell(estimate: Estimate, digits: int) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{_number(estimate.value, digits)} [no interval]"
-    ends = f"[{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
-    return f"{_number(estimate.value, digits)} {ends}"
-
-
-def _figure(result: VariationResult) -> "go.Figure":
-    import plotly.graph_objects as go
-
-    from interp.plots.style import INK, PALETTE, error_bars, finish
-
-    fig = go.Figure()
-    count = len(result.variation)
-    names = [f"layer {i}" for i in range(count)]
-    for i, pairs in enumerate(result.pairs):
-        box = go.Box(
-            y=pairs, x0=i, name=names[i], boxpoints="all", jitter=0.7, pointpos=0, width=0.5,
-            marker={"size": 5, "opacity": 0.45, "color": PALETTE[0]},
-            line={"width": 1.2, "color": PALETTE[0]},
-            fillcolor="rgba(0,114,178,0.08)", hoverinfo="y", showlegend=False,
-        )  # fmt: skip
-        fig.add_trace(box)
-    styles = zip(PALETTE[1:4], ("dash", "dot", "dashdot"), strict=True)
-    for (name, words), (colour, dash) in zip(BASELINES.items(), styles, strict=True):
-        values = [e.null[name] if isinstance(e.null, dict) else None for e in result.variation]
-        if any(v is not None for v in values):
-            x = [at for i in range(count) for at in (i - 0.4, i + 0.4, None)]
-            y = [at for v in values for at in (v, v, None)]
-            line = {"color": colour, "dash": dash, "width": 2}
-            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
-    centre = [e.value for e in result.variation]
-    marker = {"color": INK, "size": 9, "symbol": "diamond"}
-    mean = go.Scatter(
-        x=list(range(count)), y=centre, error_y=error_bars(e.ends for e in result.variation),
-        mode="markers", marker=marker,
-        name="mean over pairs, 95 % over seeds",
-    )  # fmt: skip
-    fig.add_trace(mean)
-    told = ", ".join(f"{_number(v, 2)} in layer {i}" for i, v in enumerate(centre))
-    known = [(v, i) for i, v in enumerate(centre) if v is not None]
-    if count > 4 and known:
-        told = f"{min(known)[0]:.2f} (layer {min(known)[1]}) to {max(known)[0]:.2f} (layer {max(known)[1]})"
-    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
-    inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
-    note = f"every pair of models is a point; {inputs}, N = {result.positions} positions"
-    return finish(
-        fig,
-        f"Attention variation between {result.num_models} seeds: {told}",
-        note,
-        width=max(760, 260 + (160 if count <= 6 else 50) * count),
-        height=390,
-        xaxis={**ticks, "showgrid": False},
-        yaxis={"title": {"text": "squared Frobenius distance |A₁ - A₂|²"}, "rangemode": "tozero"},
-        legend={"orientation": "h", "y": -0.12, "x": 0},
-    )

@@ -21,8 +21,9 @@ from case_studies.dyck_attention.measure import (
     Variant,
 )
 from case_studies.page import Figure, Page, Section, Table
-from case_studies.words import number as _number
+from case_studies.words import Cell, Row
 from interp.grammars import DyckGrammar
+from interp.numbers import ABSENT, estimate, number, percent
 from interp.plots import attention_heatmap
 from interp.population import Population
 from interp.presets import make_recipe
@@ -83,7 +84,7 @@ def report(f: Findings, command: str) -> Page:
         Section("Attention patterns", patterns),
         Section("Attention variation", variation_parts(f.main)),
         Section("Does the pattern matter?", even_parts([m for m in f.families if not _even(m)])),
-        Section("Stack-likeness", [stack_table(f.families)]),
+        Section("Stack-likeness (closers)", [stack_table(f.families)]),
         Section("Accuracy", accuracy_parts(f)),
         Section("Prefixes", prefix_parts(f)),
         Section(TABLE_TITLE, table_parts(f.table)),
@@ -100,10 +101,10 @@ def report(f: Findings, command: str) -> Page:
         said=said(f.main),
         answer=answers(f),
         sure=(
-            f"Every bracketed interval is 95 % over {f.count} seeds (fewer where a table says so); pairs of models "
-            "share seeds, so variation takes a jackknife over seeds. Variation stands beside random rows, the trained "
-            "rows on permuted keys and untrained models; accuracy beside closing the token before. No seed is left out."
-            + (" So few seeds leave wide intervals: --full takes 40." if f.count < 20 else "")
+            "Every bracketed interval is 95 % over seeds and says over how many, there or below its table; pairs of "
+            "models share seeds, so variation takes a jackknife over seeds. Variation stands beside random rows, the "
+            "trained rows on permuted keys and untrained models; accuracy beside closing the token before. No seed is "
+            "left out." + (" So few seeds leave wide intervals: --full takes 40." if f.count < 20 else "")
         ),
         lead=lead,
         compared=[paper_table(f)],
@@ -121,12 +122,13 @@ def _even(m: Measured) -> bool:
 
 def said(main: Sequence[Measured]) -> list[str]:
     """What Wen et al. say (section 4.1, Corollary 1)."""
-    variations = ", ".join(f"{PAPER_VARIATION[m.family.name]:.2f} ({m.family.name})" for m in main)
+    variations = ", ".join(f"{number(PAPER_VARIATION[m.family.name], 2)} ({m.family.name})" for m in main)
     return [
-        f"Every model closes at least {PAPER_ACCURACY:.0%} of brackets right, yet two seeds attend differently: their "
-        f"patterns on one sentence are {variations} apart, random rows {PAPER_RANDOM:.2f} (Wen et al. 2023, 4.1).",
+        f"Every model closes at least {percent(PAPER_ACCURACY)} of brackets right, yet two seeds attend differently: "
+        f"their patterns on one sentence are {variations} apart, random rows {number(PAPER_RANDOM, 2)} (Wen et al. "
+        "2023, 4.1).",
         "Patterns are not always stack-like, and uniform attention can solve the task too: it closes more than "
-        f"{PAPER_UNIFORM_ACCURACY:.0%} (Corollary 1).",
+        f"{percent(PAPER_UNIFORM_ACCURACY)} (Corollary 1).",
     ]
 
 
@@ -134,33 +136,34 @@ def answers(f: Findings) -> list[str]:
     """Three sentences, made from the numbers: how well, how differently, and what of it matters."""
     measured = f.main
     least = {m.family.name: m.accuracy.least for m in measured}
-    short = [f"{name} ({value:.3f})" for name, value in least.items() if value < PAPER_ACCURACY]
+    short = [f"{name} ({number(value)})" for name, value in least.items() if value < PAPER_ACCURACY]
     first = (
-        f"They close equally well: every seed of the main families at least {PAPER_ACCURACY:.0%} of all brackets by "
-        f"all three rules (worst {min(least.values()):.3f})"
+        f"They close equally well: every seed of the main families at least {percent(PAPER_ACCURACY)} of all brackets "
+        f"by all three rules (worst {number(min(least.values()))})"
         if not short
-        else f"Not every seed reaches {PAPER_ACCURACY:.0%} by all three rules; the worst seeds: {', '.join(short)}"
+        else f"Not every seed reaches {percent(PAPER_ACCURACY)} by all three rules; the worst seeds: {', '.join(short)}"
     )
     even = [m for m in f.families if _even(m)]
-    first += "".join(f"; with attention frozen uniform at least {m.accuracy.least:.3f}" for m in even[:1]) + "."
+    first += "".join(f"; with attention frozen uniform at least {number(m.accuracy.least)}" for m in even[:1]) + "."
     parts = []
     for m in measured:
-        estimate = m.variation.variation[-1]
-        assert isinstance(estimate.null, dict)
-        near = f"rows as sharp on other keys {estimate.null['sharpness_matched']:.2f}"
-        parts.append(f"{_number(estimate)} apart ({m.family.name}; {near})")
+        e = m.variation.variation[-1]
+        assert isinstance(e.null, dict)
+        near = f"rows as sharp on other keys {number(e.null['sharpness_matched'], 2)}"
+        parts.append(f"{estimate(e, 2, n=True)} apart ({m.family.name}; {near})")
     null = measured[0].variation.variation[-1].null
     assert isinstance(null, dict)
     second = (
         f"They attend differently: the last-layer patterns of two seeds lie {'; '.join(parts)}; random rows lie "
-        f"{null['uniform_simplex']:.2f} apart, equal ones 0."
+        f"{number(null['uniform_simplex'], 2)} apart, equal ones 0."
     )
-    stack = [f"{_number(m.stack.score[-1][0])} ({m.family.name})" for m in measured]
-    costs = [f"{_number(m.even['mass_nontrivial'], 3)} ({m.family.name})" for m in measured]
+    stack = [f"{estimate(m.stack.score[-1][0], 2, n=True)} ({m.family.name})" for m in measured]
+    costs = [f"{estimate(m.even['mass_nontrivial'], n=True)} ({m.family.name})" for m in measured]
     third = (
-        f"None looks like a stack (stack-likeness of the last layer {'; '.join(stack)}; a stack has 1, an even head 0)"
+        f"None looks like a stack (stack-likeness (closers) of the last layer {'; '.join(stack)}; a stack has 1, an "
+        "even head 0)"
         if all((m.stack.score[-1][0].high or 1.0) < STACK_LIKE for m in measured)
-        else f"Stack-likeness of the last layer (a stack has 1, an even head 0) is {'; '.join(stack)}"
+        else f"Stack-likeness (closers) of the last layer (a stack has 1, an even head 0) is {'; '.join(stack)}"
     )
     third += f", yet made even that layer loses {'; '.join(costs)} of non-trivial closers (mass rule)."
     return [first, second, third]
@@ -172,35 +175,35 @@ def accuracy_parts(f: Findings) -> list[str | Table]:
     uniform = "constructed/uniform (no training)"
 
     def table(prefix: str, suffix: str, with_floor: bool, note: str) -> Table:
-        rows = [
+        rows: list[Row] = [
             [m.family.name]
-            + [_share(m.accuracy.mean[f"{prefix}{rule}{suffix}"]) for rule in RULES]
-            + [f"{min(m.accuracy.worst[f'{prefix}{rule}{suffix}'] for rule in RULES):.3f}"]
+            + [Cell(m.accuracy.mean[f"{prefix}{rule}{suffix}"], 3) for rule in RULES]
+            + [number(min(m.accuracy.worst[f"{prefix}{rule}{suffix}"] for rule in RULES))]
             for m in measured
         ]
-        rows.append([uniform] + [f"{f.uniform[f'{prefix}{rule}{suffix}']:.3f}" for rule in RULES] + [""])
+        rows.append([uniform] + [number(f.uniform[f"{prefix}{rule}{suffix}"]) for rule in RULES] + [""])
         if with_floor:
-            rows.append(["closing the token before"] + [f"{f.floors[rule + suffix]:.3f}" for rule in RULES] + [""])
+            rows.append(["closing the token before"] + [number(f.floors[rule + suffix]) for rule in RULES] + [""])
         return Table(["family", *RULE_NAMES.values(), "worst seed and rule"], rows, note)
 
     grammar, settings = measured[0].family.recipe.dyck, make_recipe("dyck-standard").settings
     low, high = settings.min_length, settings.max_length
     losses = Table(
         ["family", "excess loss"],
-        [[m.family.name, _signed(m.accuracy.mean["excess"])] for m in measured],
+        [[m.family.name, Cell(m.accuracy.mean["excess"], 4)] for m in measured],
         "Nats a prediction above the exact law on the same strings (entropy floor of the law "
-        f"{grammar.entropy_floor(min_length=low, max_length=high):.4f}; the best that depth and open type alone "
-        f"allow, without position, is {grammar.depth_only_floor(min_length=low, max_length=high):.4f}).",
+        f"{number(grammar.entropy_floor(min_length=low, max_length=high), 4)}; the best that depth and open type alone "
+        f"allow, without position, is {number(grammar.depth_only_floor(min_length=low, max_length=high), 4)}).",
     )
     marks = [d for d in (1, 3, 5, 7, 9, 13, 17, 21) if all(d in m.by_distance for m in measured)]
     distance = Table(
         ["distance opener to closer", *map(str, marks)],
-        [[m.family.name] + [f"{m.by_distance[d].value:.3f}" for d in marks] for m in measured],
+        [[m.family.name] + [number(m.by_distance[d].value) for d in marks] for m in measured],
         "Mean over seeds of the mass rule, by the number of positions between a bracket and its partner.",
     )
     return [
         f"Closing accuracy on {FINAL_STRINGS} strings of the training law, drawn independently of training (short ones "
-        "occur in both): mean over seeds [95 % interval over seeds].",
+        "occur in both): mean over seeds [interval over seeds].",
         table("", "", True, "All closers. About two thirds directly follow their opener."),
         table("", "_nontrivial", True, "Non-trivial closers: the token before is a closer too."),
         short_table(f),
@@ -222,12 +225,12 @@ def short_table(f: Findings) -> Table:
     for name, accuracy in [(m.family.name, m.accuracy) for m in f.families] + [
         (f"Table 1, {row.cell.name}", row.accuracy) for row in f.table
     ]:
-        rows.append([name, *(_seeds(accuracy.short[rule], f.count) for rule in RULES), f"{accuracy.least:.3f}"])
+        rows.append([name, *(_seeds(accuracy.short[rule], f.count) for rule in RULES), number(accuracy.least)])
     return Table(
         ["family", *RULE_NAMES.values(), "worst seed and rule"],
         rows,
-        f"Seeds whose closing accuracy stays below {PAPER_ACCURACY:.0%}, by rule, each family on its own training law. "
-        "None is left out of any number of this page.",
+        f"Seeds whose closing accuracy stays below {percent(PAPER_ACCURACY)}, by rule, each family on its own training "
+        "law. None is left out of any number of this page.",
     )
 
 
@@ -241,7 +244,7 @@ def heatmap_parts(measured: Sequence[Measured]) -> list[Figure]:
             PAPER_SENTENCE,
             population="grid",
             overlay="stack_top",
-            title=f"Last layer, {m.family.name}: two seeds lie {_number(m.variation.variation[-1])} apart",
+            title=f"Last layer, {m.family.name}: two seeds lie {estimate(m.variation.variation[-1], 2, n=True)} apart",
         )
         caption = (
             f"Seeds {', '.join(map(str, shown.seeds))} of {m.family.name} on {PAPER_SENTENCE} after START. A box marks "
@@ -255,25 +258,25 @@ def variation_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
     """Variation by layer with its nulls."""
     rows = []
     for m in measured:
-        for layer, (estimate, normal) in enumerate(zip(m.variation.variation, m.variation.normalised, strict=True)):
-            null = estimate.null
+        for layer, (e, normal) in enumerate(zip(m.variation.variation, m.variation.normalised, strict=True)):
+            null = e.null
             assert isinstance(null, dict)
             rows.append(
                 [
                     f"{m.family.name}, layer {layer}",
-                    _number(estimate),
-                    f"{null['uniform_simplex']:.2f}",
-                    f"{null['sharpness_matched']:.2f}",
-                    f"{null['untrained']:.3f}",
-                    _number(normal),
+                    Cell(e),
+                    number(null["uniform_simplex"], 2),
+                    number(null["sharpness_matched"], 2),
+                    number(null["untrained"], none=ABSENT),
+                    Cell(normal),
                 ]
             )
     table = Table(
         ["family", "variation", "random rows", "as sharp, random keys", "untrained", "normalised"],
         rows,
         "Mean over pairs of seeds of the squared Frobenius distance on one input of "
-        f"N = {measured[0].variation.positions} positions (START and {len(PAPER_SENTENCE)} brackets) [95 % over seeds, "
-        "jackknife]. Random rows: uniform on the simplex, exact. As sharp: the trained rows with their visible keys "
+        f"N = {measured[0].variation.positions} positions (START and {len(PAPER_SENTENCE)} brackets) [jackknife "
+        "over seeds]. Random rows: uniform on the simplex, exact. As sharp: the trained rows with their visible keys "
         "permuted. Normalised: 0 for equal, 1 for disjoint patterns.",
     )
     figures: list[str | Table | Figure] = [
@@ -289,15 +292,14 @@ def variation_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
 def even_parts(measured: Sequence[Measured]) -> list[str | Table]:
     """What an even pattern in the last layer costs."""
     names = {**RULE_NAMES, "mass_nontrivial": "mass, non-trivial"}
-    rows = [[m.family.name] + [_number(m.even[rule], 3) for rule in names] for m in measured]
+    rows = [[m.family.name] + [Cell(m.even[rule], 3) for rule in names] for m in measured]
     return [
         "A pattern may differ between seeds and not matter. Here the last layer of each model is made to attend evenly "
         "to all visible keys, everything else as trained.",
         Table(
             ["family", *names.values()],
             rows,
-            f"Closing accuracy lost, mean over seeds [95 %], on {EDITED_STRINGS} strings. 0: the pattern decides "
-            "nothing.",
+            f"Closing accuracy lost, mean over seeds, on {EDITED_STRINGS} strings. 0: the pattern decides nothing.",
         ),
     ]
 
@@ -312,20 +314,27 @@ def stack_table(measured: Sequence[Measured]) -> Table:
             rows.append(
                 [
                     f"{m.family.name}, layer {layer}",
-                    _number(score[0], 3),
-                    f"{null['permuted']:.3f}",
-                    f"{null['unmatched']:.3f}",
-                    "-" if null["untrained"] is None else f"{null['untrained']:.3f}",
-                    _number(top1[0]),
+                    Cell(score[0], 3),
+                    number(null["permuted"]),
+                    number(null["unmatched"]),
+                    number(null["untrained"], none=ABSENT),
+                    Cell(top1[0]),
                 ]
             )
     stack = measured[0].stack
     return Table(
-        ["family", "stack-likeness", "any visible opener", "evenly over unmatched", "untrained", "top-1 rate"],
+        [
+            "family",
+            "stack-likeness (closers)",
+            "any visible opener",
+            "evenly over unmatched",
+            "untrained",
+            "top-1 rate",
+        ],
         rows,
         "How much closers attend to the last unmatched opening bracket: 1 for a stack-like head, 0 for an even one; "
-        f"mean over {stack.num_inputs} prefixes [95 % over seeds]. Any visible opener: the same head if which opener "
-        "it weighs were left to chance.",
+        f"mean over the {stack.queries} closers inside a bracket of {stack.num_inputs} prefixes. Any visible opener: "
+        "the same head if which opener it weighs were left to chance.",
     )
 
 
@@ -333,18 +342,18 @@ def prefix_parts(f: Findings) -> list[str | Table | Figure]:
     """App. D.2: the same families trained on prefixes."""
     rows = []
     for m, own in zip(f.prefixes, f.prefix_variation, strict=True):
-        estimate, null = m.variation.variation[-1], m.variation.variation[-1].null
+        e, null = m.variation.variation[-1], m.variation.variation[-1].null
         assert isinstance(null, dict)
         own_null = own.variation[-1].null
         assert isinstance(own_null, dict)
         rows.append(
             [
                 m.family.name,
-                _number(estimate),
-                f"{null['sharpness_matched']:.2f}",
-                _number(own.variation[-1]),
-                f"{own_null['sharpness_matched']:.2f}",
-                _number(m.variation.normalised[-1]),
+                Cell(e),
+                number(null["sharpness_matched"], 2),
+                Cell(own.variation[-1]),
+                number(own_null["sharpness_matched"], 2),
+                Cell(m.variation.normalised[-1]),
             ]
         )
     table = Table(
@@ -358,7 +367,7 @@ def prefix_parts(f: Findings) -> list[str | Table | Figure]:
         [
             [m.family.name]
             + [
-                _share(m.accuracy.mean[n])
+                Cell(m.accuracy.mean[n], 3)
                 for n in ("argmax", "argmax_closers", "mass", "mass_nontrivial", "long_mass_nontrivial")
             ]
             for m in f.prefixes
@@ -376,19 +385,17 @@ def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
     """Table 1, and the third layer of Fig. 11."""
     rows = []
     for row in table:
-        for layer, (estimate, (paper, deviation)) in enumerate(
-            zip(row.variation.variation, row.cell.paper, strict=True)
-        ):
-            null = estimate.null
+        for layer, (e, (paper, deviation)) in enumerate(zip(row.variation.variation, row.cell.paper, strict=True)):
+            null = e.null
             assert isinstance(null, dict)
             rows.append(
                 [
                     f"Table 1, {row.cell.name}, layer {layer}",
-                    f"{paper:.2f} ({deviation:.2f})",
-                    _number(estimate),
-                    f"{row.variation.by_input[layer].std(ddof=1):.2f}",
-                    f"{null['sharpness_matched']:.2f}",
-                    _number(row.variation.normalised[layer]),
+                    f"{number(paper, 2)} ({number(deviation, 2)})",
+                    Cell(e),
+                    number(row.variation.by_input[layer].std(ddof=1), 2),
+                    number(null["sharpness_matched"], 2),
+                    Cell(row.variation.normalised[layer]),
                 ]
             )
     first = table[0].variation.variation[0].null
@@ -399,10 +406,10 @@ def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
         Table(
             ["grammar, layers, layer", "paper (sd)", "ours", "sd over inputs", "as sharp, random keys", "normalised"],
             rows,
-            f"Mean over pairs of seeds and over the same {TABLE_SENTENCES} prefixes of {TABLE_LENGTH} brackets "
-            f"(N = {TABLE_LENGTH + 1} with START) [95 % over seeds]; n = {table[0].variation.num_models} seeds a row. "
-            f"The paper's brackets hold the standard deviation over sentences. Random rows: {TABLE_RANDOM} in the "
-            f"paper, {first['uniform_simplex']:.3f} exactly for N = {TABLE_LENGTH + 1}.",
+            f"Mean over pairs of seeds and over the same {TABLE_SENTENCES} prefixes of {TABLE_LENGTH} brackets (N = "
+            f"{TABLE_LENGTH + 1} with START). The paper's brackets hold the standard deviation over sentences. Random "
+            f"rows: {TABLE_RANDOM} in the paper, {number(first['uniform_simplex'])} exactly for N = "
+            f"{TABLE_LENGTH + 1}.",
         ),
     ]
     deep = next((row for row in table if row.cell.layers == 3), None)
@@ -415,7 +422,7 @@ def open_parts(f: Findings) -> list[str | Table]:
     """What moves the variation: START, and settings the paper does not give."""
     start = Table(
         ["family", *next(iter(f.start.values()))],
-        [[name, *(_number(e) for e in kinds.values())] for name, kinds in f.start.items()],
+        [[name, *(Cell(e) for e in kinds.values())] for name, kinds in f.start.items()],
         "Variation of the last layer on the paper's sentence, by how START's column enters. Its row adds exactly 0.",
     )
     parts: list[str | Table] = [start]
@@ -425,13 +432,13 @@ def open_parts(f: Findings) -> list[str | Table]:
             null = v.variation.null
             assert isinstance(null, dict)
             rows.append(
-                [v.family.name, _number(v.variation), f"{null['sharpness_matched']:.2f}", f"{v.accuracy.least:.3f}"]
+                [v.family.name, Cell(v.variation), number(null["sharpness_matched"], 2), number(v.accuracy.least)]
             )
         parts.append(
             Table(
                 ["dyck-standard with", "variation", "as sharp, random keys", "worst seed and rule"],
                 rows,
-                f"One setting changed at a time, n = {f.variants[0].variation.n} seeds each [95 % over seeds].",
+                "One setting changed at a time.",
             )
         )
     return parts
@@ -443,7 +450,9 @@ def panel_parts(f: Findings) -> list[str | Figure]:
     for panel, population, least in f.panels:
         parts.append(
             heatmap(
-                population, f"{panel.label}: {panel.family.name}", note=f"Worst seed and rule: {least:.3f} of closers."
+                population,
+                f"{panel.label}: {panel.family.name}",
+                note=f"Worst seed and rule: {number(least)} of closers.",
             )
         )
     return parts
@@ -456,16 +465,18 @@ def paper_table(f: Findings) -> Table:
         rows.append(
             [
                 f"variation, {m.family.name}",
-                f"{PAPER_VARIATION[m.family.name]:.2f}",
-                _number(m.variation.variation[-1]),
+                number(PAPER_VARIATION[m.family.name], 2),
+                Cell(m.variation.variation[-1]),
             ]
         )
     null = f.main[0].variation.variation[-1].null
     assert isinstance(null, dict)
-    rows.append(["variation, random rows", f"{PAPER_RANDOM:.2f}", f"{null['uniform_simplex']:.2f} (exact)"])
+    rows.append(["variation, random rows", number(PAPER_RANDOM, 2), f"{number(null['uniform_simplex'], 2)} (exact)"])
     for m in [*f.main, *f.others]:
         bound = PAPER_UNIFORM_ACCURACY if m.population.config.attention == "uniform" else PAPER_ACCURACY
-        rows.append([f"accuracy of every model, {m.family.name}", f"≥ {bound:.2f}", f"≥ {m.accuracy.least:.3f}"])
+        rows.append(
+            [f"accuracy of every model, {m.family.name}", f"≥ {number(bound, 2)}", f"≥ {number(m.accuracy.least)}"]
+        )
     return Table(
         ["quantity", "paper", "ours"],
         rows,
@@ -504,16 +515,3 @@ def _seeds(short: Sequence[int], count: int) -> str:
         return "none"
     listed = ", ".join(map(str, short[:6])) + (", ..." if len(short) > 6 else "")
     return f"{len(short)}: {listed}"
-
-
-def _share(e: Estimate) -> str:
-    """Accuracy with its interval."""
-    if e.value is None:
-        return "undefined"
-    return f"{e.value:.3f}" + ("" if e.low is None or e.high is None else f" [{e.low:.3f}, {e.high:.3f}]")
-
-
-def _signed(e: Estimate) -> str:
-    if e.value is None:
-        return "undefined"
-    return f"{e.value:.4f}" + ("" if e.low is None or e.high is None else f" [{e.low:.4f}, {e.high:.4f}]")

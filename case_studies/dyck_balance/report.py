@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from case_studies.dyck_balance.measure import RULES, SHOWN, WEIGHT, Arm
 from case_studies.page import Figure, Page, Section, Table
-from case_studies.words import number3 as _text
+from case_studies.words import Cell
+from interp.numbers import estimate, number
 from interp.stats import Estimate, mean_over_seeds
 
 if TYPE_CHECKING:
@@ -61,14 +62,15 @@ def cloud(both: Sequence[Arm], data: str, results: dict[str, Any]) -> Figure:
     """The two arms of one kind of data."""
     what = "complete strings" if data == "complete" else "prefixes"
     inside = ", ".join(
-        f"{_text(_estimate(results['arms'][a.family.name]['rank_correlation'][SHOWN]), 2)} ({a.family.name})"
+        f"{estimate(Estimate.from_dict(results['arms'][a.family.name]['rank_correlation'][SHOWN]), 2, n=True)} "
+        f"({a.family.name})"
         for a in both
     )
     change = results["contrastive_minus_standard"][data]
     figure = scatter(
         both,
-        f"Trained on {what}, the regulariser {_moves(_estimate(change['beta']))} β and "
-        f"{_moves(_estimate(change[SHOWN]))} accuracy",
+        f"Trained on {what}, the regulariser {_moves(Estimate.from_dict(change['beta']))} β and "
+        f"{_moves(Estimate.from_dict(change[SHOWN]))} accuracy",
         f"a point a seed; rank correlation within an arm: {inside}",
     )
     caption = (
@@ -80,10 +82,10 @@ def cloud(both: Sequence[Arm], data: str, results: dict[str, Any]) -> Figure:
 
 def grid_figure(spread: Sequence[Arm], results: dict[str, Any]) -> Figure:
     """Every model of the grid."""
-    pooled = _estimate(results["spread"]["rank_correlation"][SHOWN])
+    pooled = Estimate.from_dict(results["spread"]["rank_correlation"][SHOWN])
     figure = scatter(
         spread,
-        f"Over the whole grid β and accuracy have a rank correlation of {_text(pooled, 2)}",
+        f"Over the whole grid β and accuracy have a rank correlation of {estimate(pooled, 2, n=True)}",
         f"{results['spread']['models']} models, a colour and shape a cell",
     )
     return Figure(figure, "Each point is one model of the grid.")
@@ -103,22 +105,22 @@ def answers(results: dict[str, Any]) -> list[str]:
     """Three sentences, made from the numbers."""
     sentences = []
     difference = results["contrastive_minus_standard"]["complete"]
-    beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
+    beta, accuracy = Estimate.from_dict(difference["beta"]), Estimate.from_dict(difference[SHOWN])
     sentences.append(
-        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change {_text(beta)}, paired "
-        f"over seeds) and {_moves(accuracy)} accuracy on non-trivial closers at length 400-500 (change "
-        f"{_text(accuracy)})."
+        f"Trained on complete strings, the regulariser {_moves(beta)} balance violation (change "
+        f"{estimate(beta, n=True)}, paired over seeds) and {_moves(accuracy)} accuracy on non-trivial closers at "
+        f"length 400-500 (change {estimate(accuracy, n=True)})."
     )
     difference = results["contrastive_minus_standard"]["prefix"]
-    beta, accuracy = _estimate(difference["beta"]), _estimate(difference[SHOWN])
+    beta, accuracy = Estimate.from_dict(difference["beta"]), Estimate.from_dict(difference[SHOWN])
     sentences.append(
-        f"Trained on prefixes, it {_moves(beta)} balance violation (change {_text(beta)}) and {_moves(accuracy)} that "
-        f"accuracy (change {_text(accuracy)})."
+        f"Trained on prefixes, it {_moves(beta)} balance violation (change {estimate(beta, n=True)}) and "
+        f"{_moves(accuracy)} that accuracy (change {estimate(accuracy, n=True)})."
     )
-    inside = {name: _estimate(arm["rank_correlation"][SHOWN]) for name, arm in results["arms"].items()}
+    inside = {name: Estimate.from_dict(arm["rank_correlation"][SHOWN]) for name, arm in results["arms"].items()}
     sentences.append(
         "Within an arm the rank correlation of balance violation and that accuracy is "
-        + "; ".join(f"{_text(e)} ({name})" for name, e in inside.items())
+        + "; ".join(f"{estimate(e, n=True)} ({name})" for name, e in inside.items())
         + "."
     )
     return sentences
@@ -128,51 +130,53 @@ def paired_table(results: dict[str, Any]) -> Table:
     """Contrastive minus standard, paired over seeds."""
     rows = []
     for data, difference in results["contrastive_minus_standard"].items():
-        rows.append([data] + [_text(_estimate(difference[name])) for name in ("beta", *RULES)])
+        rows.append([data] + [Cell(Estimate.from_dict(difference[name]), 3) for name in ("beta", *RULES)])
     return Table(
         ["trained on", "β", *RULES.values()],
         rows,
-        "Contrastive minus standard, mean of paired differences [95 % over seeds]. Accuracy at positions 400-499.",
+        "Contrastive minus standard, mean of paired differences over seeds. Accuracy at positions 400-499.",
     )
 
 
 def arm_table(every: Sequence[Arm]) -> Table:
     """Each arm by itself."""
     rows = [
-        [a.family.name, _text(mean_over_seeds(a.beta))]
-        + [_text(mean_over_seeds(a.accuracy[rule], support=(0, 1))) for rule in RULES]
-        + [f"{a.worst_in_distribution:.3f}"]
+        [a.family.name, Cell(mean_over_seeds(a.beta), 3)]
+        + [Cell(mean_over_seeds(a.accuracy[rule], support=(0, 1)), 3) for rule in RULES]
+        + [number(a.worst_in_distribution)]
         for a in every
     ]
     return Table(
         ["arm", "β", *RULES.values(), "worst seed and rule in distribution"],
         rows,
-        "Means over seeds [95 %]. The last column is the least of three rules on strings of the training law.",
+        "Means over seeds. The last column is the least of three rules on strings of the training law.",
     )
 
 
 def correlation_table(results: dict[str, Any]) -> Table:
     """Rank correlation of beta with accuracy within each arm, and in the grid."""
     rows = [
-        [name] + [_text(_estimate(arm["rank_correlation"][rule])) for rule in RULES]
+        [name] + [Cell(Estimate.from_dict(arm["rank_correlation"][rule]), 3) for rule in RULES]
         for name, arm in results["arms"].items()
     ]
     spread = results["spread"]
     rows.append(
-        [f"grid ({spread['models']} models)"] + [_text(_estimate(spread["rank_correlation"][rule])) for rule in RULES]
+        [f"grid ({spread['models']} models)"]
+        + [Cell(Estimate.from_dict(spread["rank_correlation"][rule]), 3) for rule in RULES]
     )
     return Table(
         ["arm", *RULES.values()],
         rows,
-        "Spearman's rank correlation of β and accuracy at positions 400-499 [95 %, Bonett and Wright]; 0 if unrelated.",
+        "Spearman's rank correlation of β and accuracy at positions 400-499 (intervals: Bonett and Wright); 0 if "
+        "unrelated.",
     )
 
 
 def paper_table(results: dict[str, Any]) -> Table:
     """What the paper says in words, and our numbers."""
 
-    def sign(e: Estimate) -> str:
-        return _text(e)
+    def sign(e: Estimate) -> Cell:
+        return Cell(e, 3)
 
     d = results["contrastive_minus_standard"]
     arms_ = results["arms"]
@@ -182,17 +186,17 @@ def paper_table(results: dict[str, Any]) -> Table:
             [
                 "standard, complete: β against accuracy (Fig. 3)",
                 "negative",
-                sign(_estimate(arms_["standard, complete"]["rank_correlation"][SHOWN])),
+                sign(Estimate.from_dict(arms_["standard, complete"]["rank_correlation"][SHOWN])),
             ],
-            ["contrastive lowers β (Fig. 3)", "yes", sign(_estimate(d["complete"]["beta"]))],
-            ["contrastive raises accuracy (Fig. 3)", "yes", sign(_estimate(d["complete"][SHOWN]))],
+            ["contrastive lowers β (Fig. 3)", "yes", sign(Estimate.from_dict(d["complete"]["beta"]))],
+            ["contrastive raises accuracy (Fig. 3)", "yes", sign(Estimate.from_dict(d["complete"][SHOWN]))],
             [
                 "standard, prefixes: β against accuracy (Fig. 10)",
                 "none",
-                sign(_estimate(arms_["standard, prefix"]["rank_correlation"][SHOWN])),
+                sign(Estimate.from_dict(arms_["standard, prefix"]["rank_correlation"][SHOWN])),
             ],
-            ["contrastive lowers β (Fig. 10)", "yes", sign(_estimate(d["prefix"]["beta"]))],
-            ["contrastive raises accuracy (Fig. 10)", "yes", sign(_estimate(d["prefix"][SHOWN]))],
+            ["contrastive lowers β (Fig. 10)", "yes", sign(Estimate.from_dict(d["prefix"]["beta"]))],
+            ["contrastive raises accuracy (Fig. 10)", "yes", sign(Estimate.from_dict(d["prefix"][SHOWN]))],
         ],
         "The paper gives pictures without a coefficient. Accuracy here: non-trivial closers by the mass rule, "
         f"positions 400-499. The weight of the regulariser is not in the paper; ours is {WEIGHT}, as in its released "
@@ -234,10 +238,6 @@ def scatter(arms_: Sequence[Arm], title: str, note: str) -> "go.Figure":
         yaxis={"title": {"text": "accuracy, non-trivial closers at 400-499"}},
         legend={"x": 1.02, "y": 1},
     )
-
-
-def _estimate(data: dict[str, Any]) -> Estimate:
-    return Estimate(**data)
 
 
 def _moves(e: Estimate) -> str:

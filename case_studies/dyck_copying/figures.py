@@ -9,6 +9,7 @@ import numpy as np
 from case_studies.dyck_copying.estimates import INTERPRETABLE, MARGIN, crossing
 from case_studies.dyck_copying.measure import Fit, Head, Measured
 from case_studies.page import Figure
+from interp.numbers import number, percent
 from interp.patterns import attention_patterns
 from interp.plots import attention_heatmap
 
@@ -107,7 +108,8 @@ def heatmaps(m: Measured) -> list[Figure]:
                 m,
                 [(head, head.best) for head in m.heads if head.seed == seed],
                 f"{name}: every layer of seed {seed}",
-                f"The model whose heads score highest on average ({mean[seed]:.2f}), whole, as in the paper's Fig. 4.",
+                f"The model whose heads score highest on average ({number(mean[seed], 2)}), whole, as in the paper's "
+                "Fig. 4.",
             )
         )
     return figures
@@ -130,8 +132,9 @@ def grid(m: Measured, chosen: Sequence[tuple[Head, Fit]], title: str, caption: s
         title=title,
     )
     found = "; ".join(
-        f"({i}) {fit.words}: score {fit.score:.2f}, accuracy lost {head.cost.worst_accuracy:.3f}, margin lost "
-        f"{head.cost.worst_margin:.1%}"
+        f"({i}) {fit.words}: score {number(fit.score, 2)}, accuracy lost {number(head.cost.worst_accuracy)}, margin "
+        "lost "
+        f"{percent(head.cost.worst_margin, 1)}"
         for i, (head, fit) in enumerate(chosen, start=1)
     )
     return Figure(figure, f"{caption} {found}.")

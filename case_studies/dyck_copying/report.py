@@ -23,11 +23,11 @@ from case_studies.dyck_copying.estimates import (
 from case_studies.dyck_copying.figures import heatmaps, scatter
 from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, STRINGS, Head, Measured
 from case_studies.page import Figure, Page, Section, Table
-from case_studies.words import number3 as _number
-from interp.stats import Estimate
+from case_studies.words import Cell
+from interp.numbers import count, number, percent
 from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
 
-BOUNDS = f"less than {ACCURACY:.0%} of accuracy and less than {MARGIN:.0%} of the margin"
+BOUNDS = f"less than {percent(ACCURACY)} of accuracy and less than {percent(MARGIN)} of the margin"
 EVERY_LAYER = {
     "zero": "heads zeroed",
     "mean": "heads set to their mean output",
@@ -48,22 +48,22 @@ def report(measured: Sequence[Measured], command: str) -> Page:
         Section("In the paper's terms", terms_parts(measured)),
         Section("Accuracy", [accuracy_table(measured), without_table(measured)]),
     ]
-    count = len(measured[0].population)
+    seeds = len(measured[0].population)
     return Page(
         title="Patterns that mean something, heads that do nothing?",
         asked=(
             "Models that repeat their input need no attention: a residual link carries each token. Do their heads "
-            f"nevertheless look interpretable, and what is lost without them? {count} seeds of each depth."
+            f"nevertheless look interpretable, and what is lost without them? {seeds} seeds of each depth."
         ),
         said=[
             "Copying models reach "
-            + " and ".join(f"> {m.group.paper_accuracy:.0%} ({m.group.family.name})" for m in measured)
+            + " and ".join(f"> {percent(m.group.paper_accuracy)} ({m.group.family.name})" for m in measured)
             + " accuracy, and some of their heads attend to all closing brackets, to two brackets or never to one: "
             "patterns that can be described and say nothing of the task (Wen et al. 2023, App. B.1). None is ablated.",
         ],
         answer=answers(measured),
         sure=(
-            f"Counts come with exact 95 % intervals, means with 95 % over {count} seeds. A head's relation is chosen "
+            f"Counts come with exact 95 % intervals, means with 95 % over {seeds} seeds. A head's relation is chosen "
             "on other strings than those that score it; scores stand beside untrained models, costs beside a change of "
             "the same size in a random direction."
         ),
@@ -81,23 +81,23 @@ def answers(measured: Sequence[Measured]) -> list[str]:
     right, left, looks, used = [], [], [], []
     for m in measured:
         name, found, c = m.group.family.name, accuracy(m), crossing(m.heads)
-        right.append(f"{found['worst_seed']:.3f} with {name} (the paper: > {m.group.paper_accuracy:.2f})")
+        right.append(f"{number(found['worst_seed'])} with {name} (the paper: > {number(m.group.paper_accuracy, 2)})")
         left.append(_left(m))
-        looks.append(f"{_count(c.interpretable)} heads, in {_count(c.seeds)} models, with {name}")
+        looks.append(f"{count(c.interpretable)} heads, in {count(c.seeds)} models, with {name}")
         cheap = by_edit(likely(m))[COSTLIEST]["accuracy"]
-        used.append(f"{_count(cheap)} and {_count(c.useless)} with {name}" if c.useless.n else f"none with {name}")
+        used.append(f"{count(cheap)} and {count(c.useless)} with {name}" if c.useless.n else f"none with {name}")
     return [
         f"The worst of {len(measured[0].population)} seeds copies this share of held-out brackets: {', '.join(right)}; "
         f"with every head zeroed the mean is {' and '.join(left)}.",
         f"The best relation, chosen on other strings, scores at least {INTERPRETABLE} (1: perfect, 0: uniform) in "
         f"{'; '.join(looks)}: these look interpretable (shares with their 95 % intervals).",
-        f"Of these, so many cost less than {ACCURACY:.0%} of accuracy in whichever of three ways they are ablated, and "
-        f"so many also less than {MARGIN:.0%} of the logit margin: {'; '.join(used)}.",
+        f"Of these, so many cost less than {percent(ACCURACY)} of accuracy in whichever of three ways they are "
+        f"ablated, and so many also less than {percent(MARGIN)} of the logit margin: {'; '.join(used)}.",
     ]
 
 
 def _left(m: Measured) -> str:
-    return f"{np.mean([model.accuracy - model.without['zero'][0] for model in m.models]):.3f}"
+    return number(float(np.mean([model.accuracy - model.without["zero"][0] for model in m.models])))
 
 
 def likely(m: Measured) -> list[Head]:
@@ -116,17 +116,17 @@ def accuracy_table(measured: Sequence[Measured]) -> Table:
         rows.append(
             [
                 m.group.family.name,
-                f"> {m.group.paper_accuracy:.2f}",
-                _number(found["copied"], 4),
-                f"{found['worst_seed']:.4f}",
+                f"> {number(m.group.paper_accuracy, 2)}",
+                Cell(found["copied"], 4),
+                number(found["worst_seed"], 4),
                 f"{len(found['seeds_below_paper'])} of {len(m.population)}",
-                _number(found["long_copied"], 4),
+                Cell(found["long_copied"], 4),
             ]
         )
     return Table(
         ["models", "paper", "ours", "worst seed", "seeds not above the paper's", "positions 400-499"],
         rows,
-        f"Share of brackets repeated right (argmax), mean over seeds [95 %] on {FINAL_STRINGS} held-out strings; last "
+        f"Share of brackets repeated right (argmax), mean over seeds on {FINAL_STRINGS} held-out strings; last "
         f"column: on {LONG_STRINGS} prefixes of 500 brackets.",
     )
 
@@ -134,14 +134,14 @@ def accuracy_table(measured: Sequence[Measured]) -> Table:
 def without_table(measured: Sequence[Measured]) -> Table:
     """Every layer at once."""
     rows = [
-        [f"{m.group.family.name}, {EVERY_LAYER[edit]}", _number(both["accuracy"]), _number(both["margin"])]
+        [f"{m.group.family.name}, {EVERY_LAYER[edit]}", Cell(both["accuracy"], 3), Cell(both["margin"], 3)]
         for m in measured
         for edit, both in without_heads(m).items()
     ]
     return Table(
         ["every layer edited at once", "accuracy lost", "margin lost"],
         rows,
-        "Mean over seeds [95 %]. Margin: the right logit minus the best other one, mean over brackets, lost as a share "
+        "Mean over seeds. Margin: the right logit minus the best other one, mean over brackets, lost as a share "
         "of the intact one (1: nothing is left of it; below 0: it grows). With the link cut, the stream after "
         "attention is the head's output alone, in every layer: what accuracy is then left went through heads. "
         "Guessing one of four brackets would lose 0.75.",
@@ -160,22 +160,22 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
             e = by_layer(heads)
             null = e["score"].null
             assert isinstance(null, dict)
-            most, number = Counter(head.best.words for head in heads).most_common(1)[0]
+            most, times = Counter(head.best.words for head in heads).most_common(1)[0]
             at_least = sum(head.best.score >= INTERPRETABLE for head in heads)
             looks.append(
                 [
                     name,
-                    _number(e["score"]),
-                    f"{null['untrained']:.3f}",
-                    f"{null['untrained_best']:.3f}",
+                    Cell(e["score"], 3),
+                    number(null["untrained"]),
+                    number(null["untrained_best"]),
                     f"{at_least} of {len(heads)}",
-                    f"{most} ({number})",
+                    f"{most} ({times})",
                 ]
             )
-            margins = [_number(e[f"margin_lost_{edit}"]) for edit in ABLATIONS]
-            cost.append([name, _number(e["size"], 2), _number(e["accuracy_lost"], 4), *margins])
+            margins = [Cell(e[f"margin_lost_{edit}"], 3) for edit in ABLATIONS]
+            cost.append([name, Cell(e["size"], 2), Cell(e["accuracy_lost"], 4), *margins])
             paired = ("margin_lost_zero", "margin_lost_sham", "zero_minus_sham")
-            sham.append([name, *(_number(e[key]) for key in paired), _number(e["rank_correlation"], 2)])
+            sham.append([name, *(Cell(e[key], 3) for key in paired), Cell(e["rank_correlation"], 2)])
     strings = measured[0].strings
     return [
         f"A pattern is scored against {len(strings.data.inputs)} distinct held-out strings ({STRINGS} drawn), each "
@@ -193,21 +193,21 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
                 "most frequent relation",
             ],
             looks,
-            f"Best relation of each head, mean over seeds [95 %]; {len(strings.second_half)} strings score it. In "
+            f"Best relation of each head, mean over seeds; {len(strings.second_half)} strings score it. In "
             "brackets: heads for which it is the best.",
         ),
         Table(
             ["models, layer", "size", "accuracy lost", *(f"margin lost, {words}" for words in ABLATIONS.values())],
             cost,
-            "One head edited, mean over seeds [95 %]. Size: norm of what the head adds over that of the stream it is "
+            "One head edited, mean over seeds. Size: norm of what the head adds over that of the stream it is "
             "added to. Accuracy lost: by the costliest of the three.",
         ),
         Table(
             ["models, layer", "margin lost, zeroed", "as large, random", "difference", "rank correlation"],
             sham,
             "Random: the head's output is changed as much as by zeroing, but in a random direction. Difference: paired "
-            "over seeds. Rank correlation over seeds of the score and the margin lost by the costliest ablation "
-            "[95 %]; 0 if unrelated.",
+            "over seeds. Rank correlation over seeds of the score and the margin lost by the costliest "
+            "ablation; 0 if unrelated.",
         ),
     ]
 
@@ -221,7 +221,7 @@ def looks_and_use(measured: Sequence[Measured]) -> Figure:
         scatter(measured),
         "Each point is one head: how well the best relation fits, and the share of the margin lost by the costliest of "
         "three ablations. Right of the upright line it looks interpretable; below the level one it costs less than "
-        f"{MARGIN:.0%}.",
+        f"{percent(MARGIN)}.",
     )
 
 
@@ -244,9 +244,9 @@ def crossing_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
 def crossing_table(measured: Sequence[Measured]) -> Table:
     """Counts by threshold and by layer."""
 
-    def row(name: str, c: Crossing) -> list[str]:
+    def row(name: str, c: Crossing) -> list[str | Cell]:
         shares = (c.interpretable, c.useless, c.others_useless, c.seeds, c.seeds_all)
-        return [name, *map(_count, shares)]
+        return [name, *(Cell(share, counted=True) for share in shares)]
 
     rows = []
     for m in measured:
@@ -265,9 +265,8 @@ def crossing_table(measured: Sequence[Measured]) -> Table:
         ],
         rows,
         "Counts, with exact 95 % intervals of the share. Useless: of the interpretable heads; others useless: of the "
-        "rest. "
-        "Intervals over heads of several layers take heads for independent, which layers of one model are not: the "
-        "last two columns count seeds that have an interpretable head, and among them those whose interpretable "
+        "rest. Intervals over heads of several layers take heads for independent, which layers of one model are not: "
+        "the last two columns count seeds that have an interpretable head, and among them those whose interpretable "
         "heads are all useless.",
     )
 
@@ -276,12 +275,20 @@ def edit_table(measured: Sequence[Measured]) -> Table:
     """Interpretable heads, an edit at a time."""
     words = {**EDITS, COSTLIEST: "each of zeroed, mean, even"}
     rows = [
-        [f"{m.group.family.name}, {words[edit]}", *(_count(shares[key]) for key in ("accuracy", "margin", "both"))]
+        [
+            f"{m.group.family.name}, {words[edit]}",
+            *(Cell(shares[key], counted=True) for key in ("accuracy", "margin", "both")),
+        ]
         for m in measured
         for edit, shares in by_edit(likely(m)).items()
     ]
     return Table(
-        ["interpretable heads", f"cost < {ACCURACY:.0%} of accuracy", f"cost < {MARGIN:.0%} of the margin", "both"],
+        [
+            "interpretable heads",
+            f"cost < {percent(ACCURACY)} of accuracy",
+            f"cost < {percent(MARGIN)} of the margin",
+            "both",
+        ],
         rows,
         "Each edit by itself; the random one changes as much as zeroing.",
     )
@@ -291,16 +298,16 @@ def relation_table(measured: Sequence[Measured]) -> Table:
     """Interpretable heads, relation by relation."""
     rows = []
     for m in measured:
-        for words, number in Counter(head.best.words for head in likely(m)).most_common():
+        for words, times in Counter(head.best.words for head in likely(m)).most_common():
             heads = [head for head in likely(m) if head.best.words == words]
             lost = [head.cost.worst_margin for head in heads]
             rows.append(
                 [
                     f"{m.group.family.name}: {words}",
-                    str(number),
+                    str(times),
                     str(sum(useless(head) is True for head in heads)),
-                    f"{np.median(lost):.3f}",
-                    f"{np.max(lost):.3f}",
+                    number(float(np.median(lost))),
+                    number(float(np.max(lost))),
                 ]
             )
     return Table(
@@ -321,11 +328,11 @@ def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
             rows.append(
                 [
                     name,
-                    _number(e),
-                    f"{e.null['untrained']:.3f}",
-                    f"{highest(m, term):.2f}",
-                    _count(c.interpretable),
-                    _count(c.useless),
+                    Cell(e, 3),
+                    number(e.null["untrained"]),
+                    number(highest(m, term), 2),
+                    Cell(c.interpretable, counted=True),
+                    Cell(c.useless, counted=True),
                 ]
             )
     return [
@@ -335,7 +342,7 @@ def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
         Table(
             ["attends to", "score", "before training", "highest", f"heads ≥ {INTERPRETABLE}", "of those useless"],
             rows,
-            "Score: mean over heads and seeds [95 % over seeds]; highest: of the best head of all. Counts with exact "
+            "Score: mean over heads and seeds; highest: of the best head of all. Counts with exact "
             "95 % intervals. One head may count in several rows.",
         ),
     ]
@@ -349,23 +356,33 @@ def paper_table(measured: Sequence[Measured]) -> Table:
     rows = []
     for m in measured:
         found, c, name = accuracy(m), crossing(m.heads), m.group.family.name
-        bound = f"> {m.group.paper_accuracy:.2f}"
+        bound = f"> {number(m.group.paper_accuracy, 2)}"
         rows += [
-            [f"{name}: copied accuracy", bound, _number(found["copied"], 4), f"worst seed {found['worst_seed']:.4f}"],
-            [f"{name}: heads that look interpretable", "no count", _count(c.interpretable), f"score ≥ {INTERPRETABLE}"],
+            [
+                f"{name}: copied accuracy",
+                bound,
+                Cell(found["copied"], 4),
+                f"worst seed {number(found['worst_seed'], 4)}",
+            ],
+            [
+                f"{name}: heads that look interpretable",
+                "no count",
+                Cell(c.interpretable, counted=True),
+                f"score ≥ {INTERPRETABLE}",
+            ],
             [
                 f"{name}: of those, cost no accuracy",
                 m.group.paper_useless,
-                _count(by_edit(likely(m))[COSTLIEST]["accuracy"]),
+                Cell(by_edit(likely(m))[COSTLIEST]["accuracy"], counted=True),
                 "three ablations",
             ],
-            [f"{name}: of those, useless", m.group.paper_useless, _count(c.useless), "three ablations"],
-            [f"{name}: models where all of those are", "no count", _count(c.seeds_all), "by seed"],
+            [f"{name}: of those, useless", m.group.paper_useless, Cell(c.useless, counted=True), "three ablations"],
+            [f"{name}: models where all of those are", "no count", Cell(c.seeds_all, counted=True), "by seed"],
         ]
         for term, said in m.group.paper_terms.items():
             t = crossing(m.heads, term=term)
-            note = f"useless: {_count(t.useless)}" if t.useless.n else f"highest score {highest(m, term):.2f}"
-            rows.append([f"{name}: heads to {term}", said, _count(t.interpretable), note])
+            note = f"useless: {count(t.useless)}" if t.useless.n else f"highest score {number(highest(m, term), 2)}"
+            rows.append([f"{name}: heads to {term}", said, Cell(t.interpretable, counted=True), note])
     return Table(
         ["statement", "paper", "ours", "note"],
         rows,
@@ -389,13 +406,3 @@ def settings_table(measured: Sequence[Measured]) -> Table:
         rows.append([m.group.family.name, m.group.family.preset, *shape, *(str(settings[n]) for n in names)])
     head = ["models", "preset", "seeds", "layers", "heads", "width", *names]
     return Table(head, rows, "Batch counts strings a seed and step.")
-
-
-# -- words --------------------------------------------------------------------------------------------------
-
-
-def _count(e: Estimate) -> str:
-    """`12 of 160 [0.04, 0.13]`: a count and the interval of its share."""
-    if e.value is None or e.low is None or e.high is None:
-        return f"0 of {e.n}"
-    return f"{round(e.value * e.n)} of {e.n} [{e.low:.2f}, {e.high:.2f}]"

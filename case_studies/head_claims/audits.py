@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 import probes
 from case_studies.head_claims.groups import Group, Models, statements_of
 from case_studies.head_claims.said import VERDICTS, Statement, copying, of_options
+from interp.errors import RequestError
 from interp.files import make_folder, write_text
 from interp.header import canonical_json
+from interp.limits import read_whole
 from interp.stats import Estimate, mean_over_seeds
 from probes import audit_claims
 from probes._audit_population import binomial
@@ -53,6 +55,11 @@ class Tally:
     def floor(self) -> float | None:
         return binomial(self.n, self.n, self.level).low if self.n > 1 else None
 
+    @property
+    def decidable(self) -> bool:
+        """Whether so many seeds, all of one verdict, would be enough for a word about such models."""
+        return self.floor is None or self.floor > MOST_SEEDS
+
     def count(self, verdict: str) -> int:
         return self.verdicts.count(verdict)
 
@@ -89,10 +96,10 @@ class Audited:
     level: float
 
 
-def audit_group(group: Group, models: Models, folder: Path) -> Audited:
-    """Every statement about a group, as one set of claims corrected together."""
+def audit_group(group: Group, models: Models, folder: Path, quick: bool = False) -> Audited:
+    """Every statement about a group (`quick`: the primary ones), as one set of claims corrected together."""
     one = models.models if hasattr(models.models, "hook_dict") else models.models[0]
-    asked = [(s, s.claims(one.cfg.n_layers)) for s in statements_of(group, one.grammar, copying)]
+    asked = [(s, s.claims(one.cfg.n_layers)) for s in statements_of(group, one.grammar, copying, quick)]
     asked = [(s, claims) for s, claims in asked if claims]
     found = iter(
         kept(group.name, models, [c for _, claims in asked for c in claims], folder, group.inputs(), grammar=None)
@@ -131,19 +138,23 @@ def kept(
     slug = "".join(c if c.isalnum() else "-" for c in name)
     path = make_folder(folder) / f"{slug}-{digest}.json"
     if not path.is_file():
-        how: dict[str, Any] = {"seed": SEED, "grammar": grammar, "progress": True}
+        # Untrained models are meant where they are audited.
+        how: dict[str, Any] = {"seed": SEED, "grammar": grammar, "progress": True, "task_check": False}
         if inputs is None:
             how |= {"num_inputs": NUM_INPUTS, "length": LENGTH}
         results = audit_claims(models.models, claims, inputs, strata=strata, **how)
         write_text(path, json.dumps([r.to_dict() for r in results], allow_nan=False))
-    return [restored(row) for row in json.loads(path.read_text())]
+    try:
+        return [restored(row) for row in json.loads(read_whole(path, "kept audits"))]
+    except (ValueError, LookupError, TypeError) as error:
+        raise RequestError(f"the kept audits {str(path)!r} are damaged: remove the file to audit again") from error
 
 
 def auditor() -> str:
     """A digest of the package that audits, pictures left out."""
     digest = hashlib.sha256()
     for path in sorted(Path(str(probes.__file__)).parent.glob("*.py")):
-        if path.stem.endswith("_figure"):
+        if path.stem.endswith("_figure") or path.stem == "_audit_words":
             continue
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -152,7 +163,7 @@ def auditor() -> str:
 def restored(row: Mapping[str, Any]) -> AuditResult:
     """An audit from its `to_dict`."""
     given = {f.name: row[f.name] for f in fields(AuditResult)}
-    given["share"] = None if row["share"] is None else Estimate(**row["share"])
+    given["share"] = None if row["share"] is None else Estimate.from_dict(row["share"])
     given["heads"] = tuple((layer, head) for layer, head in row["heads"])
     given |= {name: tuple(row[name]) for name in ("evidence", "seeds")}
     return AuditResult(**given)
@@ -198,7 +209,7 @@ def _of_one(statement: Statement, options: Sequence[AuditResult]) -> Tally:
 def estimate_of(result: AuditResult, name: str) -> Estimate | None:
     """A number among an audit's evidence; None where it was not measured."""
     row = next((row for row in result.evidence if row["name"] == name), None)
-    return None if row is None else Estimate(**{key: row[key] for key in ("value", "low", "high", "n", "over", "null")})
+    return None if row is None else Estimate.from_dict(row)
 
 
 def of_seeds(verdicts: Sequence[str], level: float) -> str:

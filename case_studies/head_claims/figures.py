@@ -12,8 +12,10 @@ from case_studies.head_claims.audits import Audited, estimate_of
 from case_studies.head_claims.encoder import Read, Scan
 from case_studies.head_claims.said import VERDICTS, Statement
 from case_studies.page import Figure
+from interp.numbers import number
 from interp.patterns import attention_patterns
 from interp.plots import attention_heatmap
+from probes._audit_words import rests_on
 from probes.audit import AuditResult
 from probes.claims import heads_text
 from probes.variation import PAPER_SENTENCE
@@ -25,14 +27,6 @@ LABEL = 66  # characters of a statement beside its bars
 NARROW = 0.1  # a part of a bar too narrow for its number
 PANELS = 4  # heads shown of each verdict
 ENCODER_PANELS = 6
-MARKS = {"supported": "&#10003;", "misleading": "!", "undecided": "?", "refuted": ""}
-
-
-def colours() -> dict[str, str]:
-    """A colour a verdict, told apart by the colour-blind too."""
-    from interp.plots.style import PALETTE
-
-    return dict(zip(VERDICTS, (PALETTE[2], PALETTE[3], "#C3CCD4", PALETTE[1]), strict=True))
 
 
 def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
@@ -40,6 +34,7 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
+    from interp.plots.style import VERDICTS as LOOKS
     from interp.plots.style import escape, finish
 
     statements: dict[str, Statement] = {n: t.statement for a in found for n, t in a.tallies.items()}
@@ -47,19 +42,20 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
     names = ["<br>".join(textwrap.wrap(escape(a.group.name), 17)) for a in found]
     fig = make_subplots(1, len(found), shared_yaxes="all", horizontal_spacing=0.012, subplot_titles=names)
     for column, a in enumerate(found, start=1):
-        for verdict, colour in colours().items():
+        for verdict in VERDICTS:
+            colour, sign = LOOKS[verdict]
             tallies = list(a.tallies.items())
             counts = [t.count(verdict) for _, t in tallies]
             bar = go.Bar(
                 x=[c / t.n for c, (_, t) in zip(counts, tallies, strict=True)],
                 y=[place[name] for name, _ in tallies],
                 orientation="h",
-                name=verdict,
+                name=f"{sign} {verdict}",
                 legendgroup=verdict,
                 showlegend=column == 1,
                 marker={"color": colour},
                 width=0.8,
-                text=[str(c) if c / t.n > NARROW else "" for c, (_, t) in zip(counts, tallies, strict=True)],
+                text=[f"{sign} {c}" if c / t.n > NARROW else "" for c, (_, t) in zip(counts, tallies, strict=True)],
                 customdata=counts,
                 textposition="inside",
                 insidetextanchor="middle",
@@ -81,7 +77,8 @@ def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
     finish(
         fig,
         title,
-        "a bar a group of models, as long as the share of its seeds; the number of seeds is written on it",
+        "a bar a group of models, as long as the share of its seeds; the number of seeds is written on it, with the "
+        "verdict's sign",
         barmode="stack",
         width=max(760, 410 + 107 * len(found)),
         height=70 + 26 * len(place),
@@ -147,7 +144,9 @@ def heads_of_verdict(found: Sequence[Audited], verdict: str) -> Figure | None:
         seed_labels=[f"({i}) {one.who}" for i, one in enumerate(chosen, start=1)],
         title=f"Heads of which a claim is {verdict}",
     )
-    told = "; ".join(f"({i}) {one.group}: “{one.claim}”, score {one.score:.2f}" for i, one in enumerate(chosen, 1))
+    told = "; ".join(
+        f"({i}) {one.group}: “{one.claim}”, claim score {number(one.score, 2)}" for i, one in enumerate(chosen, 1)
+    )
     caption = (
         f"{verdict.capitalize()}: {told}. Of each group of models the first statement with that verdict, and of its "
         f"seeds the one that scores highest; on the paper's sentence. Boxes: the last unmatched open bracket."
@@ -163,9 +162,10 @@ def scan_grid(scan: Scan) -> "go.Figure":
     import plotly.graph_objects as go
 
     from interp.plots.style import PAPER, colorscale, colour_bar, escape, finish
+    from interp.plots.style import VERDICTS as LOOKS
 
     values = [[_score(r) for r in scan.of(relation)] for relation in scan.relations]
-    marks = [[MARKS[r.verdict] for r in scan.of(relation)] for relation in scan.relations]
+    marks = [[LOOKS[r.verdict][1] for r in scan.of(relation)] for relation in scan.relations]
     names = [heads_text([head]) for head in scan.heads]
     layers = [layer for layer, _ in scan.heads]
     heat = go.Heatmap(
@@ -175,12 +175,15 @@ def scan_grid(scan: Scan) -> "go.Figure":
         text=marks,
         texttemplate="%{text}",
         textfont={"size": 12},
-        customdata=[names] * len(scan.relations),
+        customdata=[
+            [_told(name, relation.words, r) for name, r in zip(names, scan.of(relation), strict=True)]
+            for relation in scan.relations
+        ],
         zmin=0,
         zmax=1,
         colorscale=colorscale(),
-        colorbar=colour_bar("score"),
-        hovertemplate="%{customdata}, %{y}: %{z:.2f}<extra></extra>",
+        colorbar=colour_bar("claim score"),
+        hovertemplate="%{customdata}<extra></extra>",
         xgap=1,
         ygap=1,
     )
@@ -193,7 +196,7 @@ def scan_grid(scan: Scan) -> "go.Figure":
     return finish(
         fig,
         f"{scan.name}: {right} of {len(scan.results)} claims are supported",
-        "✓ supported, ? undecided, unmarked: refuted",
+        f"{', '.join(f'{sign} {verdict}' for verdict, (_, sign) in LOOKS.items())}; colour: claim score",
         width=max(700, 320 + 11 * len(names)),
         height=75 + 25 * len(scan.relations),
         margin={"l": 210, "b": 50},
@@ -205,6 +208,14 @@ def scan_grid(scan: Scan) -> "go.Figure":
         },
         yaxis={"autorange": "reversed", "showgrid": False, "ticks": ""},
     )
+
+
+def _told(name: str, words: str, result: AuditResult) -> str:
+    """The verdict on a cell of the grid and what it rests on, folded, for the hover."""
+    from interp.plots.style import literal
+
+    lines = [f"{name}, {words}: {result.verdict}", *textwrap.wrap(f"It rests on: {rests_on(result)}", 90)]
+    return "<br>".join(map(literal, lines))
 
 
 def _score(result: AuditResult) -> float | None:
@@ -234,6 +245,8 @@ def encoder_heads(read: Read) -> Figure | None:
         seed_labels=labels,
         title="The best supported head of each relation",
     )
-    told = "; ".join(f"({i}) {relation.words}: score {value:.2f}" for i, (relation, _, value) in enumerate(chosen, 1))
+    told = "; ".join(
+        f"({i}) {relation.words}: claim score {number(value, 2)}" for i, (relation, _, value) in enumerate(chosen, 1)
+    )
     more = "" if len(chosen) < ENCODER_PANELS else f" At most {ENCODER_PANELS} are shown."
     return Figure(figure, f"{told}. On the first of the shortest inputs, {len(ids)} tokens.{more}")

@@ -110,6 +110,9 @@ def quick_groups() -> Sequence[Group]:
     return [g for g in GROUPS if (g.bundled and not g.own_strings) or g.family is None or g.name == COPY_ONE.name]
 
 
-def statements_of(group: Group, grammar: Any, copying: Callable[[Any], tuple[Statement, ...]]) -> tuple[Statement, ...]:
-    """What is asked of a group."""
-    return copying(grammar) if group.copies else DYCK
+def statements_of(
+    group: Group, grammar: Any, copying: Callable[[Any], tuple[Statement, ...]], quick: bool = False
+) -> tuple[Statement, ...]:
+    """What is asked of a group; `quick`: the primary statements, so few that eight seeds can decide them."""
+    asked = copying(grammar) if group.copies else DYCK
+    return tuple(s for s in asked if s.primary) if quick else asked

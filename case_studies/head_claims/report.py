@@ -19,12 +19,13 @@ from case_studies.head_claims.tables import (
     VERDICT_COLUMNS,
     control_table,
     encoder_table,
-    interval,
     settings_table,
     supported_table,
     verdict_table,
+    word,
 )
 from case_studies.page import Figure, Page, Section, Table
+from interp.numbers import count, percent
 from probes._audit_thresholds import EVEN, MOST_SEEDS, SCORE, TOP1, UNUSED, USED
 
 
@@ -72,8 +73,8 @@ def report(f: Findings, command: str) -> Page:
         answer=answers(f),
         sure=(
             f"Up to {f.seeds} seeds a group, each an audit by interventions on half of its inputs, chosen on the other "
-            "half and corrected for all claims of the group; shares of seeds have exact 95 % intervals. Models whose "
-            "truth is constructed, untrained ones and a randomly initialised encoder stand beside."
+            "half and corrected for all claims of the group; shares of seeds have exact intervals, corrected too. "
+            "Models whose truth is constructed, untrained ones and a randomly initialised encoder stand beside."
         ),
         lead=lead,
         compared=[source_table(f)],
@@ -153,8 +154,8 @@ def _supported(t: Tally) -> str:
 
 
 def _share(t: Tally, verdict: str) -> str:
-    share = t.share(verdict)
-    return f"{t.count(verdict)} of {t.n}" + ("" if share is None else f" {interval(share)}")
+    found = t.share(verdict)
+    return f"{t.count(verdict)} of {t.n}" if found is None else count(found)
 
 
 def _heads_with(scan: Scan) -> int:
@@ -172,16 +173,16 @@ def _supported_claims(scan: Scan) -> int:
 def rules(f: Findings) -> list[str | Table | Figure]:
     """What the words mean."""
     return [
-        f"A pattern holds if its score is at least {SCORE:g} (0: a uniform head, 1: a perfect one; for evenness "
-        f"{EVEN:g}) and the largest weight, the first token apart, lies on the relation in {TOP1:.0%} of the rows, if "
-        "keys alike in class and distance get less, and if no other relation, offset or position fits better; all for "
-        "sure, by intervals over inputs corrected for the claims of a group. Use is what an exchange of the values "
-        f"read there does to the model's answer: used from {USED:.0%} of the margin on, unused below {UNUSED:.0%}, "
-        f"alone and with partners ablated; “{DIRECT}” where it takes frozen patterns and norm scales of later parts to "
-        "reach that. Refuted: the pattern fails. Supported: it holds (and is used, where use is claimed). "
-        "Misleading: it holds, and the model is shown not to use it.",
-        f"Of a population a word is said if more than {MOST_SEEDS:.0%} of such models deserve it, for sure. Where a "
-        "model has one head a layer, that head is meant; “some head” may be any that fits on half of the inputs.",
+        f"A pattern holds if its claim score is at least {SCORE:g} (0: a uniform head, 1: a perfect one; for evenness "
+        f"{EVEN:g}) and the largest weight, the first token apart, lies on the relation in {percent(TOP1)} of the "
+        "rows, if keys alike in class and distance get less, and if no other relation, offset or position fits "
+        "better; all for sure, by intervals over inputs corrected for the claims of a group. Use is what an exchange "
+        f"of the values read there does to the model's answer: used from {percent(USED)} of the margin on, unused "
+        f"below {percent(UNUSED)}, alone and with partners ablated; “{DIRECT}” where it takes frozen patterns and norm "
+        "scales of later parts to reach that. Refuted: the pattern fails. Supported: it holds (and is used, where use "
+        "is claimed). Misleading: it holds, and the model is shown not to use it.",
+        f"Of a population a word is said if more than {percent(MOST_SEEDS)} of such models deserve it, for sure. Where "
+        "a model has one head a layer, that head is meant; “some head” may be any that fits on half of the inputs.",
     ]
 
 
@@ -199,12 +200,12 @@ def verdict_parts(found: Sequence[Audited]) -> list[str | Table | Figure]:
     if not found:
         return ["None were audited."]
     parts: list[str | Table | Figure] = []
-    unsure = [a for a in found if any(t.floor is not None and t.floor <= MOST_SEEDS for t in a.tallies.values())]
+    unsure = [a for a in found if any(not t.decidable for t in a.tallies.values())]
     if unsure:
         n = min(t.n for a in unsure for t in a.tallies.values())
         parts.append(
             f"With {n} seeds and this many claims corrected together no share can be certain to be above "
-            f"{MOST_SEEDS:.0%}: below are counts of seeds, and every word about a population stays undecided."
+            f"{percent(MOST_SEEDS)}. So nothing is said of such models in general: below are counts of these seeds."
         )
     return [*parts, supported_table(found)]
 
@@ -246,7 +247,7 @@ def encoder_parts(read: Read) -> list[str | Table | Figure]:
         f"{len(read.tokens) // 2} articles ({read.corpus}), one in each half of the inputs, cut to "
         f"{', '.join(map(str, LENGTHS))} tokens in turn, [CLS] and [SEP] included; padding is masked. "
         f"{len(trained.heads)} heads times {len(trained.relations)} relations are {len(trained.results)} claims, "
-        f"corrected together (intervals {100 * trained.results[0].level:.4f} %). Use is not asked: these hidden states "
+        f"corrected together (intervals {100 * trained.results[0].level:.6g} %). Use is not asked: these hidden states "
         "come with no readout whose margin an exchange could move, so “supported” says where a head attends and "
         "nothing of what for. Each input is one segment that ends in [SEP]: [SEP] is also its last token.",
         encoder_table(read.trained, read.random),
@@ -282,4 +283,9 @@ def _source_row(f: Findings, source: Source) -> list[str] | None:
         return None
     t = a.tallies[source.statement]
     told = ", ".join(f"{t.count(v)} {v}" for v in VERDICTS if t.count(v))
-    return [f"{source.what} ({source.who})", f"{t.population} ({told})", t.statement.words, a.group.name]
+    return [
+        f"{source.what} ({source.who})",
+        f"{word(t)} ({told})" if t.decidable else told,
+        t.statement.words,
+        a.group.name,
+    ]

@@ -7,49 +7,52 @@ from case_studies.head_claims.encoder import Scan
 from case_studies.head_claims.groups import OWN_STRINGS
 from case_studies.head_claims.said import VERDICTS
 from case_studies.page import Table
-from interp.stats import Estimate
+from case_studies.words import Cell
+from interp.numbers import ABSENT, estimate, number
+from interp.stats import CONFIDENCE, Estimate
 from probes.claims import heads_text
 
 
-def interval(e: Estimate) -> str:
-    """ "[0.12, 0.45]"; nothing where there is none."""
-    return "" if e.low is None or e.high is None else f"[{e.low:.2f}, {e.high:.2f}]"
+def share(t: Tally, verdict: str) -> Cell | str:
+    """The seeds of a verdict, and the interval of their share at the audit's level; of one model: whether it is one."""
+    found = t.share(verdict)
+    return f"{t.count(verdict)}" if found is None else Cell(found, counted=True, level=t.level)
 
 
-def number(e: Estimate | None) -> str:
-    """ "0.30 [0.12, 0.45]"."""
-    return (
-        "–" if e is None or e.value is None else f"{e.value + 0.0:.2f} {interval(e)}".strip().replace("-0.00", "0.00")
-    )
+def mean(t: Tally, e: Estimate | None) -> Cell:
+    """A mean over seeds; of one model a number over its inputs, at the audit's level."""
+    return Cell(e, level=CONFIDENCE if t.n > 1 else t.level)
 
 
-def count(t: Tally, verdict: str) -> str:
-    """ "3 [0.01, 0.25]": seeds, and the interval of their share."""
-    share = t.share(verdict)
-    return f"{t.count(verdict)}" if share is None else f"{t.count(verdict)} {interval(share)}"
+def word(t: Tally) -> str:
+    """What is said of such models; where the seeds are too few for any word about them, what is said of these."""
+    if t.decidable or not t.verdicts:
+        return t.population
+    verdict = max(VERDICTS, key=t.count)
+    return f"{verdict} in {t.count(verdict)} of {t.n}"
 
 
 def supported_table(found: Sequence[Audited]) -> Table:
     """Statements by groups: in how many seeds supported."""
     names = {name: t.statement.words for a in found for name, t in a.tallies.items()}
     rows = [
-        [words, *(count(a.tallies[name], "supported") if name in a.tallies else "–" for a in found)]
+        [words, *(share(a.tallies[name], "supported") if name in a.tallies else ABSENT for a in found)]
         for name, words in names.items()
     ]
-    levels = ", ".join(f"{100 * level:.2f} %" for level in sorted({a.level for a in found}))
     return Table(
-        ["supported", *(f"{a.group.name}, of {next(iter(a.tallies.values())).n}" for a in found)],
+        ["supported", *(a.group.name for a in found)],
         rows,
-        f"Seeds that support a statement, with the exact (Clopper-Pearson) interval of the share of such models at "
-        f"level {levels}: the claims of a group are corrected together. –: the models have no such layer.",
+        "Seeds that support a statement, with the exact (Clopper-Pearson) interval of the share of such models; the "
+        "claims of a group are corrected together.",
     )
 
 
 VERDICT_COLUMNS = (
-    "Counts are of seeds, with exact intervals. Score: mean over seeds [95 %]; of one model over inputs. Use: seeds by "
-    "the word on use, where it was examined. Effect: share of the margin moved when what is read there is exchanged, "
-    "less the sham, mean over the seeds where it was measured [95 %]; 2 turns the margin over. A model that does not "
-    "do the task has a margin near 0, and no effect that means something."
+    "Counts are of seeds, with exact intervals. Claim score: (m - c) / (1 - c) over every query to which the claim "
+    "applies; mean over seeds, of one model over inputs. Use: seeds by the word on use, where it was examined. Effect: "
+    "share of the margin moved when what is read there is exchanged, less the sham, mean over the seeds where it was "
+    "measured; 2 turns the margin over. A model that does not do the task has a margin near 0, and no effect that "
+    "means something."
 )
 
 
@@ -58,15 +61,14 @@ def verdict_table(a: Audited) -> Table:
     rows = []
     for t in a.tallies.values():
         uses = ", ".join(f"{word} {n}" for word, n in t.uses.items())
-        counts = [count(t, verdict) for verdict in VERDICTS]
-        rows.append([t.statement.words, t.population, *counts, number(t.score), uses or "not asked", number(t.effect)])
+        counts = [share(t, verdict) for verdict in VERDICTS]
+        rows.append([t.statement.words, word(t), *counts, mean(t, t.score), uses or "not asked", mean(t, t.effect)])
     floor, n = next((t.floor, t.n) for t in a.tallies.values())
-    certain = "" if floor is None else f", and so many seeds can be certain of a share of {floor:.2f} at most"
+    certain = "" if floor is None else f"; so many seeds can be certain of a share of {number(floor, 2)} at most"
     return Table(
-        [a.group.name, "verdict", *VERDICTS, "score", "use", "effect"],
+        [a.group.name, "verdict", *VERDICTS, "claim score", "use", "effect"],
         rows,
-        f"{n} {'seeds' if n > 1 else 'model'}, {a.claims} claims, {a.inputs} inputs; intervals of counts are at level "
-        f"{100 * a.level:.2f} %{certain}.",
+        f"{n} {'seeds' if n > 1 else 'model'}, {a.claims} claims, {a.inputs} inputs{certain}.",
     )
 
 
@@ -76,11 +78,11 @@ def control_table(found: Sequence[Audited]) -> Table:
     for a in found:
         for name, known in a.group.known:
             t = a.tallies[name]
-            effect = number(t.effect)
-            rows.append([f"{a.group.name}: {t.statement.words}", known, t.population, number(t.score), effect])
+            numbers = [mean(t, t.score), mean(t, t.effect)]
+            rows.append([f"{a.group.name}: {t.statement.words}", known, t.population, *numbers])
     right = sum(row[1] == row[2] for row in rows)
     return Table(
-        ["model: statement", "known", "found", "score", "effect"],
+        ["model: statement", "known", "found", "claim score", "effect"],
         rows,
         f"{right} of {len(rows)} as known. Statements whose truth follows from the weights; use of the first layer is "
         "not among them: the pairs of inputs change a bracket's type, and these first layers read its depth.",
@@ -99,9 +101,9 @@ def encoder_table(trained: Scan, random: Scan) -> Table:
             [
                 relation.words,
                 *(str(ours[verdict]) for verdict in ("supported", "undecided", "refuted")),
-                "–" if head is None else f"{heads_text(head.heads)} {number(best)}",
+                ABSENT if head is None else f"{heads_text(head.heads)} {estimate(best, 2, n=True)}",
                 *(str(null[verdict]) for verdict in ("supported", "undecided", "refuted")),
-                f"{max(at_random):.2f}" if at_random else "–",
+                number(max(at_random), 2) if at_random else ABSENT,
             ]
         )
     open_ones = [r for r in trained.relations if set(trained.counts(r)) == {"undecided"}]
@@ -110,13 +112,14 @@ def encoder_table(trained: Scan, random: Scan) -> Table:
         [
             "relation",
             *("supported", "undecided", "refuted"),
-            "highest score",
+            "highest claim score",
             *(f"twin: {word}" for word in ("supported", "undecided", "refuted")),
-            "twin: highest score",
+            "twin: highest claim score",
         ],
         rows,
         f"Heads, of {len(trained.heads)}. The heads of one model are no independent draws: counts have no interval. "
-        f"Twin: randomly initialised.{why}",
+        "Intervals of "
+        f"scores: {100 * trained.results[0].level:.4g} %. Twin: randomly initialised.{why}",
     )
 
 
@@ -125,10 +128,12 @@ def settings_table(found: Sequence[Audited]) -> Table:
     rows = []
     for a in found:
         family = a.group.family
-        options = "–" if family is None else ", ".join(f"{k}={v}" for k, v in family.options.items()) or "the preset's"
+        options = (
+            ABSENT if family is None else ", ".join(f"{k}={v}" for k, v in family.options.items()) or "the preset's"
+        )
         n = next(iter(a.tallies.values())).n
         inputs = f"{a.inputs} " + ("strings as trained" if a.group.own_strings else f"prefixes of {LENGTH} brackets")
-        steps = "–" if family is None or a.group.kind == "null" else str(family.recipe.settings.steps)
+        steps = ABSENT if family is None or a.group.kind == "null" else str(family.recipe.settings.steps)
         preset = a.group.name if family is None else family.preset
         rows.append([a.group.name, preset, options, steps, str(n), str(a.claims), inputs])
     return Table(

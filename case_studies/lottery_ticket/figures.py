@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from case_studies.lottery_ticket.measure import BETWEEN, DECOY, Curve, Decoy, N, Pruned, Sums
+from interp.numbers import number, power
 from interp.patterns import attention_patterns
 from interp.plots import attention_heatmap
 
@@ -83,7 +84,7 @@ def sums_figure(sums: Sequence[Sums]) -> "go.Figure":
     least = min(sums, key=lambda s: abs(s.n - N))
     return finish(
         fig,
-        f"The best of 2^{least.n} subset sums comes within {least.median:.0e} of a wanted weight, in the median",
+        f"The best of 2^{least.n} subset sums comes within {power(least.median, 0)} of a wanted weight, in the median",
         f"{sums[0].missed.n} targets from U(-1/2, 1/2) for each n; products of two U(-1, 1) weights",
         width=860,
         height=380,
@@ -135,7 +136,7 @@ def curve_figure(c: Curve) -> "go.Figure":
             worst = middle(lambda level: level.worst)
             centre = np.mean([n[i] for i in early]), np.mean([np.log10(worst[i]) for i in early])
             fit = [10 ** (centre[1] + slope * (k - centre[0])) for k in n]
-            words = f"fit of the largest, n ≤ {N}: factor {10**-slope:.2f}"
+            words = f"fit of the largest, n ≤ {N}: factor {number(10**-slope, 2)}"
             line = {"color": MUTED, "dash": "dot"}
             fig.add_trace(
                 go.Scatter(x=x, y=fit, name=words, mode="lines", line=line, showlegend=column == 1), 1, column
@@ -145,7 +146,7 @@ def curve_figure(c: Curve) -> "go.Figure":
     fig.update_yaxes(type="log", exponentformat="power", dtick=1)
     fig.update_yaxes(title_text="largest error", row=1, col=1)
     end = c.slopes["end to end"].value
-    fall = "" if end is None else f" by a factor {10**-end:.2f} each"
+    fall = "" if end is None else f" by a factor {number(10**-end, 2)} each"
     return finish(
         fig,
         f"The errors of whole networks fall with the number of candidates{fall}",
@@ -195,8 +196,8 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
     tickets = [p.result.accuracy["pruned"]["argmax"] or 0.0 for p in pruned]
     return finish(
         fig,
-        f"Tickets close at least {min(tickets):.2f} of brackets, other masks of their density at most "
-        f"{max(controls):.2f}",
+        f"Tickets close at least {number(min(tickets), 2)} of brackets, other masks of their density at most "
+        f"{number(max(controls), 2)}",
         f"{len(pruned)} targets, each in one random network; refitted: which closer comes next, by a new unembedding",
         width=1160,
         height=390,

@@ -24,8 +24,10 @@ from case_studies.lottery_ticket.measure import (
     widest_gap,
 )
 from case_studies.lottery_ticket.theorem import theorem_parts
-from case_studies.lottery_ticket.words import factor, missed, number, share_range, short, span
+from case_studies.lottery_ticket.words import factor, fall, missed, share_range, short, span
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.words import Cell
+from interp.numbers import estimate, number, percent, power
 from probes.lottery import CONTROL_STRINGS
 from probes.shared_matrix import SharedMatrixResult
 
@@ -78,7 +80,7 @@ def answers(found: Everything) -> list[str]:
     epsilon = {kind: max(e[kind] for e in level) for kind in ("random", "small")}
     gap = max(abs(p.result.accuracy_gap.value or 0.0) for p in found.pruned)
     bound = max(p.result.accuracy_gap.high or 0.0 for p in found.pruned)
-    close = "the same closing accuracy, to 4 digits" if gap < 5e-5 else f"a closing accuracy within {gap:.4f}"
+    close = "the same closing accuracy, to 4 digits" if gap < 5e-5 else f"a closing accuracy within {number(gap, 4)}"
     controls = [c for p in found.pruned for c in p.result.controls.values()]
     own = [p.result.reference.refitted.value or 0.0 for p in found.pruned if p.result.reference]
     best = max(c.accuracy["argmax"].value or 0.0 for c in controls)
@@ -88,17 +90,18 @@ def answers(found: Everything) -> list[str]:
     apart = [s for s in found.shared if "swapped" in s.names[1]]
     return [
         f"With {N} candidates a weight, {len(found.pruned)} targets come out of random networks with a largest "
-        f"relative error of {worst:.1e} (asked: < 1e-2; in the theorem's norm ε = {epsilon['random']:.1e} on random "
-        f"inputs of norm 1, {epsilon['small']:.1e} on smaller ones) and {close} (95 % bound {bound:.4f}; asked: 0.01); "
-        f"end to end the error falls by a factor {factor(found.curve.slopes['end to end'])} a candidate.",
-        f"Other masks of the same density on the same networks close {best:.2f} of brackets at best. Unembeddings "
-        f"fitted anew read which closer comes next off the tickets for {min(own):.3f} of closers or more, off the best "
-        f"other mask of each network for {min(refit):.3f} to {max(refit):.3f}; closing the token before and else "
-        f"guessing scores {floor:.2f}.",
+        f"relative error of {power(worst)} (asked: < 1e-2; in the theorem's norm ε = {power(epsilon['random'])} on "
+        f"random inputs of norm 1, {power(epsilon['small'])} on smaller ones) and {close} (95 % bound "
+        f"{number(bound, 4)}; asked: 0.01); end to end the error falls by a factor "
+        f"{fall(found.curve.slopes['end to end'])} a candidate.",
+        f"Other masks of the same density on the same networks close {number(best, 2)} of brackets at best. "
+        f"Unembeddings fitted anew read which closer comes next off the tickets for {number(min(own))} of closers or "
+        f"more, off the best other mask of each network for {number(min(refit))} to {number(max(refit))}; closing the "
+        f"token before and else guessing scores {number(float(floor), 2)}.",
         f"{same} of {len(found.shared)} pairs of functions share the chosen matrix bit for bit, among them a solver "
-        f"that closes {apart[0].accuracy['pruned'][0]:.0%} and one that closes {apart[0].accuracy['pruned'][1]:.0%} "
-        "of brackets right; an idle layer of a network that attends evenly looks like a stack "
-        f"({number(found.decoy.stack[DECOY])} of 1).",
+        f"that closes {percent(apart[0].accuracy['pruned'][0])} and one that closes "
+        f"{percent(apart[0].accuracy['pruned'][1])} of brackets right; an idle layer of a network that attends evenly "
+        f"looks like a stack (stack-likeness (closers) {estimate(found.decoy.stack[DECOY], n=True)}; a stack has 1).",
     ]
 
 
@@ -138,14 +141,14 @@ def targets_table(found: Everything) -> Table:
         rows.append(
             [
                 f"{name} ({len(members)})",
-                f"{min(x.accuracy['target']['argmax'] or 0 for x in r):.4f}",
-                f"{min(x.accuracy['pruned']['argmax'] or 0 for x in r):.4f}",
-                number(widest_gap(members), 4),
-                f"{max(x.relative_error_max.value or 0 for x in r):.1e}",
-                f"{max(x.epsilon['random'] for x in level):.1e}",
-                f"{max(x.epsilon['small'] for x in level):.1e}",
-                f"{max(x.epsilon['strings'] for x in level):.1e}",
-                f"{max(x.entry_max for x in level):.1e}",
+                number(min(x.accuracy["target"]["argmax"] or 0 for x in r), 4),
+                number(min(x.accuracy["pruned"]["argmax"] or 0 for x in r), 4),
+                Cell(widest_gap(members), 4),
+                power(max(x.relative_error_max.value or 0 for x in r)),
+                power(max(x.epsilon["random"] for x in level)),
+                power(max(x.epsilon["small"] for x in level)),
+                power(max(x.epsilon["strings"] for x in level)),
+                power(max(x.entry_max for x in level)),
                 f"{r[0].d_model} / {r[0].d_mlp}",
             ]
         )
@@ -154,7 +157,7 @@ def targets_table(found: Everything) -> Table:
             "target (models)",
             "accuracy",
             "pruned",
-            "gap [95 %]",
+            "gap",
             "relative error",
             "ε, random",
             "ε, small",
@@ -168,8 +171,8 @@ def targets_table(found: Everything) -> Table:
         "theorem; both in the norm that takes the largest column. Random inputs have norm 1, small ones from 1e-3 "
         "to 1: there |X| is next to nothing and C small, and ε large though the relative error is not. Gap: "
         "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closers, "
-        f"mass) the worst target closes {strictest(found):.4f}, the worst pruned network "
-        f"{strictest(found, 'pruned'):.4f}.",
+        f"mass) the worst target closes {number(strictest(found), 4)}, the worst pruned network "
+        f"{number(strictest(found, 'pruned'), 4)}.",
     )
 
 
@@ -185,7 +188,7 @@ def norms_table(found: Everything) -> Table:
     for name, members in families(found.pruned).items():
         norms = [p.result.norms for p in members]
         keys = ("attn.W_V", "scores", "mlp.W_in", "mlp.W_out")
-        rows.append([name, *(f"{max(n.get(k, 0.0) for n in norms):.2f}" for k in keys)])
+        rows.append([name, *(number(max(n.get(k, 0.0) for n in norms), 2) for k in keys)])
     return Table(
         ["target", "W_V", "W_K W_Qᵀ", "first MLP map", "second MLP map"],
         rows,
@@ -202,13 +205,13 @@ def sums_parts(sums: Sequence[Sums]) -> list[str | Table | Figure]:
     rows = [
         [
             str(s.n),
-            f"{s.theory:.1e}",
-            f"{s.median:.1e}",
-            f"{s.p99:.1e}",
-            f"{s.largest:.1e}",
-            f"{s.missed.value:.4f} [{s.missed.low:.4f}, {s.missed.high:.4f}]",
-            f"{s.paired_median:.1e}",
-            f"{s.paired_largest:.1e}",
+            power(s.theory),
+            power(s.median),
+            power(s.p99),
+            power(s.largest),
+            Cell(s.missed, 4),
+            power(s.paired_median),
+            power(s.paired_largest),
         ]
         for s in sums
     ]
@@ -247,7 +250,7 @@ def curve_parts(c: Curve) -> list[str | Table | Figure]:
                 span([max(x.relative_float32.values()) for x in column]),
             ]
         )
-    slopes = [[name, number(e), factor(e), "2"] for name, e in c.slopes.items()]
+    slopes = [[name, Cell(e, 3), Cell(factor(e)), "2"] for name, e in c.slopes.items()]
     return [
         Table(
             [
@@ -270,7 +273,7 @@ def curve_parts(c: Curve) -> list[str | Table | Figure]:
         Table(
             ["error", "slope of log10 a candidate", "factor", "theory"],
             slopes,
-            f"Least squares up to n = {N}; mean over random networks [95 %].",
+            f"Least squares up to n = {N}; mean over random networks.",
         ),
         Figure(curve_figure(c), "Geometric means over random networks."),
     ]
@@ -307,7 +310,7 @@ def control_parts(pruned: Sequence[Pruned]) -> list[str | Table | Figure]:
             ["target", "masks", "argmax", "among closers", "mass", "non-trivial", "refitted, among closers", "floor"],
             rows,
             f"Closing accuracy, least and greatest over models, on {CONTROL_STRINGS} held-out strings each; 95 % "
-            f"intervals over strings (in results.json) are at most ±{widest:.3f} for argmax and refitted. -: nothing "
+            f"intervals over strings (in results.json) are at most ±{number(widest)} for argmax and refitted. "
             "reaches the last stream, which is 0. Floor: closing the token before and else guessing, same strings.",
             text=(1,),
         ),
@@ -322,19 +325,19 @@ def decoy_parts(d: Decoy) -> list[str | Table | Figure]:
     """Patterns that mean nothing."""
     said = {**dict.fromkeys(BETWEEN, "works"), **{at - 1: "prepares the next" for at in BETWEEN}}
     said |= {DECOY: "idle, decoy: scores made stack-like", DECOY + 1: "idle, queries and keys masked"}
-    rows = [[f"layer {i}", said.get(i, "idle, queries and keys whole"), number(e)] for i, e in enumerate(d.stack)]
-    rows += [[f"target, layer {i}", "works", number(e)] for i, e in enumerate(d.target_stack)]
+    rows = [[f"layer {i}", said.get(i, "idle, queries and keys whole"), Cell(e, 3)] for i, e in enumerate(d.stack)]
+    rows += [[f"target, layer {i}", "works", Cell(e, 3)] for i, e in enumerate(d.target_stack)]
     same = "the same logits to the last bit" if d.same_output else "OTHER logits"
     return [
         "Idle layers have their values masked, so their queries and keys do nothing. The solver that attends evenly "
         f"is pruned with a stack's scores in layer {DECOY}. Whether idle queries and keys are whole, wholly masked "
         f"or made to look like a stack gives {same}.",
         Table(
-            ["layer", "what it does", "stack-likeness"],
+            ["layer", "what it does", "stack-likeness (closers)"],
             rows,
             f"Of the saved checkpoint {d.path}, loaded again: 1 for a head on the last unmatched opener, 0 for a "
-            f"uniform one [95 % over inputs]. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
-            f"random network's. It closes {d.accuracy:.4f} of brackets on {d.strings} strings.",
+            f"uniform one. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
+            f"random network's. It closes {number(d.accuracy, 4)} of brackets on {d.strings} strings.",
             text=(1,),
         ),
         Figure(maps_figure(d), "Boxes: the last unmatched opener. The network works as the two panels on the left do."),
@@ -352,12 +355,13 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
                 s.matrix.removeprefix("blocks."),
                 f"{short(s.names[0])}, {short(s.names[1])}",
                 "yes" if s.identical else "NO",
-                f"{s.kept / s.size:.2%}",
+                percent(s.kept / s.size, 2),
                 f"{sum(s.agreement.values())} of {len(s.agreement)}",
-                f"{max(max(r.values()) for r in s.relative):.1e}",
-                " / ".join("-" if a is None else f"{a:.3f}" for a in s.accuracy["pruned"]),
-                f"{number(strings)} ({strings.null['targets']:.3f})",
-                f"{others.value or 0:.3f}",
+                power(max(max(r.values()) for r in s.relative)),
+                " / ".join(number(a) for a in s.accuracy["pruned"]),
+                Cell(strings, 3),
+                number(strings.null["targets"]),
+                Cell(others, 3),
             ]
         )
     last = shared[-1]
@@ -373,19 +377,20 @@ def shared_parts(shared: Sequence[SharedMatrixResult]) -> list[str | Table | Fig
                 "agree in all",
                 "relative error",
                 "accuracy",
-                "differ on Dyck strings (targets)",
-                "on any brackets",
+                "differ on Dyck strings",
+                "their targets",
+                "differ on any brackets",
             ],
             rows,
-            "Differ: total variation of next-token distributions of the two pruned networks, mean over Dyck strings "
-            "[95 %], beside that of their targets. Kept: share of the matrix's entries. Values of an idle layer are "
+            "Differ: total variation of next-token distributions of the two pruned networks, mean over strings, "
+            "beside that of their targets. Kept: share of the matrix's entries. Values of an idle layer are "
             "wholly masked: sharing W_V is then trivial.",
             text=(1,),
         ),
         Figure(
             last.figure(),
             "Which matrices of the two pruned networks agree bit for bit. They close "
-            f"{last.accuracy['pruned'][0]:.0%} and {last.accuracy['pruned'][1]:.0%} of brackets right.",
+            f"{percent(last.accuracy['pruned'][0])} and {percent(last.accuracy['pruned'][1])} of brackets right.",
         ),
     ]
 

@@ -5,11 +5,13 @@ import numpy as np
 from case_studies.lottery_ticket.measure import C, Curve, Everything, N
 from case_studies.lottery_ticket.words import factor
 from case_studies.page import Table
+from case_studies.words import Cell
+from interp.numbers import number, power
 
 ASKED = 1e-2  # end to end
 
 
-def theorem_rows(found: Everything) -> list[list[str]]:
+def theorem_rows(found: Everything) -> list[list[str | Cell]]:
     """Statement, theorem, ours, note; for the target of the curve, seed 0."""
     r = found.pruned[0].result
     layers, level = len(r.working), r.levels[-1]
@@ -20,30 +22,35 @@ def theorem_rows(found: Everything) -> list[list[str]]:
     kept = min(float(r.ticket.random[name][r.ticket.masks[name]].min()) for name in values)
     return [
         ["layers of the random network", "4L", str(4 * layers), f"L = {layers}; 2L of them are the identity"],
-        ["ε end to end", "any ε > 0", f"{level.epsilon['random']:.1e}", f"n = {N}, random inputs, |X| = 1"],
-        ["ε end to end, smaller inputs", "any ε > 0", f"{level.epsilon['small']:.1e}", f"n = {N}, 1e-3 ≤ |X| ≤ 1"],
-        ["an entry's error, end to end", f"{1 / budget:.0e} times", f"{growth:.1f} times", "(1000 L² / C)^4L; largest"],
+        ["ε end to end", "any ε > 0", power(level.epsilon["random"]), f"n = {N}, random inputs, |X| = 1"],
+        ["ε end to end, smaller inputs", "any ε > 0", power(level.epsilon["small"]), f"n = {N}, 1e-3 ≤ |X| ≤ 1"],
+        [
+            "an entry's error, end to end",
+            f"{power(1 / budget, 0)} times",
+            f"{number(growth, 1)} times",
+            "(1000 L² / C)^4L; largest",
+        ],
         [
             f"entry error for {ASKED:g} end to end",
-            f"{budget * ASKED:.0e}",
-            f"{ASKED / growth:.0e}",
+            power(budget * ASKED, 0),
+            power(ASKED / growth, 0),
             "ours: at the measured growth",
         ],
         [
             f"candidates n for {ASKED:g} end to end",
-            f"about {np.ceil(-np.log2(budget * ASKED)):.0f}",
+            f"about {number(float(np.ceil(-np.log2(budget * ASKED))), 0)}",
             enough(found.curve),
             "theorem: at a factor 2 each; ours: least on the curve",
         ],
         [
             "decay a candidate, end to end",
             "exponential",
-            factor(found.curve.slopes["end to end"]),
+            Cell(factor(found.curve.slopes["end to end"])),
             "subset sums alone: 2",
         ],
-        ["kept value entries", "(1/2, 1)", f"{kept:.3f} and more", "Lemma 9; the largest of each block"],
-        ["largest l1 error of a row of attention", "no number", f"{r.pattern_error:.1e}", "working layers, all inputs"],
-        ["largest spectral norm of a weight", "1", f"{max(r.norms.values()):.1f}", "large entries cost extra units"],
+        ["kept value entries", "(1/2, 1)", f"{number(kept)} and more", "Lemma 9; the largest of each block"],
+        ["largest l1 error of a row of attention", "no number", power(r.pattern_error), "working layers, all inputs"],
+        ["largest spectral norm of a weight", "1", number(max(r.norms.values()), 1), "large entries cost extra units"],
     ]
 
 

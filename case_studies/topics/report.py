@@ -18,8 +18,9 @@ from case_studies.topics.measure import (
     StageBoundary,
     StageRow,
 )
-from case_studies.words import number as _number
+from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
+from interp.numbers import ABSENT, estimate, number, percent, power
 from interp.stats import Estimate
 from interp.topic_theory import TopicTheory
 
@@ -51,8 +52,7 @@ def report(f: Findings, command: str) -> Page:
         title="What one attention layer learns of topics",
         asked=(
             "Does a one-layer Transformer that fills in masked words of topic-model documents store the topics in "
-            "W_V, in "
-            f"the embeddings, or in its attention? {f.count} seeds a setting, T = v = 10."
+            f"W_V, in the embeddings, or in its attention? {f.count} seeds a setting, T = v = 10."
         ),
         said=[
             "A Transformer of one layer keeps topics as blocks of W_V, of its embeddings, or both: words of one topic "
@@ -63,7 +63,7 @@ def report(f: Findings, command: str) -> Page:
         ],
         answer=answers(f),
         sure=(
-            f"Every bracketed interval is 95 % over {f.count} seeds (fewer where a table says so), and p is over "
+            "Every bracketed interval is 95 % over seeds and says over how many, there or below its table; p is over "
             "relabellings of the words. Blocks stand beside a mere diagonal, random and untrained matrices; attention "
             "beside even attention, 1."
         ),
@@ -107,11 +107,10 @@ def answers(f: Findings) -> list[str]:
         f"{_percent(first.largest.value)} of itself. {len(blocks)} of {total} trained settings show blocks (p ≤ .01), "
         f"and in {len(full)} of them the topics are recovered whole from the matrix alone (ARI > .99).",
         "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
-        f"{_number(end)} "
-        "(even attention: 1); with [MASK] as the only replacement it stays at "
-        f"{_number(mask.curve[max(mask.curve)], 3)}.",
+        f"{estimate(end, 2, n=True)} (even attention: 1); with [MASK] as the only replacement it stays at "
+        f"{estimate(mask.curve[max(mask.curve)], n=True)}.",
         f"{len(two)} of {len(f.boundaries)} settings trained from near zero show two stages"
-        + (f", the first ending at step {', '.join(_short(b.result.boundary.value) for b in two)}." if two else "."),
+        + (f", the first ending at step {', '.join(number(b.result.boundary.value, 0) for b in two)}." if two else "."),
     ]
 
 
@@ -121,10 +120,10 @@ def exact_parts(f: Findings) -> list[str | Table]:
     rows = [
         [
             row.name,
-            _exponent(row.excess),
+            power(row.excess.value),
             _percent(row.largest.value),
-            _exponent(row.row_zero),
-            _exponent(row.family),
+            power(row.row_zero.value),
+            power(row.family.value),
         ]
         for row in f.exact
     ]
@@ -134,10 +133,10 @@ def exact_parts(f: Findings) -> list[str | Table]:
         Table(
             ["run", "excess loss", "largest relative error", "largest of row 0", "distance to the optima"],
             rows,
-            f"Means over seeds. Closed form: same topic {theory.W_same:.5f}, different topic {theory.W_diff:.5f}, from "
-            "[MASK] "
-            f"{theory.W_i0:.5f}, row of [MASK] 0. Distance: Frobenius, relative to the matrix, to the nearest of all "
-            "optima. A run can be at an optimum and far from the closed form.",
+            f"Means over seeds. Closed form: same topic {number(theory.W_same, 5)}, different topic "
+            f"{number(theory.W_diff, 5)}, from [MASK] {number(theory.W_i0, 5)}, row of [MASK] 0. Distance: Frobenius, "
+            "relative to the matrix, to the nearest of all optima. A run can be at an optimum and far from the closed "
+            "form.",
         ),
     ]
 
@@ -152,12 +151,12 @@ def group_parts(g: GroupResult) -> list[str | Table | Figure]:
             [
                 arm.family.name,
                 r.structure,
-                _number(r.contrast, 3),
-                _p(r.p_value),
-                _number(r.diagonality, 3),
-                _number(r.ari),
-                f"{_exact(arm.block_mean)} / {_exact(arm.other_mean)}",
-                _exact(arm.loss),
+                Cell(r.contrast, 3),
+                number(r.p_value, 4, none=ABSENT),
+                Cell(r.diagonality, 3),
+                Cell(r.ari),
+                f"{number(arm.block_mean.value, 4)} / {number(arm.other_mean.value, 4)}",
+                number(arm.loss.value, 4),
             ]
         )
     null = g.arms[0].result.contrast.null
@@ -165,11 +164,10 @@ def group_parts(g: GroupResult) -> list[str | Table | Figure]:
     table = Table(
         ["trained with", "structure", "contrast (R²)", "p", "diagonality", "ARI", "block / other mean", "loss"],
         rows,
-        f"Contrast: share of the variance within rows that “same topic” explains; ideal blocks 1, a mere diagonal "
-        f"{null['diagonal']:.2f}, random {null['random']:.3f}. p: over relabellings of the words. ARI: topics "
-        "clustered from "
-        "the matrix alone, 1 all found, 0 chance. Block mean: all entries of the ten diagonal blocks, as in the "
-        "thesis.",
+        "Contrast: share of the variance within rows that “same topic” explains; ideal blocks 1, a mere diagonal "
+        f"{number(null['diagonal'], 2)}, random {number(null['random'])}. p: over relabellings of the words. ARI: "
+        "topics clustered from the matrix alone, 1 all found, 0 chance. Block mean: all entries of the ten diagonal "
+        "blocks, as in the thesis.",
     )
     return [table] if g.group.label == LEAD else [table, panels(g)]
 
@@ -216,22 +214,21 @@ def table_parts(f: Findings) -> list[str | Table]:
     rows = []
     for row in f.table:
         told = ", ".join(f"{n} {name}" for name, n in row.structures.items())
-        paper = "" if row.paper is None else " / ".join(f"{x:.4f}" for x in row.paper)
+        paper = "" if row.paper is None else " / ".join(number(x, 4) for x in row.paper)
         r = row.relations
         rows.append(
             [
                 row.family.name,
                 paper,
-                *(_plus(r[name]) for name in RELATIONS),
-                _number(row.ratio),
+                *(_spread(r[name]) for name in RELATIONS),
+                Cell(row.ratio),
                 told,
-                _exact(row.loss),
+                number(row.loss.value, 4),
             ]
         )
     return [
         "Cross entropy; W_Q, W_K and W_V trained together. Attention weights over pairs of positions of held-out "
-        "documents "
-        "without masks, rescaled to documents of 100 words, so that even attention is .01.",
+        "documents without masks, rescaled to documents of 100 words, so that even attention is .01.",
         Table(
             [
                 "trained with",
@@ -242,12 +239,9 @@ def table_parts(f: Findings) -> list[str | Table]:
                 "loss",
             ],
             rows,
-            "Mean ± standard deviation over seeds, as in the thesis; ratio with its 95 % interval. The thesis's "
-            "caption says "
-            "same word > same topic > different topic “under most settings”, which four of its five rows contradict; "
-            "what all "
-            "its rows show is same topic above different topic. It counts a position's attention to itself as same "
-            "word.",
+            "Mean ± standard deviation over seeds, as in the thesis. The thesis's caption says same word > same topic "
+            "> different topic “under most settings”, which four of its five rows contradict; what all its rows show "
+            "is same topic above different topic. It counts a position's attention to itself as same word.",
         ),
     ]
 
@@ -257,28 +251,26 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
     steps = sorted(next(iter(f.stages)).curve)
     table = Table(
         ["W_V", *(f"step {s}" for s in steps)],
-        [[row.family.name, *(_number(row.curve[s]) for s in steps)] for row in f.stages],
-        "Same-topic, different-word attention over different-topic attention [95 % over seeds]; even attention: 1. "
-        "Squared "
-        "loss, Adam .01.",
+        [[row.family.name, *(Cell(row.curve[s]) for s in steps)] for row in f.stages],
+        "Same-topic, different-word attention over different-topic attention; even attention: 1. Squared loss, Adam "
+        ".01.",
     )
-    rows = [[row.family.name, *(_exact(row.relations[name]) for name in RELATIONS)] for row in f.stages]
+    rows = [[row.family.name, *(number(row.relations[name].value, 4) for name in RELATIONS)] for row in f.stages]
     means = Table(["W_V", *RELATIONS], rows, "Mean attention at the last step, rescaled to documents of 100 words.")
     block = next(row for row in f.stages if row.family is BLOCK)
     optimum = (
         ""
         if block.optimum is None
         else (
-            f" The exact optimum for two topics a document (infinite documents) has the ratio {block.optimum:.2f} when "
-            "same-word "
-            "and same-topic weights are equal."
+            " The exact optimum for two topics a document (infinite documents) has the ratio "
+            f"{number(block.optimum, 2)} when same-word and same-topic weights are equal."
         )
     )
     return [
-        "Theorem 2.1.3 (block W_V) puts the best attention on the same topic; Theorem 2.1.5 (diagonal W_V) on the same "
-        "word, "
-        f"with other words of the topic below even those of other topics.{optimum} Without kept and random words every "
-        "chosen position shows [MASK], whose query does not depend on the word: attention cannot follow the topic.",
+        "Theorem 2.1.3 (block W_V) puts the best attention on the same topic; Theorem 2.1.5 (diagonal W_V) on the "
+        f"same word, with other words of the topic below even those of other topics.{optimum} Without kept and random "
+        "words every chosen position shows [MASK], whose query does not depend on the word: attention cannot follow "
+        "the topic.",
         table,
         means,
     ]
@@ -293,20 +285,18 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
             [
                 b.family.name,
                 "two stages" if r.two_stages else "no",
-                _number(r.share),
-                _number(r.boundary, 0) if r.two_stages else "-",
-                _number(r.value_done) if r.two_stages else "-",
-                _number(r.attention_done) if r.two_stages else "-",
+                Cell(r.share),
+                Cell(r.boundary, 0) if r.two_stages else ABSENT,
+                Cell(r.value_done) if r.two_stages else ABSENT,
+                Cell(r.attention_done) if r.two_stages else ABSENT,
             ]
         )
     table = Table(
         ["trained with", "verdict", "share of runs", "stage 1 ends", "growth of W_V by then", "of W_Q, W_K"],
         rows,
         "Cross entropy, everything but the one-hot embedding trained. Two stages: a flat first stretch of W_Q and W_K "
-        "fits "
-        "far better than a rise from the start, and by its end W_V has done half of its growth or more and later grows "
-        "at "
-        "most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
+        "fits far better than a rise from the start, and by its end W_V has done half of its growth or more and later "
+        "grows at most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
     )
     shown = next((b for b in f.boundaries if b.result.two_stages), f.boundaries[0])
     parts: list[str | Table | Figure] = [
@@ -326,28 +316,26 @@ def landscape_parts(f: Findings) -> list[str | Table | Figure]:
         rows.append(
             [
                 str(tau),
-                f"{block.gamma:.1f}",
-                f"({LANDSCAPE.lambda1 * (tau - 1):.1f}, {LANDSCAPE.lambda2 * LANDSCAPE.num_topics:.0f})",
-                f"{block.loss:.6f}",
+                number(block.gamma, 1),
+                f"({number(LANDSCAPE.lambda1 * (tau - 1), 1)}, {number(LANDSCAPE.lambda2 * LANDSCAPE.num_topics, 0)})",
+                number(block.loss, 6),
                 f"{diagonal.alpha:.2g}, {diagonal.beta:.3g}",
-                f"({LANDSCAPE.lambda3 * tau:.0f}, {LANDSCAPE.lambda4 * LANDSCAPE.num_topics:.0f})",
-                f"{diagonal.loss:.5f}",
+                f"({number(LANDSCAPE.lambda3 * tau, 0)}, {number(LANDSCAPE.lambda4 * LANDSCAPE.num_topics, 0)})",
+                number(diagonal.loss, 5),
             ]
         )
     table = Table(
         ["topics a document", "block: γ*", "bound", "loss", "diagonal: α*, β*", "bound on β*", "loss"],
         rows,
         "T = 100, v = 300, masking .15/.1/.1. Bounds of Theorems 2.1.3 and 2.1.5, with the λ₁ of the proof: the "
-        "printed one "
-        f"({LANDSCAPE.lambda1_printed:.3f} against {LANDSCAPE.lambda1:.3f}) does not follow from it.",
+        f"printed one ({number(LANDSCAPE.lambda1_printed)} against {number(LANDSCAPE.lambda1)}) does not follow from "
+        "it.",
     )
     captions = {
         "diagonal": "Fig. 2.7: diagonal W_V. Loss over attention to other words of the topic (α) and to the same word "
-        "(β), "
-        "in units of attention to other topics. The mark is the optimum (α* below the axis is drawn at its edge).",
+        "(β), in units of attention to other topics. The mark is the optimum (α* below the axis is drawn at its edge).",
         "block": "Fig. 2.8: block W_V. Only γ = ((v - 1) α + β) / v matters, hence the ridge of equal losses; the mark "
-        "is "
-        "where α = β = γ*.",
+        "is where α = β = γ*.",
     }
     figures = [Figure(landscape_figure(f, kind), captions[kind]) for kind in ("diagonal", "block")]
     return [table, *figures]
@@ -386,7 +374,7 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
     fig.update_xaxes(title_text="log₁₀ β", range=[-4, 7])
     fig.update_yaxes(range=[-4, 7])
     fig.update_yaxes(title_text="log₁₀ α", row=1, col=1)
-    ends = " and ".join(f"{f.optima[kind][i].loss:.4f} (τ = {TAUS[i]})" for i in (0, -1))
+    ends = " and ".join(f"{number(f.optima[kind][i].loss, 4)} (τ = {TAUS[i]})" for i in (0, -1))
     return finish(
         fig,
         f"{kind.capitalize()} W_V: the least loss is {ends}",
@@ -401,10 +389,10 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
 def paper_table(f: Findings) -> Table:
     """The thesis's numbers beside ours."""
     theory = TopicTheory.from_grammar(TopicGrammar())
-    rows = [
+    rows: list[Row] = [
         [
             "W^V on the exact law (Thm 2.1.2)",
-            f"{theory.W_diff:.5f} / {theory.W_same:.5f} / {theory.W_i0:.5f}",
+            f"{number(theory.W_diff, 5)} / {number(theory.W_same, 5)} / {number(theory.W_i0, 5)}",
             f"within {_percent(f.exact[0].largest.value)}",
         ]
     ]
@@ -415,8 +403,8 @@ def paper_table(f: Findings) -> Table:
             rows.append(
                 [
                     f"{g.group.label}, squared loss with SGD: block / other mean",
-                    f"{same:.4f} / {other:.4f}",
-                    f"{_exact(arm.block_mean)} / {_exact(arm.other_mean)}",
+                    f"{number(same, 4)} / {number(other, 4)}",
+                    f"{number(arm.block_mean.value, 4)} / {number(arm.other_mean.value, 4)}",
                 ]
             )
     for row in f.table:
@@ -424,26 +412,24 @@ def paper_table(f: Findings) -> Table:
             rows.append(
                 [
                     f"same topic / different topic, {row.family.name}",
-                    f"{row.paper[1] / row.paper[2]:.2f}",
-                    _number(row.ratio),
+                    number(row.paper[1] / row.paper[2], 2),
+                    Cell(row.ratio),
                 ]
             )
     diagonal = next(row for row in f.stages if row.family is DIAGONAL)
     rows.append(
         [
             "diagonal W_V: same word / topic / other",
-            " / ".join(f"{x:.4f}" for x in PAPER_DIAGONAL),
-            " / ".join(_exact(diagonal.relations[n]) for n in (RELATIONS[0], RELATIONS[2], RELATIONS[3])),
+            " / ".join(number(x, 4) for x in PAPER_DIAGONAL),
+            " / ".join(number(diagonal.relations[n].value, 4) for n in (RELATIONS[0], RELATIONS[2], RELATIONS[3])),
         ]
     )
     return Table(
         ["quantity", "thesis", "ours"],
         rows,
         "The thesis averages 3 runs (Table 2.1) or 7 chosen of 10 (Table 2.2, where W_V was trained and came out "
-        "diagonal; "
-        f"ours is frozen at the diagonal optimum). Its ratios lie in {PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. Batch, steps "
-        "and "
-        "initial scale are not given there.",
+        f"diagonal; ours is frozen at the diagonal optimum). Its ratios lie in {PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. "
+        "Batch, steps and initial scale are not given there.",
     )
 
 
@@ -464,35 +450,15 @@ def settings_table(f: Findings) -> Table:
     return Table(["population", "preset", "initial scale", *names], rows, "Batch counts documents a seed and step.")
 
 
-def _exact(e: Estimate) -> str:
-    return "undefined" if e.value is None else f"{e.value:.4f}"
-
-
-def _plus(e: Estimate) -> str:
+def _spread(e: Estimate) -> str:
     """Mean ± standard deviation over seeds, from the t interval."""
-    if e.value is None:
-        return "undefined"
-    if e.low is None or e.n < 2:
-        return f"{e.value:.4f}"
+    if e.value is None or e.low is None or e.n < 2:
+        return number(e.value, 4)
     from scipy.stats import t
 
     deviation = (e.value - e.low) / float(t.ppf(0.975, e.n - 1)) * np.sqrt(e.n)
-    return f"{e.value:.4f} ± {deviation:.4f}"
-
-
-def _exponent(e: Estimate) -> str:
-    return "undefined" if e.value is None else f"{e.value:.1e}"
+    return f"{number(e.value, 4)} ± {number(float(deviation), 4)}"
 
 
 def _percent(value: float | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.1e}" if value < 1e-4 else f"{value:.2%}"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return power(value) if value is not None and value < 1e-4 else percent(value, 2)

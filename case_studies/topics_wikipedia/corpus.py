@@ -1,6 +1,8 @@
 """Wikipedia articles, cut into sequences of the encoder's own tokens, and the words that may belong to a topic."""
 
 import bz2
+import hashlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, triu
 
 from interp.errors import AnalysisError, RequestError
+from interp.limits import memory_bound
 
 BUNDLED = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"  # in gensim's test data
 BUNDLED_NAME = "English Wikipedia, the shortened dump in gensim's test data"
@@ -21,6 +24,7 @@ MIN_ARTICLE_WORDS = 50  # as gensim's reader of dumps: shorter pages are redirec
 MIN_PARAGRAPH_WORDS = 8
 MIN_DOCUMENTS = 2  # a word that one article alone uses is that article's name
 MAX_SHARE = 0.5  # of the articles
+LINE_COST = 100  # bytes that a character of a document becomes as words and tokens, about
 
 Index = NDArray[np.int64]
 T = TypeVar("T")
@@ -82,8 +86,8 @@ def check_corpus(path: str | Path | None) -> Path:
             raise RequestError("this gensim comes without its test data: give a dump or a text file as the corpus")
         return bundled
     path = Path(path)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+    if not os.path.isfile(path):  # unlike Path.is_file, takes any name
+        what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise RequestError(
             f"corpus {str(path)!r} {what}: a dump (.xml.bz2) or a text file with a document a line is needed"
         )
@@ -97,7 +101,9 @@ def read_corpus(path: Path, limit: int) -> list[Document]:
         documents = list(islice(_articles(path) if dump else _lines(path), limit))
     except UnicodeDecodeError as error:
         raise RequestError(f"corpus {str(path)!r} is not UTF-8 text (byte {error.start})") from error
-    except (OSError, EOFError, SyntaxError, RuntimeError, AttributeError, ValueError) as error:  # XML: SyntaxError
+    except RequestError:
+        raise
+    except Exception as error:  # compression, XML and markup of anybody: each parser has errors of its own
         what = "a MediaWiki dump" if dump else "a text file"
         raise RequestError(f"corpus {str(path)!r} cannot be read as {what}: {error}") from error
     if not documents:
@@ -107,10 +113,19 @@ def read_corpus(path: Path, limit: int) -> list[Document]:
 
 
 def _lines(path: Path) -> Iterator[Document]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
+    most = int(memory_bound() / LINE_COST)
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(iter(lambda: file.readline(most), "")):
+            if len(line) == most:
+                raise ValueError(f"line {number + 1} has more than {most} characters: give one document a line")
             if text := " ".join(line.split()):
                 yield Document(f"line {number + 1}", (text,))
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a corpus of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _articles(path: Path) -> Iterator[Document]:

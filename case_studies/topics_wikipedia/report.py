@@ -30,8 +30,8 @@ from case_studies.topics_wikipedia.measure import (
     Heads,
     Row,
 )
-from case_studies.words import fixed as _fixed
-from case_studies.words import number as _number
+from case_studies.words import Cell
+from interp.numbers import ABSENT, UNDEFINED, estimate, interval, number, percent
 from interp.stats import Estimate, mean_over_seeds
 
 FEW_ARTICLES = 5  # a topic
@@ -48,8 +48,8 @@ def report(f: Findings, command: str) -> Page:
         ),
         said=[
             "In five pretrained encoders words attend more to words of their own topic, and have more alike "
-            f"embeddings: in Bert {BERT['one'][FEWEST][2]:.2f} and {BERT['one'][FEWEST][0]:.2f} times as much, "
-            f"{FEWEST} words a topic (Li et al. 2023, Tables 2.3, 2.4); in random ones 1.00 ± 0.01.",
+            f"embeddings: in Bert {number(BERT['one'][FEWEST][2], 2)} and {number(BERT['one'][FEWEST][0], 2)} times as "
+            f"much, {FEWEST} words a topic (Li et al. 2023, Tables 2.3, 2.4); in random ones 1.00 ± 0.01.",
             "Words that merely co-occur get more attention and have less alike embeddings (Table 2.5).",
         ],
         answer=answers(f),
@@ -82,15 +82,16 @@ def answers(f: Findings) -> list[str]:
     layers, heads = f.trained.heads[FEWEST].value.shape
     first = (
         f"Averaged over all {layers * heads} heads, words attend to another word of their own topic "
-        f"{_number(row.attention.ratio)} times as much as to a word of another topic ({FEWEST} words a topic, "
-        f"{row.attention.ratio.n} articles; {_permuted(row)} with topics permuted within each sequence); "
-        f"{random_sentence(f)}."
+        f"{estimate(row.attention.ratio, 2, n=True)} times as much as to a word of another topic ({FEWEST} words a "
+        f"topic, {row.attention.ratio.n} articles; {_permuted(row)} in {PERMUTATIONS} permutations of the topics "
+        f"within each sequence); {random_sentence(f)}."
     )
     second = (
-        f"Token embeddings of different words have a cosine of {_number(row.cosine.same, 3)} within a topic and "
-        f"{_number(row.cosine.different, 3)} across topics, a ratio of {_number(row.cosine.ratio)}; where a word may "
-        f"have several topics the ratios are {_number(several.cosine.ratio)} (cosine) and "
-        f"{_number(several.attention.ratio)} (attention)."
+        f"Token embeddings of different words have a cosine of {estimate(row.cosine.same, 3, n=True)} within a topic "
+        f"and {estimate(row.cosine.different, 3, n=True)} across topics, a ratio of "
+        f"{estimate(row.cosine.ratio, 2, n=True)}; where a word may have several topics the ratios are "
+        f"{estimate(several.cosine.ratio, 2, n=True)} (cosine) and {estimate(several.attention.ratio, 2, n=True)} "
+        "(attention)."
     )
     return [first, second, cooccurrence_sentence(f.cooccurrence[0])]
 
@@ -103,8 +104,8 @@ def random_sentence(f: Findings) -> str:
         return "randomly initialised encoders give no ratio"
     furthest = max(found, key=lambda v: abs(v - 1))
     return (
-        f"{len(f.random)} randomly initialised encoders of the same architecture give {np.mean(found):.3f} "
-        f"(furthest of all settings: {furthest:.3f})"
+        f"{len(f.random)} randomly initialised encoders of the same architecture give {number(float(np.mean(found)))} "
+        f"(furthest of all settings: {number(furthest)})"
     )
 
 
@@ -112,9 +113,10 @@ def cooccurrence_sentence(c: Cooccurrence) -> str:
     """Table 2.5 in a sentence."""
     return (
         f"The {c.pairs} pairs of words that co-occur most get {_word(c.attention.difference, 'less', 'more')} "
-        f"attention ({_number(c.attention.different, 4)} against {_number(c.attention.same, 4)} within a topic) and "
-        f"have {_word(c.cosine.difference, 'less', 'more')} alike embeddings (cosine {_number(c.cosine.different)} "
-        f"against {_number(c.cosine.same)}); the thesis reports more attention and less alike embeddings."
+        f"attention ({estimate(c.attention.different, 4, n=True)} against {estimate(c.attention.same, 4, n=True)} "
+        f"within a topic) and have {_word(c.cosine.difference, 'less', 'more')} alike embeddings (cosine "
+        f"{estimate(c.cosine.different, 2, n=True)} against {estimate(c.cosine.same, 2, n=True)}); the thesis reports "
+        "more attention and less alike embeddings."
     )
 
 
@@ -138,10 +140,10 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
         rows.append(
             [
                 f"{words}",
-                _cell(row.cosine.ratio),
-                _cell(row.dot.ratio),
-                _cell(row.cosine.difference, 3),
-                _cell(row.attention.ratio),
+                Cell(row.cosine.ratio),
+                Cell(row.dot.ratio),
+                Cell(row.cosine.difference, 3),
+                Cell(row.attention.ratio),
                 _permuted(row),
                 f"{row.distinct}",
                 f"{same}, {different}",
@@ -155,17 +157,16 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
             "dot product ratio",
             "cosine, same minus different",
             "attention ratio",
-            "attention, topics permuted",
+            f"attention, topics permuted (n={PERMUTATIONS} permutations)",
             "words with a topic",
             "pairs read, same and different topic",
         ],
         rows,
-        f"{caveat(f)} {kind}. "
-        "Ratio: mean over pairs of different words of the same topic, by that over pairs of different topics "
-        "[95 %: words resampled for embeddings, articles for attention]. Attention: mean over all layers and heads, "
-        f"times the sequence's length, by {REFERENCE_LENGTH}. Permuted: the topics of the words of each sequence "
-        f"exchanged among them, mean [central 95 % of {PERMUTATIONS}]; not 1 where sequences of one topic have another "
-        "amount of attention between words than those of several.",
+        f"{caveat(f)} {kind}. Ratio: mean over pairs of different words of the same topic, by that over pairs of "
+        "different topics (intervals: words resampled for embeddings, articles for attention). Attention: mean over "
+        f"all layers and heads, times the sequence's length, by {REFERENCE_LENGTH}. Permuted: the topics of the words "
+        f"of each sequence exchanged among them, mean [central 95 % of {PERMUTATIONS}]; not 1 where sequences of one "
+        "topic have another amount of attention between words than those of several.",
     )
 
 
@@ -190,9 +191,9 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
                 str(words),
                 f"{heads.above} of {heads.value.size}",
                 f"{heads.below} of {heads.value.size}",
-                "-" if not f.random else f"{_strays(f, words)} of {heads.value.size * len(f.random)}",
-                f"{np.median(found):.2f}" if len(found) else "-",
-                "; ".join(f"{layer}.{head}: {_head(heads, layer, head)}" for layer, head in best) or "-",
+                ABSENT if not f.random else f"{_strays(f, words)} of {heads.value.size * len(f.random)}",
+                number(float(np.median(found)), 2) if len(found) else UNDEFINED,
+                "; ".join(f"{layer}.{head}: {_head(heads, layer, head)}" for layer, head in best) or UNDEFINED,
             ]
         )
     table = Table(
@@ -206,9 +207,9 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
         ],
         rows,
         "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the bootstrap over "
-        f"articles (n = {f.trained.heads[FEWEST].n}). Random encoders show how often that test errs: it resamples "
-        "articles and not words, so that a head's chance liking of a few words counts. Intervals of single heads are "
-        "not corrected.",
+        f"articles (95 %, n={f.trained.heads[FEWEST].n} articles). Random encoders show how often that test errs: it "
+        "resamples articles and not words, so that a head's chance liking of a few words counts. Intervals of single "
+        "heads are not corrected.",
     )
     shown = [(f.model, f.trained.heads[FEWEST])] + [(m.name, m.heads[FEWEST]) for m in f.random[:1]]
     return [
@@ -222,8 +223,9 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
 
 
 def _head(heads: Heads, layer: int, head: int) -> str:
-    value, low, high = (x[layer, head] for x in (heads.value, heads.low, heads.high))
-    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if np.isfinite([low, high]).all() else "")
+    value, low, high = (float(x[layer, head]) for x in (heads.value, heads.low, heads.high))
+    known = bool(np.isfinite([low, high]).all())
+    return f"{number(value, 2)} {interval(low if known else None, high, 2)}"
 
 
 def _strays(f: Findings, words: int) -> int:
@@ -240,15 +242,15 @@ def random_parts(f: Findings) -> list[str | Table]:
             rows.append(
                 [
                     f"{m.name}, {words} words",
-                    _cell(one.attention.ratio, 4),
-                    _cell(several.attention.ratio, 4),
-                    _cell(one.cosine.difference, 4),
+                    Cell(one.attention.ratio, 4),
+                    Cell(several.attention.ratio, 4),
+                    Cell(one.cosine.difference, 4),
                 ]
             )
     for words in WORDS:
         ratios = [_over_seeds([m.rows[words, mode].attention.ratio.value for m in f.random]) for mode in TABLES]
         differences = _over_seeds([m.rows[words, "one"].cosine.difference.value for m in f.random])
-        rows.append([f"mean over seeds, {words} words", *(_cell(e, 4) for e in ratios), _cell(differences, 4)])
+        rows.append([f"mean over seeds, {words} words", *(Cell(e, 4) for e in ratios), Cell(differences, 4)])
     first = f.random[0].rows[FEWEST, "one"] if f.random else None
     hidden = f.random[0].hidden[-1] if f.random else None
     parts: list[str | Table] = [
@@ -269,12 +271,12 @@ def random_parts(f: Findings) -> list[str | Table]:
     ]
     if first is not None and hidden is not None:
         parts.append(
-            f"The thesis prints a cosine ratio of {RANDOM_BERT['one'][15][0]:.5f} for randomly initialised Bert. A "
-            "ratio so close to 1 needs vectors with a part in common, which rows of a random embedding matrix lack "
-            f"(ours: cosine {_fixed(first.cosine.same.value, 4)} within topics, "
-            f"{_fixed(first.cosine.different.value, 4)} across). Hidden states have one, the token type's vector and "
-            f"more: in the last layer of {f.random[0].name} the cosine is {_number(hidden.different)} across topics, "
-            f"its ratio {_number(hidden.ratio, 3)}."
+            f"The thesis prints a cosine ratio of {number(RANDOM_BERT['one'][15][0], 5)} for randomly initialised "
+            "Bert. A ratio so close to 1 needs vectors with a part in common, which rows of a random embedding matrix "
+            f"lack (ours: cosine {number(first.cosine.same.value, 4)} within topics, "
+            f"{number(first.cosine.different.value, 4)} across). Hidden states have one, the token type's vector and "
+            f"more: in the last layer of {f.random[0].name} the cosine is {estimate(hidden.different, 2, n=True)} "
+            f"across topics, its ratio {estimate(hidden.ratio, 3, n=True)}."
         )
     return parts
 
@@ -282,8 +284,8 @@ def random_parts(f: Findings) -> list[str | Table]:
 def cooccurrence_parts(f: Findings) -> list[str | Table]:
     """Words of one topic against the pairs that co-occur most."""
     names = [f"{c.pairs} ({c.words} words)" for c in f.cooccurrence]
-    attention = [[_cell(x, 4) for x in _sides(c.attention)] for c in f.cooccurrence]
-    cosine = [[_cell(x, 3) for x in _sides(c.cosine)] for c in f.cooccurrence]
+    attention = [[Cell(x, 4) for x in _sides(c.attention)] for c in f.cooccurrence]
+    cosine = [[Cell(x, 3) for x in _sides(c.cosine)] for c in f.cooccurrence]
     head = ["top pairs", "words of one topic", "co-occurring pairs", "same topic minus co-occurring"]
     shared = ", ".join(f"{c.shared} of {c.pairs}" for c in f.cooccurrence)
     often = "; ".join(f"{a} {b}" for a, b in f.often)
@@ -313,11 +315,11 @@ def control_parts(f: Findings) -> list[str | Table]:
         rows.append(
             [
                 str(words),
-                _cell(row.attention.ratio),
-                _cell(row.raw.ratio),
+                Cell(row.attention.ratio),
+                Cell(row.raw.ratio),
                 _plain([m.rows[words, "one"].attention.ratio.value for m in f.random]),
                 _plain(raw),
-                _cell(row.matched.ratio),
+                Cell(row.matched.ratio),
                 _permuted(row),
             ]
         )
@@ -330,7 +332,7 @@ def control_parts(f: Findings) -> list[str | Table]:
                 "random, mean of seeds",
                 "random, not debiased",
                 "at equal distances",
-                "topics permuted",
+                f"topics permuted (n={PERMUTATIONS} permutations)",
             ],
             rows,
             "Not debiased: attention as the encoder gave it, where longer sequences have less of it a pair. At equal "
@@ -346,9 +348,9 @@ def control_parts(f: Findings) -> list[str | Table]:
                     [
                         v.name,
                         str(v.topics),
-                        _cell(v.attention.ratio),
-                        _cell(v.cosine.ratio),
-                        _cell(v.cosine.difference, 3),
+                        Cell(v.attention.ratio),
+                        Cell(v.cosine.ratio),
+                        Cell(v.cosine.difference, 3),
                     ]
                     for v in f.variants
                 ],
@@ -367,11 +369,11 @@ def hidden_parts(f: Findings) -> list[str | Table]:
         rows.append(
             [
                 "embedding, with position" if layer == 0 else f"after layer {layer - 1}",
-                _cell(own.same),
-                _cell(own.different),
-                _cell(own.difference, 3),
-                _cell(own.ratio),
-                "-" if random is None else _cell(random.ratio, 3),
+                Cell(own.same),
+                Cell(own.different),
+                Cell(own.difference, 3),
+                Cell(own.ratio),
+                Cell(None if random is None else random.ratio, 3),
             ]
         )
     return [
@@ -390,7 +392,7 @@ def topics_table(f: Findings) -> Table:
     rows = [
         [
             " ".join(f.names[w] for w in f.topics.top(t, SHOWN_WORDS).tolist()),
-            f"{f.topics.share[t]:.3f}",
+            number(f.topics.share[t]),
         ]
         for t in order.tolist()
     ]
@@ -414,18 +416,18 @@ def claims_table(f: Findings) -> Table:
         ["cosine larger, several topics (2.4)", "mostly", _all(c.cosine.difference for c in several)],
         [
             "attention ratio falls with more words a topic (2.3)",
-            "yes: " + ", ".join(f"{BERT['one'][w][2]:.2f}" for w in WORDS),
+            "yes: " + ", ".join(number(BERT["one"][w][2], 2) for w in WORDS),
             _falls([c.attention.ratio.value for c in one], ", "),
         ],
         [
             f"attention ratio lower with several topics, {FEWEST} words",
-            f"yes: {BERT['one'][FEWEST][2]:.2f} to {BERT['several'][FEWEST][2]:.2f}",
+            f"yes: {number(BERT['one'][FEWEST][2], 2)} to {number(BERT['several'][FEWEST][2], 2)}",
             _falls([one[0].attention.ratio.value, several[0].attention.ratio.value], " to "),
         ],
         [
             "random encoders: attention ratio within 1.00 ± 0.01",
             "yes",
-            "-" if not far else ("yes" if max(far) <= 0.01 else "no") + f" (furthest by {max(far):.4f})",
+            ABSENT if not far else ("yes" if max(far) <= 0.01 else "no") + f" (furthest by {number(max(far), 4)})",
         ],
         [
             "less attention than co-occurring pairs (2.5)",
@@ -449,9 +451,9 @@ def claims_table(f: Findings) -> Table:
 def _falls(values: Sequence[float | None], between: str) -> str:
     found = [v for v in values if v is not None]
     if len(found) < len(values):
-        return "undefined"
+        return UNDEFINED
     falling = all(a > b for a, b in itertools.pairwise(found))
-    return f"{'yes' if falling else 'no'}: " + between.join(f"{v:.2f}" for v in found)
+    return f"{'yes' if falling else 'no'}: " + between.join(number(v, 2) for v in found)
 
 
 def _all(differences: Iterable[Estimate], sign: int = 1) -> str:
@@ -468,17 +470,17 @@ def _all(differences: Iterable[Estimate], sign: int = 1) -> str:
 def paper_table(f: Findings) -> Table:
     """The thesis's numbers beside ours."""
     rows = []
-    for mode, number in TABLES.items():
+    for mode, table in TABLES.items():
         for words in WORDS:
             row = f.trained.rows[words, mode]
             ours = (row.cosine.ratio, row.dot.ratio, row.attention.ratio)
             for k, name in enumerate(("cosine", "dot product", "attention")):
                 rows.append(
                     [
-                        f"{number}, {name}, {words} words",
-                        f"{BERT[mode][words][k]:.2f}",
+                        f"{table}, {name}, {words} words",
+                        number(BERT[mode][words][k], 2),
                         FIVE[mode][words][k],
-                        _cell(ours[k]),
+                        Cell(ours[k]),
                     ]
                 )
     for words in WORDS:
@@ -486,29 +488,28 @@ def paper_table(f: Findings) -> Table:
         rows.append(
             [
                 f"2.3, attention, randomly initialised, {words} words",
-                f"{RANDOM_BERT['one'][words][2]:.5f}",
+                number(RANDOM_BERT["one"][words][2], 5),
                 "",
-                _cell(mean, 4),
+                Cell(mean, 4),
             ]
         )
     for c in f.cooccurrence:
         ours4 = (c.attention.same, c.attention.different, c.cosine.same, c.cosine.different)
         names = ("attention, same topic", "attention, co-occurring", "cosine, same topic", "cosine, co-occurring")
         for name, value, e in zip(names, COOCCURRENCE[c.words], ours4, strict=True):
-            rows.append([f"2.5, {name}, {c.pairs} pairs", f"{value:.5g}", "", _cell(e, 4 if "att" in name else 3)])
+            rows.append([f"2.5, {name}, {c.pairs} pairs", f"{value:.5g}", "", Cell(e, 4 if "att" in name else 3)])
     return Table(
         ["table, quantity", "thesis, Bert", "thesis, range of 5 encoders", "ours"],
         rows,
         f"What differs: {f.model} instead of Bert and four others; {f.documents} articles instead of a larger sample "
-        f"whose size is not stated. {caveat(f)} "
-        f"Words a topic as in the thesis, which are other thresholds of our vocabulary of "
-        f"{f.vocabulary} words ({_thresholds(f)}). The thesis does not say how layers and heads are put together "
-        "(ours: the mean over all), what a sequence is, or which topic a word keeps, and gives no interval.",
+        f"whose size is not stated. {caveat(f)} Words a topic as in the thesis, which are other thresholds of our "
+        f"vocabulary of {f.vocabulary} words ({_thresholds(f)}). The thesis does not say how layers and heads are put "
+        "together (ours: the mean over all), what a sequence is, or which topic a word keeps, and gives no interval.",
     )
 
 
 def _thresholds(f: Findings) -> str:
-    return ", ".join(f"{threshold_of_words(w, f.vocabulary):.4f} for {PAPER_THRESHOLDS[w]:g}" for w in WORDS)
+    return ", ".join(f"{number(threshold_of_words(w, f.vocabulary), 4)} for {PAPER_THRESHOLDS[w]:g}" for w in WORDS)
 
 
 def settings_table(f: Findings) -> Table:
@@ -521,7 +522,7 @@ def settings_table(f: Findings) -> Table:
         [
             "words",
             f"{f.vocabulary}: one token, letters only, two or more, no stop word of gensim's list, in {MIN_DOCUMENTS} "
-            f"articles at least and {MAX_SHARE:.0%} at most",
+            f"articles at least and {percent(MAX_SHARE)} at most",
         ],
         [
             "topics",
@@ -545,17 +546,12 @@ def _over_seeds(values: Sequence[float | None]) -> Estimate:
 
 def _plain(values: Sequence[float | None]) -> str:
     found = [v for v in values if v is not None]
-    return f"{np.mean(found):.3f}" if found else "-"
+    return number(float(np.mean(found)) if found else None) if values else ABSENT
 
 
 def _permuted(row: Row) -> str:
     null = row.attention.ratio.null
     drawn = null.get("permuted_topics") if isinstance(null, Mapping) else None
     if drawn is None or drawn["mean"] is None:
-        return "-"
-    return f"{drawn['mean']:.2f} [{drawn['low']:.2f}, {drawn['high']:.2f}]"
-
-
-def _cell(e: Estimate, digits: int = 2) -> str:
-    """A number in a table."""
-    return "-" if e.value is None else _number(e, digits)
+        return ABSENT
+    return f"{number(drawn['mean'], 2)} {interval(drawn['low'], drawn['high'], 2)}"

@@ -7,7 +7,6 @@ the same architecture randomly initialised, and beside the pairs of words that c
 finding in advance.
 """
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -161,7 +160,7 @@ def collect(size: Size, corpus: str | Path | None, model: str | Path | None, see
         ],
         digests={
             f"weights of {encoder.name}": encoder.digest,
-            f"corpus {path.name}": hashlib.sha256(path.read_bytes()).hexdigest(),
+            f"corpus {path.name}": text.sha256_of(path),
         },
     )
 

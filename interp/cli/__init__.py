@@ -7,10 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 from interp.cli import commands
 from interp.cli.parser import make_parser
 from interp.errors import InterpError
+from interp.names import printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,26 +22,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no failure
     arguments = argparse.Namespace()
     try:
-        with _terminated_as_interrupted():
+        out = sys.stdout  # None where nobody listens
+        with _terminated_as_interrupted(), contextlib.redirect_stdout(None if out is None else _Shown(out)):
             parser = make_parser()
             arguments = parser.parse_args(argv)
             if arguments.run is None:
                 parser.print_help()
                 return 0
-            return int(arguments.run(arguments))
+            status = int(arguments.run(arguments))
+            print(end="", flush=True)  # here, where a full disk or a reader that has gone can still be told of
+            return status
     except InterpError as error:
         complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"interp: interrupted{_going_on(arguments)}", file=sys.stderr)
+        # Python ends by SIGINT if the last interruption came inside an `exec` (dataclasses use it): not this process.
+        exec("")
+        complain(f"interrupted{_going_on(arguments)}")
         return 1
     except BrokenPipeError:  # the reader (head, less) has gone
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _settle(sys.stdout)
         return 1
     except Exception as error:  # whatever it is, a user gets one line; INTERP_DEBUG=1 shows where it came from
         if os.environ.get("INTERP_DEBUG"):
             raise
+        _settle(sys.stdout)
         complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
         return 1
 
@@ -71,7 +78,34 @@ def _going_on(arguments: argparse.Namespace) -> str:
     return "; the same command again keeps what was trained" if run is commands.report else ""
 
 
+class _Shown:
+    """Standard output to which only text and ends of lines get through: names come from anybody's files."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text, keep="\n"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def complain(message: str) -> None:
     """One line on standard error, however long or broken the message."""
-    line = " ".join(message.split())
-    print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr)
+    line = printable(" ".join(message.split()))
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # if nobody can be told, the exit status says it still
+            print(f"interp: {line if len(line) <= 1000 else line[:1000] + ' ...'}", file=sys.stderr, flush=True)
+        _settle(sys.stderr)
+
+
+def _settle(stream: TextIO | None) -> None:
+    """If a stream cannot be written, send what is left in it nowhere: Python would fail at it once more at the end."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())

@@ -9,6 +9,7 @@ from typing import Any
 from interp.cli.files import check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
+from interp.limits import read_whole
 
 
 def audit(arguments: argparse.Namespace) -> int:
@@ -32,7 +33,8 @@ def audit(arguments: argparse.Namespace) -> int:
     model = load(arguments)
     from probes import audit_claims
 
-    results = audit_claims(model, claims, inputs=arguments.inputs, seed=arguments.seed, progress=True)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
+    results = audit_claims(model, claims, inputs=arguments.inputs, progress=True, **how)
     print("\n\n".join(result.summary() for result in results))
     whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
     write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
@@ -45,11 +47,9 @@ def _claims_of(path: Path | None) -> list[Any]:
     if path is None:
         return []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors begin a file with a mark
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"cannot read claims from {str(path)!r}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        lines = read_whole(path, "claims").decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"cannot read the claims {str(path)!r}: {error}") from error
     from probes.claims import Claim
 
     claims = []

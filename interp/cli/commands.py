@@ -1,12 +1,15 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
+from interp.names import first_duplicate
+from interp.numbers import number
 
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
@@ -34,7 +37,7 @@ def train(arguments: argparse.Namespace) -> int:
         snapshots=sorted(set(arguments.snapshot)),
     )
     out = arguments.out or Path(f"{arguments.preset}.safetensors")
-    if arguments.out is None and out.exists() and not arguments.resume:
+    if arguments.out is None and os.path.exists(out) and not arguments.resume:
         raise RequestError(f"{str(out)!r} is there already: name another file with --out, or remove it")
     check_outputs(out, arguments.json)
     check_checkpoint(out)
@@ -52,8 +55,8 @@ def train(arguments: argparse.Namespace) -> int:
     print(population.summary())
     if population.timing:
         print(
-            f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
-            f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
+            f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
+            f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     print(f"wrote {out}" if population.timing else f"{out} was finished already")
     write_json(
@@ -64,11 +67,9 @@ def train(arguments: argparse.Namespace) -> int:
 
 
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+    if (twice := first_duplicate(key for key, _ in pairs)) is not None:
         raise RequestError(f"--set {twice}=... is given twice")
-    return options
+    return dict(pairs)
 
 
 def analyze(arguments: argparse.Namespace) -> int:
@@ -88,14 +89,15 @@ def analyze(arguments: argparse.Namespace) -> int:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
         raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
     model = load(arguments)
+    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
         from probes import analyze_variation
 
-        result: Any = analyze_variation(model, arguments.text, seed=arguments.seed)
+        result: Any = analyze_variation(model, arguments.text, **how)
     elif arguments.analyzer == "stack":
         from probes import analyze_stack_likeness
 
-        result = analyze_stack_likeness(model, arguments.text, seed=arguments.seed)
+        result = analyze_stack_likeness(model, arguments.text, **how)
     elif arguments.analyzer == "topics":
         from probes import analyze_topic_blocks
 
@@ -103,7 +105,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     else:
         from probes import analyze_balance
 
-        result = analyze_balance(model, seed=arguments.seed)
+        result = analyze_balance(model, **how)
     print(result.summary())
     write_json(arguments.json, result.to_dict())
     draw(arguments.figure, result)
@@ -139,6 +141,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         overlay=None if "none" in overlay else overlay,
         null=arguments.null,
         population=(arguments.population or "grid") if several else "one",
+        task_check=not arguments.no_task_check,
     )
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
@@ -177,10 +180,10 @@ def report(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device
-    from interp.files import make_folder
+    from interp.files import check_folder
 
     device = usable_device(arguments.device)
-    make_folder(arguments.out)
+    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
     import importlib
 
     study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
@@ -197,6 +200,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
+    check_outputs(arguments.json)
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.presets import PRESETS
 
@@ -216,7 +220,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         print(f"  {name:<20} {about}")
     print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
-        rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
+        rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         print(f"  {name:<20} {count}: {rules or info['about']}")
     write_json(

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
         check_outputs(*outputs, keep=checkpoint)
         return checkpoint, read_header(checkpoint)
     checkpoint = Path(arguments.checkpoint)
-    if not checkpoint.is_file():
+    if not os.path.isfile(checkpoint):  # unlike Path.is_file, takes any name
         raise RequestError(f"no file {arguments.checkpoint!r}: with --model-config it is a state dict's file")
     check_outputs(*outputs, keep=checkpoint)
     return checkpoint, {"kind": "model", "seeds": [0]}

@@ -97,12 +97,16 @@ TABLE: dict[str, tuple[Unread, ...]] = {
             ("matrix",),
             lambda a, _: f"it is for `analyze topics`, not {a.analyzer}" if a.analyzer != "topics" else None,
         ),
+        Unread(
+            ("no_task_check",),
+            lambda a, _: "`analyze topics` asks no task of a model" if a.analyzer == "topics" else None,
+        ),
         VOCAB,
     ),
     "audit": (
         Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
         Unread(
-            ("checkpoint", "claim", "claims", "inputs", "model_config", "vocab", "strict"),
+            ("checkpoint", "claim", "claims", "inputs", "model_config", "vocab", "strict", "no_task_check"),
             _of_bench,
         ),
         Unread(("device",), lambda a, _: "--bench runs on the CPU" if a.bench and _elsewhere(a) else None),

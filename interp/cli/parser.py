@@ -196,6 +196,11 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         help="CHECKPOINT is a TransformerLens state dict of this config",
     )
     parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
+    parser.add_argument(
+        "--no-task-check",
+        action="store_true",
+        help="measure a model that does not do its grammar's task, too (an untrained one, say)",
+    )
 
 
 # -- kinds of values ------------------------------------------------------------------------------------

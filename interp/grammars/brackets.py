@@ -41,7 +41,7 @@ class BracketStrings(DyckGrammar):
         """Ids of one text: START, the brackets, and END if texts get it; special tokens may be written out."""
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text of brackets: give a str such as '(()'")
-        ids = cut(text, {name: i for i, name in enumerate(self.names)})
+        ids = cut(text, self.token_ids)
         ids = ids if ids[:1] == [self.start] else [self.start, *ids]
         return [*ids, self.end] if self.append_end and ids[-1] != self.end else ids
 
@@ -67,6 +67,7 @@ class BracketStrings(DyckGrammar):
     def unmatched(self, tokens: ArrayLike) -> NDArray[np.bool_]:
         """As in `DyckGrammar`, and none from the first bracket on that breaks the string."""
         array = self._ids(tokens)
+        self._check_pairs(array)
         found = law.structure(array, self.num_types, self.max_depth)
         whole = ~np.logical_or.accumulate(found.bad, axis=-1)
         open_keys = np.zeros((*array.shape, array.shape[-1]), dtype=bool)

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from interp.grammars._dyck_checks import (
 )
 from interp.grammars._dyck_law import Bools, Floats, Ints
 from interp.grammars._dyck_pairs import counterfactual
+from interp.limits import check_memory
 from interp.rng import generator
 
 Tokens16 = NDArray[np.int16]
@@ -96,6 +98,11 @@ class DyckGrammar:
     def vocab(self) -> tuple[str, ...]:
         """Text of each token id. Types 0..3 are () [] {} <>; type t from 4 on is `(t` and `)t`."""
         return tuple(self._name(token) for token in range(self.vocab_size))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name."""
+        return {name: i for i, name in enumerate(self.vocab)}
 
     def parse(self, text: str, *, require_complete: bool = False) -> list[int]:
         """Token ids of a bracket text; whitespace between brackets is ignored.
@@ -245,8 +252,10 @@ class DyckGrammar:
             lengths, probs = self.length_distribution(low, width)
         else:
             low, width = length_range(28 if length is None else length)
+            self._check_size(f"{count} strings of {width} brackets", 2 * count * width + 100 * max(width, 2**18))
             lengths = np.arange(low, width + 1)
             probs = np.full(len(lengths), 1.0 / len(lengths))
+        self._check_size(f"{count} strings of {width} brackets", 2 * count * width + 100 * max(width, 2**18))
         cumulative = np.cumsum(probs) / probs.sum()
         cumulative[-1] = 1.0
         tokens = np.empty((count, width), dtype=np.int16)
@@ -288,6 +297,7 @@ class DyckGrammar:
     def unmatched(self, tokens: ArrayLike) -> Bools:
         """[..., query, key]: is `key` (<= query) an opener still unmatched once `query` is processed."""
         array = self._ids(tokens)
+        self._check_pairs(array)
         found = self._structure(array)
         open_keys = np.zeros((*array.shape, array.shape[-1]), dtype=bool)
         opener = (array < self.start) & (array % 2 == 0)
@@ -331,6 +341,8 @@ class DyckGrammar:
         """
         mode, low, high = of_mode(mode, min_length, max_length)
         array = self._ids(tokens)
+        what = f"the law of the next of {self.vocab_size} tokens at {array.size} places"
+        self._check_size(what, 9 * array.size * self.vocab_size)
         begins = self._starts(array)
         if not begins.all():
             row = int((~begins).reshape(-1).argmax())
@@ -457,6 +469,7 @@ class DyckGrammar:
         """The bounds as ints, or `GrammarError` when no complete string lies within them."""
         low = whole("min_length", min_length, 0, None)
         high = whole("max_length", max_length, 0, None)
+        self._check_table(high)
         given = f"min_length={low}, max_length={high}"
         if low > high:
             raise GrammarError(f"{given} admits no string: min_length must not exceed max_length")
@@ -482,9 +495,22 @@ class DyckGrammar:
         if mode == "complete":
             low, high = self._bounds(low, high)
             return law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
-        return law.prefix_steps(
-            self.max_depth, self.open_prob, whole("length", 28 if length is None else length, 1, None)
-        )
+        size = whole("length", 28 if length is None else length, 1, None)
+        self._check_table(size)
+        return law.prefix_steps(self.max_depth, self.open_prob, size)
+
+    def _check_table(self, length: int) -> None:
+        """The law of strings has a number for each of their places and depths."""
+        what = f"the law of strings of up to {length} brackets and depth {self.max_depth}"
+        self._check_size(what, 100 * (length + 2) * (self.max_depth + 1))
+
+    def _check_pairs(self, array: Ints) -> None:
+        """One truth value a pair of positions of [..., pos]."""
+        shape = [*array.shape, array.shape[-1]]
+        self._check_size(f"unmatched openers of shape {shape}", 2 * math.prod(shape))
+
+    def _check_size(self, what: str, need: int) -> None:
+        check_memory(what, need, "take fewer or shorter ones", GrammarError)
 
     def _ids(self, tokens: ArrayLike) -> Ints:
         """`tokens` as int64 [..., pos] with every id below `vocab_size`."""

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from interp.checks import make_plain
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
+from interp.names import first_duplicate, printable
 
 Ints = NDArray[np.int64]
 
@@ -34,9 +36,11 @@ def special_meaning(token: str) -> str | None:
 
 def find_token(grammar: Any, text: str) -> int | None:
     """Id of a token by its name, or by a usual name of START, END or PAD where the grammar has such; None without."""
-    vocabulary = tuple(getattr(grammar, "vocab", ()))
-    if text in vocabulary:
-        return vocabulary.index(text)
+    ids: dict[str, int] | None = getattr(grammar, "token_ids", None)
+    if ids is None:
+        ids = {name: i for i, name in reversed(list(enumerate(getattr(grammar, "vocab", ()))))}
+    if text in ids:
+        return ids[text]
     meaning = None if text in _BORROWED else special_meaning(text)
     found = None if meaning is None else getattr(grammar, meaning, None)
     return None if found is None else int(found)
@@ -128,11 +132,16 @@ class Vocabulary:
         """Whether a text gets START first."""
         return self.start is not None and self.prepend_start
 
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """Id of each token by its name."""
+        return {name: i for i, name in enumerate(self.names)}
+
     def read(self, text: str) -> list[int]:
         """Ids of one text, START first if there is one. Longest token first, blanks between tokens skipped."""
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text: give a str")
-        ids = cut(text, {name: i for i, name in enumerate(self.names)})
+        ids = cut(text, self.token_ids)
         if self.start is None or not self.prepend_start or ids[:1] == [self.start]:
             return ids
         return [self.start, *ids]
@@ -157,14 +166,14 @@ class Vocabulary:
         return cls(**{name: value for name, value in data.items() if name != "kind"})
 
     def __repr__(self) -> str:
-        return f"Vocabulary of {len(self.names)}: {' '.join(self.names[:8])}{' ...' if len(self.names) > 8 else ''}"
+        shown = printable(" ".join(name if len(name) <= 20 else f"{name[:20]}..." for name in self.names[:8]))
+        return f"Vocabulary of {len(self.names)}: {shown}{' ...' if len(self.names) > 8 else ''}"
 
 
 def checked_names(names: Any) -> tuple[str, ...]:
     """The names of ids as a tuple. Raises `GrammarError` unless they are distinct texts."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
         raise GrammarError(f"vocabulary {str(names)[:80]!r} is not a list of strings, none of them empty")
-    if len(set(names)) < len(names):
-        twice = next(n for i, n in enumerate(names) if n in names[:i])
-        raise GrammarError(f"vocabulary names {twice!r} twice: each token id has a name of its own")
+    if (twice := first_duplicate(names)) is not None:
+        raise GrammarError(f"vocabulary names {quoted(twice)} twice: each token id has a name of its own")
     return tuple(names)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from interp.checks import not_read, plain
 from interp.errors import ExportError, RequestError
-from interp.files import check_writable, replacing, write_text
+from interp.files import replacing, write_text
+from interp.plots import browser as browsers
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -42,7 +43,8 @@ def save_figure(
 
     The same figure gives the same bytes. The file appears whole or not at all.
 
-    Raises `RequestError` (unknown ending), `OutputError` (cannot be written), `ExportError` (no browser).
+    Raises `RequestError` (unknown ending), `WriteError` (cannot be written), `ExportError` (no browser, or one that
+    does not draw an image within a minute; it is ended then, and no process of it is left).
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -58,9 +60,9 @@ def save_figure(
         not_read("it is for pages, .html", include_plotlyjs=include_plotlyjs)
     if ending != ".png":
         not_read("it is for .png", scale=scale)
-    check_writable(path)  # before anything slow
     if ending in IMAGES:
-        _write_bytes(path, _image(fig, ending[1:], pixels))
+        with replacing(path) as temporary:  # a path that cannot be written is refused before anything slow
+            temporary.write_bytes(_image(fig, ending[1:], pixels))
         return path
     if include_plotlyjs == "directory":
         write_plotly_script(path.parent)
@@ -133,7 +135,7 @@ def _page(fig: "go.Figure", include_plotlyjs: str) -> str:
 
 def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
     try:
-        import kaleido
+        import kaleido  # noqa: F401 - is it there?
     except ImportError as error:
         raise ExportError(f".{kind} needs the package kaleido: pip install 'kaleido>=1'") from error
     browser = find_browser()
@@ -153,12 +155,17 @@ def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
         "scale": scale if kind == "png" else 1,
     }
     try:
-        # kaleido's default loads MathJax from the network; its browser runs without a sandbox, so root may.
-        data = kaleido.calc_fig_sync(drawing, opts={"format": kind, **size}, kopts={"mathjax": False, "path": browser})
+        data = browsers.render(drawing, {"format": kind, **size}, browser)
+    except browsers.TooSlow as error:
+        raise ExportError(
+            f"{browser!r} did not draw the .{kind} within {browsers.SECONDS:g} s and was ended: set BROWSER_PATH "
+            "to another Chromium or Chrome; .html needs none"
+        ) from error
     except Exception as error:  # kaleido and choreographer share no base class
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        said = next((part for part in error.args if isinstance(part, str)), str(error))
+        reason = said.strip().split("\n")[0] or type(error).__name__
         raise ExportError(f"{browser!r} could not draw the .{kind}: {reason}") from error
-    return _without_chance(bytes(data), kind)
+    return _without_chance(data, kind)
 
 
 def _without_chance(data: bytes, kind: str) -> bytes:

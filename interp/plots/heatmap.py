@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -10,19 +10,23 @@ import numpy as np
 from interp.checks import not_read, true_or_false, whole_number
 from interp.errors import RequestError
 from interp.guests import hosting
+from interp.limits import check_memory
+from interp.plots.arrays import is_causal
 from interp.plots.drawing import Drawing, draw
-from interp.plots.overlays import Boxes, Strip, read_overlay
+from interp.plots.overlays import Boxes, Strip, Truth, read_overlay
 from interp.plots.panels import (
     NULL_NOTES,
     Choice,
-    choose,
+    Panel,
+    Plan,
+    collect,
     difference,
-    is_causal_all,
     null_names,
+    planned,
     seed_names,
     with_nulls,
 )
-from interp.plots.sources import Show, read_source
+from interp.plots.sources import Show, Source, read_source
 from interp.plots.style import escape
 
 if TYPE_CHECKING:
@@ -97,21 +101,31 @@ def attention_heatmap(
         raise RequestError("null= and minus= are two pictures: draw the difference, or the pattern beside its null")
     source = read_source(model_or_patterns, text_or_tokens, population, grammar, task_check)
     choice = Choice(layer, head, population, seed_names(seed_labels, source))
-    layers = source.layers
     if minus is not None:
-        layers = difference(source, minus, text_or_tokens, grammar, population, task_check)
-    every = choose(layers, choice)
+        source = difference(source, minus, text_or_tokens, grammar, population, task_check)
+    every = planned(source, choice)
     # Each pattern keeps its nulls: what there is no room for is left out with them.
     paired = sum(name != "uniform" for name in nulls)
-    panels = every[: max(1, (max_panels - ("uniform" in nulls)) // (1 + paired))]
-    shown = {panel.seeds for panel in panels}
-    cut = f"first {len(panels)} of {len(every)} {'patterns' if nulls else 'panels'}" if len(panels) < len(every) else ""
-    if nulls:
-        panels = with_nulls(panels, source, model_or_patterns, nulls, choice)
-    n = len(source.labels)
-    causal = is_causal_all([panel.weights for panel in panels])
-    truth = read_overlay(overlay, source.tokens, source.grammar, n, causal)
-    notes = (*truth.notes, *map(escape, source.notes), *(NULL_NOTES[name] for name in nulls))
+    plans = every[: max(1, (max_panels - ("uniform" in nulls)) // (1 + paired))]
+    shown = {plan.seeds for plan in plans}
+    cut = f"first {len(plans)} of {len(every)} {'patterns' if nulls else 'panels'}" if len(plans) < len(every) else ""
+    check_memory(*_need(source, plans, population, nulls, minus is not None))
+    checked = source.verify()
+    n, block = len(source.labels), math.ceil(len(source.labels) / DRAWN_AT_MOST)
+
+    def read(causal: bool) -> tuple[list[Panel], Truth]:
+        truth = read_overlay(overlay, source.tokens, source.grammar, n, causal)
+        finish = _Finish(truth.order, block, causal)
+        panels = collect(source, plans, population, finish)
+        return with_nulls(panels, plans, source, model_or_patterns, nulls, choice, causal, finish), truth
+
+    causal = True  # which decides on the means of blocks and on the order of positions: tried first
+    try:
+        panels, truth = read(causal)
+    except _LaterKeys:
+        causal = False
+        panels, truth = read(causal)
+    notes = (*truth.notes, *map(escape, checked), *(NULL_NOTES[name] for name in nulls))
     if minus is not None:
         notes = (*notes, "red: the first attends more; blue: the second")
     if cut:
@@ -128,7 +142,47 @@ def attention_heatmap(
         causal=causal,
         seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
     )
-    return draw(_reduced(_ordered(drawing, truth.order)), title)
+    return draw(_reduced(_ordered(drawing, truth.order), block), title)
+
+
+class _LaterKeys(Exception):
+    """No error: a pattern turned out to attend to later keys, and all have to be read as such ones are."""
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """Weights [query, key] as they are drawn: positions in `order`, means over blocks of `block` x `block` cells."""
+
+    order: np.ndarray | None
+    block: int
+    causal: bool
+
+    def __call__(self, weights: np.ndarray) -> np.ndarray:
+        if self.causal and not is_causal(weights):
+            raise _LaterKeys
+        if self.order is not None:
+            weights = weights[np.ix_(self.order, self.order)]
+        if self.block > 1:
+            return _block_means(weights, self.block, self.causal)
+        return np.ascontiguousarray(weights).copy()  # a view would hold all heads
+
+
+def _need(
+    source: Source, plans: Sequence[Plan], show: Show, nulls: Sequence[str], minus: bool
+) -> tuple[str, float, str]:
+    """What is drawn, the bytes that it needs, and how to ask for less: the arguments of `check_memory`."""
+    n, drawn = len(source.labels), min(len(source.labels), DRAWN_AT_MOST)
+    layers = {plan.layer for plan in plans}
+    heads = max(source.heads)
+    patterns = heads * n**2
+    # A run keeps scores, a softmax and masks of one layer in float32, and each layer's pattern twice.
+    running = 0 if source.ready else patterns * (16 + 12 * len(layers))
+    means = {"mean": 2, "sd": 4}.get(show, 1) + 2 * minus
+    stacked = 2 * source.count * len(layers) if "sharpness" in nulls else 0
+    kept = len(plans) * (1 + len(nulls)) * drawn**2
+    need = max(running + 8 * patterns * (means + stacked) + 8 * kept, 36 * kept)  # drawing copies what is kept
+    what = f"a heatmap of {source.count} seed(s), {len(layers)} layer(s), {heads} head(s) and {n} tokens"
+    return what, need, "give a shorter text, or draw fewer panels (max_panels) and nulls"
 
 
 def _told(drawn: int, given: int) -> str:
@@ -143,18 +197,16 @@ def _text(labels: Sequence[str]) -> str:
 
 
 def _ordered(drawing: Drawing, order: np.ndarray | None) -> Drawing:
-    """Positions rearranged, in weights and labels; boxes and strip are in the new order already."""
+    """Labels rearranged; weights, boxes and strip are in the new order already."""
     if order is None:
         return drawing
-    panels = tuple(replace(p, weights=p.weights[np.ix_(order, order)]) for p in drawing.panels)
     labels, places = (tuple(row[i] for i in order) for row in (drawing.labels, drawing.places))
-    return replace(drawing, panels=panels, labels=labels, places=places, ordered=True)
+    return replace(drawing, labels=labels, places=places, ordered=True)
 
 
-def _reduced(drawing: Drawing) -> Drawing:
-    """Means over square blocks of cells, so that at most `DRAWN_AT_MOST` rows are drawn."""
+def _reduced(drawing: Drawing, block: int) -> Drawing:
+    """Labels, boxes and strip of square blocks of cells, so that at most `DRAWN_AT_MOST` rows are drawn."""
     n = len(drawing.labels)
-    block = math.ceil(n / DRAWN_AT_MOST)
     if block == 1:
         return drawing
     starts = range(0, n, block)
@@ -163,7 +215,6 @@ def _reduced(drawing: Drawing) -> Drawing:
     note = f"drawn reduced: a cell is the mean of {block} x {block} weights"
     return replace(
         drawing,
-        panels=tuple(replace(p, weights=_block_means(p.weights, block, drawing.causal)) for p in drawing.panels),
         labels=tuple(f"{drawing.labels[i]} … {drawing.labels[j]}" for i, j in zip(starts, ends, strict=True)),
         places=tuple(f"{drawing.places[i]} to {drawing.places[j]}" for i, j in zip(starts, ends, strict=True)),
         boxes=tuple(Boxes(_coarser(boxes.rectangles, block), boxes.colour) for boxes in drawing.boxes),

@@ -1,14 +1,14 @@
 """Which matrices a heatmap shows: layers, heads and seeds, their nulls, or differences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from interp.errors import PatternError, RequestError
 from interp.guests import is_model
-from interp.plots.arrays import even_pattern, is_causal, permute_keys
+from interp.plots.arrays import even_pattern, permute_keys
 from interp.plots.sources import Show, Source, is_population, read_source, untrained
 from interp.rng import generator
 
@@ -40,31 +40,103 @@ class Choice:
     seeds: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One panel that could be drawn: of a layer and head; of one seed, or (None) of all together."""
+
+    place: str
+    layer: int
+    head: int
+    seed: int | None
+    seeds: str
+
+
+Finish = Callable[[np.ndarray], np.ndarray]  # what becomes of a panel's weights [query, key] before they are kept
+
+
 def seed_names(given: Sequence[object] | None, source: Source) -> tuple[str, ...]:
     """What each seed is called in a panel's name."""
-    count = source.layers[0].shape[0]
     if given is None:
-        return tuple(f"seed {name}" for name in (source.seeds or range(count)))
+        return tuple(f"seed {name}" for name in (source.seeds or range(source.count)))
     if isinstance(given, str) or not hasattr(given, "__len__"):
         raise RequestError(f"seed_labels={given!r} is not a list of names, one a seed")
-    if len(given) != count:
-        raise RequestError(f"{len(given)} seed_labels were given for {count} seeds")
+    if len(given) != source.count:
+        raise RequestError(f"{len(given)} seed_labels were given for {source.count} seeds")
     return tuple(str(label) for label in given)
 
 
-def choose(layers: Sequence[np.ndarray], choice: Choice) -> list[Panel]:
-    """Panels of layers [seed, head, query, key]."""
+def planned(source: Source, choice: Choice) -> list[Plan]:
+    """Every panel that `choice` names, in the order in which they are drawn."""
+    heads = source.heads
     if choice.layer is not None:
-        chosen = [_index("layer", choice.layer, len(layers))]
+        chosen = [_index("layer", choice.layer, len(heads))]
     else:
-        chosen = list(range(len(layers))) if choice.population == "one" else [len(layers) - 1]
-    panels = []
+        chosen = list(range(len(heads))) if choice.population == "one" else [len(heads) - 1]
+    plans = []
     for i in chosen:
-        heads = layers[i].shape[1]
-        for h in range(heads) if choice.head is None else [_index("head", choice.head, heads)]:
-            place = f"layer {i}, head {h}" if len(layers) > 1 or choice.layer is not None else f"head {h}"
-            panels += _of_seeds(layers[i][:, h], place, choice)
-    return panels
+        for h in range(heads[i]) if choice.head is None else [_index("head", choice.head, heads[i])]:
+            place = f"layer {i}, head {h}" if len(heads) > 1 or choice.layer is not None else f"head {h}"
+            plans += [Plan(place, i, h, seed, name) for seed, name in _seeds_of(source.count, choice)]
+    return plans
+
+
+def _seeds_of(count: int, choice: Choice) -> list[tuple[int | None, str]]:
+    """The panels of one head: a seed each, or one of all seeds."""
+    if choice.population == "one":
+        return [(0, "")]
+    if choice.population == "grid":
+        return list(enumerate(choice.seeds))
+    if choice.population == "mean":
+        return [(None, f"mean of {len(choice.seeds)} seeds")]
+    if count < 2:
+        raise RequestError("population='sd' needs two seeds at least, and one was given")
+    return [(None, f"sd over {count} seeds")]
+
+
+def collect(source: Source, plans: Sequence[Plan], show: Show, finish: Finish, null: str = "") -> list[Panel]:
+    """The panels of `plans`. Seeds are read one after the other, and of each no more is kept than is drawn."""
+    kept: dict[int, np.ndarray] = {}
+    single = {plan.seed for plan in plans if plan.seed is not None}
+    for seed in sorted(single):
+        mine = [(at, plan) for at, plan in enumerate(plans) if plan.seed == seed]
+        layers = sorted({plan.layer for _, plan in mine})
+        for layer, patterns in zip(layers, source.read(seed, layers), strict=True):
+            kept |= {at: finish(patterns[plan.head]) for at, plan in mine if plan.layer == layer}
+    for layer in sorted({plan.layer for plan in plans if plan.seed is None}):
+        mine = [(at, plan) for at, plan in enumerate(plans) if plan.layer == layer]
+        together = over_seeds(source, [layer], [plan.head for _, plan in mine], spread=show == "sd")[0]
+        kept |= {at: finish(weights) for (at, _), weights in zip(mine, together, strict=True)}
+    return [Panel(plan.place, plan.seeds, kept[at], null) for at, plan in enumerate(plans)]
+
+
+def over_seeds(
+    source: Source, layers: Sequence[int], heads: Sequence[int] | None = None, spread: bool = False
+) -> list[np.ndarray]:
+    """Mean over seeds [head, query, key] of each of these layers and heads, or standard deviation (n - 1).
+
+    To the bit what numpy makes of all seeds stacked; for the deviation every seed is read twice.
+    """
+
+    def sums(of: Callable[[int, np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        totals: list[np.ndarray] = []
+        for seed in range(source.count):
+            for at, patterns in enumerate(source.read(seed, layers)):
+                part = of(at, patterns if heads is None else patterns[list(heads)])
+                if seed == 0:
+                    totals.append(part.astype(np.float64, copy=True))
+                else:
+                    totals[at] += part
+        return totals
+
+    means = [total / source.count for total in sums(lambda at, p: p)]
+    if not spread:
+        return means
+
+    def square(at: int, patterns: np.ndarray) -> np.ndarray:
+        apart = patterns - means[at]
+        return np.square(apart, out=apart)
+
+    return [np.sqrt(total / (source.count - 1)) for total in sums(square)]
 
 
 def null_names(null: Any) -> list[str]:
@@ -76,64 +148,56 @@ def null_names(null: Any) -> list[str]:
     return names
 
 
-def with_nulls(panels: list[Panel], source: Source, given: Any, names: Sequence[str], choice: Choice) -> list[Panel]:
+def with_nulls(
+    panels: list[Panel], plans: Sequence[Plan], source: Source, given: Any, names: Sequence[str], choice: Choice,
+    causal: bool, finish: Finish,
+) -> list[Panel]:  # fmt: skip
     """Each panel followed by its nulls; the uniform one, the same for all, stands once at the end."""
-    causal = is_causal_all(source.layers)
     out = [[panel] for panel in panels]
     for name in names:
         if name == "uniform":
             continue
-        layers = _untrained_layers(given, source, choice) if name == "untrained" else _permuted(source, causal)
-        for group, other in zip(out, choose(layers, choice), strict=False):  # `panels` may be the first of more
-            group.append(Panel(other.place, other.seeds, other.weights, NULLS[name]))
+        null = _untrained(given, source, choice) if name == "untrained" else _permuted(source, plans, causal)
+        for group, other in zip(out, collect(null, plans, choice.population, finish, NULLS[name]), strict=True):
+            group.append(other)
     flat = [panel for group in out for panel in group]
     if "uniform" in names:
-        n = panels[0].weights.shape[-1]
+        n = len(source.labels)
         spread = choice.population == "sd"
         even = np.zeros((n, n)) if spread else even_pattern(n, causal)
-        flat.append(Panel(panels[-1].place, panels[-1].seeds, even, NULLS["uniform"]))
+        flat.append(Panel(panels[-1].place, panels[-1].seeds, finish(even), NULLS["uniform"]))
     return flat
 
 
-def difference(
-    source: Source, minus: Any, text: Any, grammar: Any, population: Show, task_check: bool
-) -> tuple[np.ndarray, ...]:
-    """Layers of `source` minus those of another model, population or array; one seed is taken from every seed."""
+def difference(source: Source, minus: Any, text: Any, grammar: Any, population: Show, task_check: bool) -> Source:
+    """`source` minus another model, population or array; one seed is taken from every seed."""
     if population == "sd":
         raise RequestError("population='sd' with minus=: a spread has no difference; use 'mean', 'grid' or 'one'")
     single = is_model(minus) or (is_population(minus) and len(minus) == 1)
     other = read_source(minus, text, "one" if single else population, grammar, task_check)
-    shapes = [[layer.shape[1:] for layer in side.layers] for side in (source, other)]
+    shapes = [(side.heads, len(side.labels)) for side in (source, other)]
     if shapes[0] != shapes[1]:
-        words = [f"{len(s)} layer(s) of {s[0][0]} head(s) and {s[0][1]} positions" for s in shapes]
+        words = [f"{len(heads)} layer(s) of {heads[0]} head(s) and {n} positions" for heads, n in shapes]
         raise PatternError(f"minus= has {words[1]}, and what it is taken from {words[0]}")
-    counts = [side.layers[0].shape[0] for side in (source, other)]
-    if counts[1] not in (1, counts[0]) and population == "grid":
-        raise PatternError(f"minus= has {counts[1]} seeds, and what it is taken from {counts[0]}")
-    if population == "grid":
-        return tuple(a - b for a, b in zip(source.layers, other.layers, strict=True))
-    if population == "one":
-        return tuple(a[:1] - b[:1] for a, b in zip(source.layers, other.layers, strict=True))
-    means = [[layer.mean(axis=0, keepdims=True) for layer in side.layers] for side in (source, other)]
-    return tuple(a - b for a, b in zip(*means, strict=True))
+    if other.count not in (1, source.count) and population == "grid":
+        raise PatternError(f"minus= has {other.count} seeds, and what it is taken from {source.count}")
+
+    def verify() -> tuple[str, ...]:
+        other.verify()
+        return source.verify()
+
+    if population == "mean":
+        means = lambda _, layers: _minus(over_seeds(source, layers), over_seeds(other, layers))  # noqa: E731
+        return replace(source, count=1, read=means, verify=verify)
+
+    def read(seed: int, layers: Sequence[int]) -> list[np.ndarray]:
+        return _minus(source.read(seed, layers), other.read(seed if other.count > 1 else 0, layers))
+
+    return replace(source, read=read, count=1 if population == "one" else source.count, verify=verify)
 
 
-def is_causal_all(layers: Sequence[np.ndarray]) -> bool:
-    """True if no layer attends to a later key."""
-    return all(is_causal(layer) for layer in layers)
-
-
-def _of_seeds(patterns: np.ndarray, place: str, choice: Choice) -> list[Panel]:
-    """Panels of one head, from [seed, query, key]."""
-    if choice.population == "one":
-        return [Panel(place, "", patterns[0])]
-    if choice.population == "grid":
-        return [Panel(place, seed, p) for seed, p in zip(choice.seeds, patterns, strict=True)]
-    if choice.population == "mean":
-        return [Panel(place, f"mean of {len(choice.seeds)} seeds", patterns.mean(axis=0))]
-    if len(patterns) < 2:
-        raise RequestError("population='sd' needs two seeds at least, and one was given")
-    return [Panel(place, f"sd over {len(patterns)} seeds", patterns.std(axis=0, ddof=1))]
+def _minus(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [a - b for a, b in zip(first, second, strict=True)]
 
 
 def _index(kind: str, given: int, count: int) -> int:
@@ -143,15 +207,18 @@ def _index(kind: str, given: int, count: int) -> int:
     return int(given) % count
 
 
-def _permuted(source: Source, causal: bool) -> list[np.ndarray]:
-    return [
-        permute_keys(layer, causal, generator(0, "heatmap-permuted-keys", i)) for i, layer in enumerate(source.layers)
-    ]
+def _permuted(source: Source, plans: Sequence[Plan], causal: bool) -> Source:
+    """The same weights with each row's keys permuted. One draw goes through all seeds of a layer, so they are held."""
+    drawn = {
+        layer: permute_keys(source.stacked(layer), causal, generator(0, "heatmap-permuted-keys", layer))
+        for layer in {plan.layer for plan in plans}
+    }
+    return replace(source, read=lambda seed, layers: [drawn[i][seed] for i in layers])
 
 
-def _untrained_layers(given: Any, source: Source, choice: Choice) -> tuple[np.ndarray, ...]:
+def _untrained(given: Any, source: Source, choice: Choice) -> Source:
     if not (is_model(given) or is_population(given)):
         raise RequestError("null='untrained' needs a model or population, and plain patterns were given")
     if choice.population == "one" and not is_model(given):
         given = given[0]
-    return read_source(untrained(given), source.tokens, choice.population, source.grammar, task_check=False).layers
+    return read_source(untrained(given), source.tokens, choice.population, source.grammar, task_check=False)

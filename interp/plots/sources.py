@@ -1,6 +1,6 @@
 """What `attention_heatmap` was given, as arrays: models are run, plain arrays are checked and labelled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,17 +16,28 @@ Show = Literal["one", "mean", "grid", "sd"]
 
 @dataclass(frozen=True)
 class Source:
-    """`layers`: one array [seed, head, query, key] a layer; a label a position.
+    """Patterns that are read one seed at a time, since those of all seeds and layers may not fit in memory.
 
-    `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `heads`: how many each layer has; `count`: how many seeds there are; `labels`: one a position.
+    - `read(seed, layers)`: the patterns [head, query, key] of these layers of one seed. A model runs at each call.
+    - `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
+    - `ready`: the patterns are arrays that someone holds already, so that nothing has to run.
+    - `verify()`: runs the models on the task of their grammar, see `interp.task_check`; notes on what came out.
     """
 
-    layers: tuple[np.ndarray, ...]
+    heads: tuple[int, ...]
+    count: int
+    read: Callable[[int, Sequence[int]], list[np.ndarray]]
     labels: tuple[str, ...]
     tokens: np.ndarray | None
     grammar: Any
     seeds: tuple[object, ...] = ()
-    notes: tuple[str, ...] = ()
+    ready: bool = False
+    verify: Callable[[], tuple[str, ...]] = tuple
+
+    def stacked(self, layer: int) -> np.ndarray:
+        """One layer of all seeds, [seed, head, query, key]."""
+        return np.stack([self.read(seed, [layer])[0] for seed in range(self.count)])
 
 
 def read_source(given: Any, text: Any, population: Show, grammar: Any, task_check: bool = True) -> Source:
@@ -70,21 +81,35 @@ def _from_models(given: Any, text: Any, population: Show, grammar: Any, task_che
     every = models_of(given, "heatmap")
     grammar = grammar_of(given, every, grammar, "heatmap")
     names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(every))))
-    models = [every[0]] if population == "one" else list(every)
-    first = models[0]
+    count = 1 if population == "one" else len(every)
+    first = every[0]
     tokens = read_tokens(text, first, grammar, "heatmap")
     if len(tokens) != 1:
         raise RequestError(f"one heatmap shows one text, and {len(tokens)} were given")
     tokens = tokens[:, : _without_padding(tokens[0], _pad_of(first, grammar))]
-    # A model that says itself that nobody trained it may be looked at.
-    asked = [m for m in models if (getattr(m, "provenance", None) or {}).get("trained") is not False]
-    checked = check_task(asked, grammar, tokens, 0, "heatmap", task_check) if asked else None
     ids = torch.from_numpy(tokens).to(first.cfg.device)
-    runs = [[as_array(p) for p in attention_patterns(model, ids)] for model in models]
-    layers = [np.concatenate([run[i] for run in runs]) for i in range(len(runs[0]))]
-    patterns = tuple(_checked(p, i, len(layers)) for i, p in enumerate(layers))
-    notes = () if checked is None else (str(checked),)
-    return Source(patterns, tuple(_labels_of(first, tokens[0], grammar)), tokens[0], grammar, names, notes)
+    layers = int(first.cfg.n_layers)
+
+    def read(seed: int, wanted: Sequence[int]) -> list[np.ndarray]:
+        found = attention_patterns(first if seed == 0 else every[seed], ids, list(wanted))
+        return [_checked(p[0], layer, layers) for layer, p in zip(wanted, found, strict=True)]
+
+    def verify() -> tuple[str, ...]:
+        # A model that says itself that nobody trained it may be looked at.
+        shown = [first] if count == 1 else every
+        if hasattr(shown, "params"):  # a population, which says it for all
+            asked: Sequence[Any] = shown if _may_be_trained(shown) else []
+        else:
+            asked = [model for model in shown if _may_be_trained(model)]
+        checked = check_task(asked, grammar, tokens, 0, "heatmap", task_check) if asked else None
+        return () if checked is None else (str(checked),)
+
+    labels = tuple(_labels_of(first, tokens[0], grammar))
+    return Source((int(first.cfg.n_heads),) * layers, count, read, labels, tokens[0], grammar, names, verify=verify)
+
+
+def _may_be_trained(model: Any) -> bool:
+    return (getattr(model, "provenance", None) or {}).get("trained") is not False
 
 
 def _labels_of(model: Any, ids: np.ndarray, grammar: Any) -> list[str]:
@@ -118,7 +143,16 @@ def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Sourc
         shapes = ", ".join(str(list(p.shape)) for p in layers)
         raise PatternError(f"layers differ in seeds or positions: {shapes}")
     labels, tokens = _labels_for(text, layers[0].shape[-1], grammar)
-    return Source(tuple(layers), tuple(labels), tokens, grammar)
+    return source_of(layers, tuple(labels), tokens, grammar)
+
+
+def source_of(layers: Sequence[np.ndarray], labels: tuple[str, ...], tokens: np.ndarray | None, grammar: Any) -> Source:
+    """A source of arrays [seed, head, query, key], one a layer."""
+    heads = tuple(p.shape[1] for p in layers)
+    return Source(
+        heads, len(layers[0]), lambda seed, wanted: [layers[i][seed] for i in wanted], labels, tokens, grammar,
+        ready=True,
+    )  # fmt: skip
 
 
 def _is_layer_list(source: Any) -> bool:

@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from interp.names import printable
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -16,6 +18,20 @@ GRID = "#E3E7EB"
 PAPER = "#FFFFFF"
 OVERLAY = "#D55E00"  # vermilion: stands out from every colour of SEQUENTIAL
 BOXES = (OVERLAY, "#009E73", "#E69F00")
+# What a number says of a claim, and so what a verdict says: in every picture the same colour, symbol and sign, so that
+# nothing is told by colour alone. "nothing": it says nothing by itself.
+SAYING = {
+    "for": (PALETTE[2], "circle", "✓"),
+    "against": (PALETTE[1], "x", "✗"),
+    "open": (PALETTE[4], "diamond", "?"),
+    "nothing": (PALETTE[6], "square-open", ""),
+}
+VERDICTS = {  # colour and sign
+    "supported": (PALETTE[2], "✓"),
+    "misleading": (PALETTE[3], "!"),
+    "undecided": (PALETTE[4], "?"),
+    "refuted": (PALETTE[1], "✗"),
+}
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 MONO = "'DejaVu Sans Mono', 'SF Mono', Consolas, monospace"
 
@@ -105,6 +121,7 @@ def template() -> "go.layout.Template":
 
 TITLE, NOTE = 16, 12  # font sizes
 MOST_LINES = 8  # of a title
+NARROW = 600  # pixels that a picture without a width of its own has at least
 TOOLBAR = 130  # pixels at the top right that plotly's buttons may cover
 
 
@@ -114,11 +131,12 @@ def finish(
     """Give `fig` the shared look: a title that says what is seen, and below it a note (n, nulls, how to read it).
 
     Both are plain text, broken into lines that fit, and escaped. `height`: of everything without these lines and
-    without the panels' own titles. `width=None`: whatever room there is. `layout`: as of `update_layout`.
+    without the panels' own titles. `width=None`: whatever room there is, `NARROW` pixels or more. `layout`: as of
+    `update_layout`.
     """
-    room = (width or 680) - 28
+    room = (width or NARROW) - 28
     head = textwrap.wrap(title, max((room - TOOLBAR) // 8, 20), max_lines=MOST_LINES, placeholder=" …") or [""]
-    below = textwrap.wrap(note, max(room * 10 // 64, 30))
+    below = textwrap.wrap(note, max(room // 7, 30))
     placed = {"yref": "paper", "xanchor": "center", "yanchor": "bottom"}  # as `make_subplots` places them
     panels = [a for a in fig.layout.annotations if all(a[name] == value for name, value in placed.items())]
     for panel in panels:
@@ -159,8 +177,11 @@ def error_bars(ends: Iterable[tuple[float | None, float | None, float | None]], 
 
 
 def escape(label: object) -> str:
-    """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is."""
-    return str(label).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """A user's text for plotly, which renders some HTML in labels: shown as text, whatever it is.
+
+    Control characters become escapes: an SVG that holds one is no XML.
+    """
+    return printable(str(label)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def literal(label: object) -> str:

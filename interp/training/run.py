@@ -5,16 +5,11 @@ one state file a chunk. The folder goes away when the checkpoint is written. Wor
 subprocesses that read the plan and write the state: no pickling, and no `__main__` guard in the caller.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,25 +21,24 @@ from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.devices import usable_device
-from interp.errors import CheckpointError, OutputError, RequestError, TrainingError, quoted
-from interp.files import check_writable, write_text
-from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
+from interp.errors import CheckpointError, RequestError, TrainingError, quoted
+from interp.files import write_text
+from interp.grammars import Grammar, grammar_from_dict
 from interp.header import canonical_json
-from interp.model.counts import num_states
+from interp.limits import read_whole
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
 from interp.rng import check_seed
 from interp.threads import one_thread
+from interp.training.folder import PLAN_FILE, remove_run, run_folder
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
-from interp.training.objective import data_source
+from interp.training.pool import train_in_workers
+from interp.training.size import check_training, seeds_that_fit
 from interp.training.state import read_state, write_state
 
 MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
-CHUNK_BYTES = 2.5e6  # of one activation of a chunk; beyond, it leaves the processor's cache before it is read again
-COUNTED_BYTES = 5e7  # the same through counts, where few seeds gain less than their own held-out sets cost: memory
 MAX_SEEDS = 100_000
-PLAN_FILE = "plan.json"
 
 
 def train_population(
@@ -81,10 +75,13 @@ def train_population(
     if resume and out is None:
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
-    with _run_folder(out, resume) as folder:
-        if out is not None and resume and not (folder / PLAN_FILE).exists() and Path(out).exists():
-            return _finished(Path(out), recipe, chosen)
-        plan = _Plan.open(folder, recipe, chosen, workers, device)
+    check_training(recipe, len(chosen), MAX_CHUNK if device == "cpu" else len(chosen))
+    with run_folder(out, resume) as folder:
+        if out is not None and resume and not (folder.path / PLAN_FILE).exists() and os.path.exists(out):
+            population = _finished(Path(out), recipe, chosen)
+            remove_run(folder.path)  # it was killed while it cleaned up
+            return population
+        plan = _Plan.open(folder.path, recipe, chosen, workers, device)
         bar = progress_bar(
             total=len(chosen) * recipe.settings.steps,
             disable=not progress,
@@ -96,26 +93,17 @@ def train_population(
             if workers == 1 or device != "cpu":
                 _train_here(plan, bar.update)
             else:
-                _train_in_workers(plan, workers, bar.update)
+                train_in_workers(folder, list(map(_span, plan.chunks)), workers, bar.update)
         population = _assemble(plan, kept=out is not None)
         if out is not None:
             save_checkpoint(population, out)
-        plan.remove()
+        remove_run(folder.path)
     return population
 
 
 def chunk_size(recipe: Recipe) -> int:
     """How many seeds train together on a CPU, at most: bits do not depend on it."""
-    config = recipe.config
-    if not isinstance(recipe.grammar, DyckGrammar):
-        return MAX_CHUNK
-    layout = data_source(recipe).layout()
-    cell_bytes = 4 * layout.rows * layout.width
-    if recipe.settings.compute == "counts":
-        size = COUNTED_BYTES / (cell_bytes * config.n_heads * num_states(config))
-    else:
-        size = CHUNK_BYTES / (cell_bytes * max(config.d_model, config.d_mlp))
-    return max(1, min(MAX_CHUNK, int(size)))
+    return min(MAX_CHUNK, seeds_that_fit(recipe))
 
 
 # -- the plan ---------------------------------------------------------------------------------------
@@ -151,7 +139,10 @@ class _Plan:
     @classmethod
     def read(cls, folder: Path) -> "_Plan":
         try:
-            text = (folder / PLAN_FILE).read_text(encoding="utf-8")
+            text = read_whole(folder / PLAN_FILE, "plan", error=CheckpointError).decode()
+        except UnicodeDecodeError as error:
+            raise _damaged(folder) from error
+        try:
             data = json.loads(text)
             r = data["recipe"]
             recipe = Recipe(
@@ -162,22 +153,38 @@ class _Plan:
             )
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over") from error
+        except Exception as error:  # whatever it is, this is not what was written
+            raise _damaged(folder) from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())
 
     def state_file(self, index: int) -> Path:
         return self.folder / f"chunk-{index:03d}.safetensors"
 
     def load(self, index: int) -> tuple[ChunkState, Timing]:
-        path = self.state_file(index)
-        if path.exists():
-            return read_state(path, self.digest)
-        return initial_state(self.recipe, self.chunks[index]), Timing(0.0, 0.0)
+        """Where a chunk stands: its state file, or the start."""
+        path, seeds = self.state_file(index), self.chunks[index]
+        if not path.exists():
+            return initial_state(self.recipe, seeds), Timing(0.0, 0.0)
+        state, timing = read_state(path, self.digest)
+        if state.seeds != seeds:
+            raise CheckpointError(f"{str(path)!r} holds seeds {_span(state.seeds)}, not {_span(seeds)}; remove it")
+        return state, timing
 
-    def remove(self) -> None:
-        """Delete what a run puts into its folder, the plan last, and the folder if nothing else is in it."""
-        _remove_run(self.folder)
+    def load_finished(self, index: int) -> tuple[ChunkState, Timing]:
+        """A chunk's last state. Raises `TrainingError`, naming the chunk, if it has not been trained to the end."""
+        chunk, last = f"chunk {index} (seeds {_span(self.chunks[index])})", self.recipe.settings.steps
+        try:
+            state, timing = self.load(index)
+        except CheckpointError as error:
+            raise TrainingError(f"{chunk} cannot be read back: {error}") from error
+        if state.step != last:
+            where = "" if self.state_file(index).exists() else f": {str(self.state_file(index))!r} is not there"
+            raise TrainingError(f"{chunk} stands at step {state.step} of {last}{where}")
+        return state, timing
+
+
+def _damaged(folder: Path) -> CheckpointError:
+    return CheckpointError(f"{str(folder / PLAN_FILE)!r} is damaged; remove the folder to start over")
 
 
 def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str) -> str:
@@ -201,66 +208,6 @@ def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str)
     if plan.device != device:
         parts.append(f"device {plan.device!r}, not {device!r}")
     return "with " + "; ".join([*parts[:4], *(["..."] if len(parts) > 4 else [])])
-
-
-@contextlib.contextmanager
-def _run_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
-    """The folder of a run's state: beside the output, or a temporary one."""
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="interp-run-") as name:
-            yield Path(name)
-        return
-    check_writable(out)
-    folder = Path(f"{out}.run")
-    try:
-        if folder.exists() and not resume:
-            raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
-        folder.mkdir(exist_ok=True)
-        foreign = [p.name for p in folder.iterdir() if not p.match(PLAN_FILE) and not _is_ours(p)]
-        if foreign:
-            raise RequestError(f"{str(folder)!r} holds {foreign[0]!r}, which no run put there: name another output")
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error
-    with _alone_in(folder):
-        try:
-            yield folder
-        finally:
-            with contextlib.suppress(OSError):  # a run that got nowhere leaves nothing behind
-                if not any(folder.glob("chunk-*")):
-                    _remove_run(folder)
-
-
-def _is_ours(path: Path) -> bool:
-    """A state file, or what a killed write left of one."""
-    return path.match("chunk-*.safetensors") or path.match(".chunk-*") or path.match(f".{PLAN_FILE}*")
-
-
-def _remove_run(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if _is_ours(path):
-                path.unlink(missing_ok=True)
-        (folder / PLAN_FILE).unlink(missing_ok=True)
-        folder.rmdir()
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse a second run into the same folder. The lock ends with its process, killed or not."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RequestError(f"another process is training into {str(folder)!r} right now") from error
-        yield
-    finally:
-        os.close(handle)
 
 
 # -- running ----------------------------------------------------------------------------------------
@@ -302,91 +249,12 @@ def _train_here(plan: _Plan, progress: Callable[[int], Any]) -> None:
         run_chunk(plan, index, progress)
 
 
-def _train_in_workers(plan: _Plan, workers: int, progress: Callable[[int], Any]) -> None:
-    """A queue of chunks over subprocesses; the first failure stops the others."""
-    waiting = list(range(len(plan.chunks)))
-    lock = threading.Lock()
-    running: list[subprocess.Popen[str]] = []
-    failures: list[str] = []
-
-    def serve() -> None:
-        try:
-            serve_chunks()
-        except Exception as error:  # whatever it is, an unfinished chunk must not pass for a finished one
-            with lock:
-                failures.append(f"a worker could not be run: {error}")
-                for other in running:
-                    other.terminate()
-
-    def serve_chunks() -> None:
-        while True:
-            with lock:
-                if not waiting or failures:
-                    return
-                index = waiting.pop(0)
-                process = _start_worker(plan, index)
-                running.append(process)
-            assert process.stdout is not None
-            assert process.stderr is not None
-            errors: list[str] = []
-            reader = threading.Thread(target=lambda p=process, e=errors: e.extend(p.stderr or []))
-            reader.start()
-            for line in process.stdout:
-                with lock:
-                    progress(int(line))
-            code = process.wait()
-            reader.join()
-            with lock:
-                running.remove(process)
-                if code != 0:
-                    last = errors[-1].strip() if errors else "no message"
-                    failures.append(f"the worker for seeds {_span(plan.chunks[index])} ended with {code}: {last}")
-                    for other in running:
-                        other.terminate()
-
-    threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(timeout=0.5)
-    except BaseException:
-        with lock:
-            waiting.clear()
-            for process in running:
-                process.terminate()
-        for thread in threads:
-            thread.join(timeout=10)
-        raise
-    if failures:
-        raise TrainingError(f"{failures[0]}; what was done so far is kept")
-
-
-def _start_worker(plan: _Plan, index: int) -> "subprocess.Popen[str]":
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    env = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "PYTHONSAFEPATH": "1",  # `-m` would put the current folder, and whatever lies in it, first
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "interp.training.worker", str(plan.folder), str(index)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=env,
-        start_new_session=True,  # Ctrl-C goes to the parent, which stops its workers
-    )
-
-
 def _assemble(plan: _Plan, kept: bool) -> Population:
-    """One population from the chunks' last states. `kept`: does the run's folder outlive an error."""
-    parts = [plan.load(i) for i in range(len(plan.chunks))]
+    """One population from the chunks' last states. `kept`: does the run's folder outlive an error.
+
+    Raises `TrainingError`, naming the chunk, if one of them has not been trained to the end.
+    """
+    parts = [plan.load_finished(i) for i in range(len(plan.chunks))]
     states = [state for state, _ in parts]
     diverged = {seed: step for state in states for seed, step in state.diverged.items()}
     if all(state.all_diverged for state in states):
@@ -401,9 +269,8 @@ def _assemble(plan: _Plan, kept: bool) -> Population:
         step: {n: torch.cat([state.snapshots[step][n] for state in states]) for n in params}
         for step in states[0].snapshots
     }
-    history = sorted(
-        (row for state in states for row in state.history), key=lambda r: (r["step"], seeds.index(r["seed"]))
-    )
+    place = {seed: i for i, seed in enumerate(seeds)}
+    history = sorted((row for state in states for row in state.history), key=lambda r: (r["step"], place[r["seed"]]))
     provenance = {
         "name": recipe.name,
         "trained": True,
@@ -474,7 +341,12 @@ def _workers(workers: int | None, seeds: int, device: str) -> int:
     if device != "cpu":
         not_read(f"on device {device!r} all seeds train in this process", workers=workers)
         return 1
-    return min(workers or len(os.sched_getaffinity(0)), seeds)
+    return min(workers or _cores(), seeds)
+
+
+def _cores() -> int:
+    """How many cores this process may use; all, on systems that cannot say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _finished(out: Path, recipe: Recipe, seeds: list[int]) -> Population:

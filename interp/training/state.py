@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 from torch import Tensor
 
@@ -13,6 +12,7 @@ from interp.checkpoints import write_tensors
 from interp.errors import CheckpointError
 from interp.functional import Params
 from interp.header import METADATA_KEY, canonical_json
+from interp.tensor_files import check_finite, read_safetensors
 from interp.training.loop import ChunkState, Timing
 
 
@@ -38,7 +38,8 @@ def _digest(meta: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     """SHA-256 of a state: to continue from a damaged one would silently give another population."""
     sha = hashlib.sha256(canonical_json(meta).encode())
     for name in sorted(tensors):
-        sha.update(f"{name}{list(tensors[name].shape)}".encode())
+        kind = "" if tensors[name].dtype == torch.float32 else str(tensors[name].dtype)
+        sha.update(f"{name}{kind}{list(tensors[name].shape)}".encode())
         sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha.hexdigest()
 
@@ -46,9 +47,8 @@ def _digest(meta: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
     """Read what `write_state` wrote. Raises `CheckpointError` for damage or another run's state."""
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            meta: dict[str, Any] = json.loads(file.metadata()[METADATA_KEY])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        metadata, tensors = read_safetensors(path)
+        meta: dict[str, Any] = json.loads(metadata[METADATA_KEY])
         if meta.pop("digest") != _digest(meta, tensors):
             raise ValueError("its digest does not match")
         groups: dict[str, Params] = {}
@@ -64,9 +64,14 @@ def read_state(path: Path, plan_digest: str) -> tuple[ChunkState, Timing]:
             {int(g.removeprefix("snapshots/")): p for g, p in groups.items() if g.startswith("snapshots/")},
             dict(meta["diverged"]),
         )
+        for group, params in groups.items():
+            if not group.startswith("moments/"):  # squares of gradients may be infinite, weights never are
+                check_finite(params, state.seeds)
         timing = Timing(*meta["timing"])
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{str(path)!r} is damaged; remove it to train its seeds again") from error
+    except OSError as error:
+        raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except Exception as error:  # whatever it is, these bytes are not what was written
+        raise CheckpointError(f"{str(path)!r} is damaged; remove it to train its seeds again: {error}") from error
     if meta["plan"] != plan_digest:
         raise CheckpointError(f"{str(path)!r} belongs to another run; remove its folder to start over")
     return state, timing

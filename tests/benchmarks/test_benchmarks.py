@@ -47,6 +47,7 @@ def run(name, *arguments):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_a_smoke_run_writes_its_keys(name, tmp_path):
     out = tmp_path / "out.json"
     committed = {p: p.read_bytes() for p in FOLDER.glob("*.json")}
@@ -77,6 +78,7 @@ def test_a_smoke_run_writes_its_keys(name, tmp_path):
         (("step", "--json", "/dev/full"), "cannot write '/dev/full'"),
     ],
 )
+@pytest.mark.slow
 def test_arguments_are_checked_before_anything_is_measured(arguments, said):
     done = run(*arguments)
     assert done.returncode == 2
@@ -202,6 +204,7 @@ def test_programs_run_in_turn_and_ratios_are_of_pairs():
     assert harness._time([1, 2, 9], [1, 1, 3]).largest == 3
 
 
+@pytest.mark.slow
 def test_a_study_that_fails_says_why():
     study = load("study")
     with pytest.raises(SystemExit, match=r"the study 'dyck-nothing' ended with 1: .*no preset 'dyck-nothing'"):
@@ -239,6 +242,7 @@ def test_a_gradient_belongs_to_the_part_of_its_operation():
     assert {part: round(64 * share, 6) for part, share in found["products"].items() if share} == {"attention": 18}
 
 
+@pytest.mark.slow
 def test_a_steps_parts_add_up_and_every_part_takes_time():
     from interp.presets import make_recipe
 

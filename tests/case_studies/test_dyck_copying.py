@@ -12,8 +12,12 @@ from case_studies.dyck_copying import measure as study
 from case_studies.dyck_copying.estimates import by_edit, crossing, over_seeds, useless
 from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
 from case_studies.dyck_copying.study import run
+from closeness import assert_close
 from interp import load_checkpoint
+from intervals import INTERVAL, unnamed_of_page
 from probes.relations import RELATIONS
+
+pytestmark = pytest.mark.slow
 
 DRAWN = 60
 
@@ -26,6 +30,12 @@ def folder(tmp_path_factory):
     run(out, seeds=2, steps=3, workers=1)
     yield out
     patch.undo()
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +102,9 @@ def test_costs_are_those_of_edits_by_hand(model, results, layer):
     }
     for edit, hooks in edits.items():
         left, after = margins(model, strings, hooks)
-        assert row[f"margin_lost_{edit}"] == pytest.approx((intact - left) / intact, abs=1e-4), edit
-        assert row[f"accuracy_lost_{edit}"] == pytest.approx(accuracy - after, abs=1e-9), edit
+        largest = max(1, abs(left) / intact)
+        assert_close(row[f"margin_lost_{edit}"], (intact - left) / intact, scale=largest, dtype=torch.float32)
+        assert_close(row[f"accuracy_lost_{edit}"], accuracy - after, scale=1)
 
 
 def test_the_best_relation_is_chosen_on_one_half_and_scored_on_the_other(model, results):
@@ -117,7 +128,7 @@ def test_the_best_relation_is_chosen_on_one_half_and_scored_on_the_other(model, 
     best = max(scores, key=lambda name: np.mean(scores[name][0]))
     row = head_row(results, 1, layer)
     assert row["relation"] == best
-    assert row["score"] == pytest.approx(np.mean(scores[best][1]), abs=1e-6)
+    assert_close(row["score"], np.mean(scores[best][1]), scale=1, dtype=torch.float32)
 
 
 def test_a_cut_residual_link_leaves_the_heads_alone(model, results):
@@ -135,7 +146,7 @@ def test_a_cut_residual_link_leaves_the_heads_alone(model, results):
     _, accuracy = margins(model, draws(model))
     strings = study.Strings(study.in_distribution(GROUPS[0].family.recipe, DRAWN), model.grammar, 50)
     whole, _ = study.costs(model, strings, 1)
-    assert whole.without["link"][0] == pytest.approx(accuracy - np.mean(right), abs=1e-9)
+    assert_close(whole.without["link"][0], accuracy - np.mean(right), scale=1)
     assert whole.without["link"][0] > 0.3
 
 

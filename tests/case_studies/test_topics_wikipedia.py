@@ -17,7 +17,9 @@ from case_studies.topics_wikipedia import corpus, encoder, figures, lda, measure
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
 from case_studies.topics_wikipedia.lda import Labels, Topics
 from case_studies.topics_wikipedia.measure import Pairs
+from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
+from intervals import unnamed_of_page
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="gensim, of the extra [text], is not installed")
 needs_model = pytest.mark.skipif(
@@ -150,7 +152,7 @@ def test_attention_equals_a_literal_double_loop(reading):
     assert found.ratio.value == pytest.approx(debiased[0].mean() / debiased[1].mean())
     assert found.ratio.low < found.ratio.value < found.ratio.high
     heads = measure.every_head(read.sums[15, "one"], (2, 3), 0)
-    np.testing.assert_allclose(heads.value, debiased[0] / debiased[1])
+    np.testing.assert_allclose(heads.value, debiased[0] / debiased[1], rtol=1e-6)
     assert (heads.low <= heads.value).all()
     assert (heads.value <= heads.high).all()
     plain = literal_means(labels, pieces, patterns, lambda i, p, q, k: p[:, :, q, k])
@@ -171,8 +173,7 @@ def test_hidden_states_equal_a_literal_double_loop(reading):
     same, different = literal_means(labels, pieces, patterns, cosine)
     for layer in range(3):
         found = measure.over_documents(read.sums[15, "one"], 6 + layer, 0)
-        assert found.same.value == pytest.approx(same[layer], abs=1e-6)
-        assert found.different.value == pytest.approx(different[layer], abs=1e-6)
+        assert_close([found.same.value, found.different.value], [same[layer], different[layer]], dtype=torch.float32)
 
 
 def pairs_of(document, i, j, attention, **other):
@@ -205,10 +206,10 @@ def test_a_planted_ratio_comes_out_and_permuted_topics_do_not_give_it():
     document = np.repeat(np.arange(30), 6)
     pairs = pairs_of(document, i, j, np.where(TWO_TOPICS.same(i, j), 2.0, 1.0) * rng.uniform(0.9, 1.1, 180))
     found = measure.attention_contrast(pairs, TWO_TOPICS, 30, 0)
-    assert found.ratio.value == pytest.approx(2, abs=0.05)
+    assert found.ratio.value == pytest.approx(2, rel=0.025)
     assert found.ratio.low < 2 < found.ratio.high
     null = measure.null_range(measure.permuted_attention(pairs, TWO_TOPICS, 0))
-    assert null["mean"] == pytest.approx(1, abs=0.05)
+    assert null["mean"] == pytest.approx(1, rel=0.05)
     assert null["high"] < 1.5
 
 
@@ -218,7 +219,7 @@ def test_permuting_topics_within_pieces_keeps_what_pieces_differ_in():
     found = measure.attention_contrast(pairs, TWO_TOPICS, 2, 0).ratio
     assert found.value == pytest.approx(5 / 3)
     assert found.low is None  # two articles, one of them without a pair across topics
-    np.testing.assert_allclose(measure.permuted_attention(pairs, TWO_TOPICS, 0, 20), 5 / 3)
+    assert_close(measure.permuted_attention(pairs, TWO_TOPICS, 0, 20), 5 / 3)
 
 
 def test_matching_distances_takes_out_an_effect_of_distance_alone():
@@ -239,14 +240,14 @@ def test_no_pair_on_one_side_is_undefined_with_a_reason():
     assert "no pair" in found.ratio.reason
 
 
-def test_heads_without_a_ratio_are_none_in_json_and_a_dash_in_text():
+def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
     sums = measure.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
     heads = measure.every_head(sums, (2, 3), 0)
     found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
     assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
     assert found["above_1"] == found["below_1"] == 0
     (trace,) = figures.head_figure([("none", heads)]).data
-    assert {t for row in trace.text for t in row} == {"-"}
+    assert {t for row in trace.text for t in row} == {"undefined"}
 
 
 # -- embeddings -------------------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ def test_embeddings_equal_a_literal_double_loop():
         assert found.ratio.value == pytest.approx(np.mean(same) / np.mean(different))
         assert found.ratio.low < found.ratio.value < found.ratio.high
         assert (found.ratio.n, found.ratio.over) == (len(labels.words), "words")
-    np.testing.assert_allclose(np.linalg.norm(measure.unit_rows(vectors), axis=1), 1)
+    assert_close(np.linalg.norm(measure.unit_rows(vectors), axis=1), 1)
 
 
 def test_a_word_drawn_twice_makes_no_pair_with_itself():
@@ -297,7 +298,7 @@ def test_permuted_topics_differ_by_nothing_on_average():
     labels = Labels.of(np.eye(5, dtype=bool)[np.arange(60) % 5])
     vectors = measure.unit_rows(np.eye(5)[np.arange(60) % 5] + 0.3 * rng.normal(size=(60, 5)))
     null = measure.null_range(measure.permuted_embedding(vectors, labels, 0))
-    assert null["mean"] == pytest.approx(0, abs=0.02)
+    assert null["mean"] == pytest.approx(0, abs=0.02)  # absolute: error of the permutations, of cosines
     assert measure.embedding_contrast(vectors, labels, 0).difference.low > null["high"]
 
 
@@ -506,14 +507,14 @@ def test_patterns_and_states_are_hugging_faces_own_with_padding(pieces, tiny):
     from transformers import AutoModel
 
     loaded, cut, _ = pieces
-    own = AutoModel.from_pretrained(tiny, attn_implementation="eager").eval()
+    own = AutoModel.from_pretrained(tiny, attn_implementation="eager", trust_remote_code=False).eval()
     seen = set()
     for number, patterns, states in encoder.read(loaded, cut):
         with torch.no_grad():
             out = own(torch.from_numpy(cut[number].ids)[None], output_attentions=True, output_hidden_states=True)
-        np.testing.assert_allclose(patterns, torch.stack(out.attentions)[:, 0].numpy(), atol=1e-5)
-        np.testing.assert_allclose(states, torch.stack(out.hidden_states)[:, 0].numpy(), atol=1e-4)
-        np.testing.assert_allclose(patterns.sum(-1), 1, atol=1e-5)
+        assert_close(patterns, torch.stack(out.attentions)[:, 0])
+        assert_close(states, torch.stack(out.hidden_states)[:, 0])
+        assert_close(patterns.sum(-1), 1, dtype=torch.float32)
         seen.add(number)
     assert seen == set(range(len(cut)))
     assert len({len(p.ids) for p in cut}) > 5  # so there was padding
@@ -526,8 +527,8 @@ def test_loading_leaves_torchs_random_state_and_the_model_without_hooks(tiny, pi
     draws = [encoder.randomly_initialised(first, 0, n) for n in (0, 0, 1)]
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(draws[0].embedding, draws[1].embedding)
-    assert not np.allclose(draws[0].embedding, draws[2].embedding)
-    assert not np.allclose(draws[0].embedding, first.embedding)
+    for other in (draws[2], first):
+        assert np.abs(draws[0].embedding - other.embedding).max() > 0.01
     hooks = {name: len(point.fwd_hooks) for name, point in first.bridge.hook_dict.items()}
     list(encoder.read(first, cut[:3]))
     assert {name: len(point.fwd_hooks) for name, point in first.bridge.hook_dict.items()} == hooks
@@ -541,9 +542,9 @@ def test_a_random_encoder_has_a_ratio_of_one(pieces):
     labels = Labels.of(member)
     read = measure.read_encoder(loaded, cut, vocabulary, {(15, "one"): labels}, 30)
     found = measure.attention_contrast(read.pairs, labels, 30, 0)
-    assert found.ratio.value == pytest.approx(1, abs=0.01)
+    assert found.ratio.value == pytest.approx(1, rel=0.01)
     assert found.ratio.n > 15
-    assert measure.every_head(read.sums[15, "one"], loaded.shape, 0).value == pytest.approx(1, abs=0.03)
+    assert measure.every_head(read.sums[15, "one"], loaded.shape, 0).value == pytest.approx(1, rel=0.03)
 
 
 def test_what_is_no_encoder_is_refused(tmp_path):
@@ -627,9 +628,11 @@ def small(tmp_path_factory):
 
 
 @needs_gensim
+@pytest.mark.slow
 def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     given = {"corpus": small / "text.txt", "model": small / "bert", "topics": 3, "sequences": 40}
     page = study.run(tmp_path / "a", **given)
+    assert not unnamed_of_page(page.read_text())
     first = json.loads((tmp_path / "a" / "results.json").read_text())
     study.run(tmp_path / "b", **given)
     assert (tmp_path / "a" / "results.json").read_bytes() == (tmp_path / "b" / "results.json").read_bytes()
@@ -638,11 +641,11 @@ def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     assert len(first["randomly_initialised"]) == study.QUICK.random_encoders
     for encoded in [first["trained"], *first["randomly_initialised"]]:
         assert len(encoded["settings"]) == 6
-        assert encoded["heads"]["15"]["value"] == pytest.approx(np.ones((2, 4)), abs=0.2)
+        assert encoded["heads"]["15"]["value"] == pytest.approx(np.ones((2, 4)), rel=0.2)
         for row in encoded["settings"].values():
             ratio = row["attention"]["ratio"]
             assert ratio["low"] <= ratio["value"] <= ratio["high"]
-            assert ratio["value"] == pytest.approx(1, abs=0.03)
+            assert ratio["value"] == pytest.approx(1, rel=0.03)
     assert [row["pairs"] for row in first["cooccurrence"]] == [105, 435, 1711]
     text = page.read_text()
     assert "Paper and ours" in text
@@ -650,6 +653,7 @@ def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
 
 
 @needs_gensim
+@pytest.mark.slow
 def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monkeypatch):
     """45 lines of 60 random words, and no pair of words of the same topic is read."""
     rng = np.random.default_rng(0)
@@ -725,6 +729,7 @@ def test_a_tokenizer_that_splits_every_word_is_refused(small, tmp_path, tiny):
 
 @needs_gensim
 @needs_model
+@pytest.mark.slow
 def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "QUICK", replace(study.QUICK, passes=5, random_encoders=1))
     study.run(tmp_path, topics=20, sequences=110)
@@ -735,5 +740,5 @@ def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path, monkeypatch
     assert row["cosine"]["difference"]["low"] > row["cosine"]["difference"]["null"]["permuted_topics"]["high"]
     for m in results["randomly_initialised"]:
         for own in m["settings"].values():
-            assert own["attention"]["ratio"]["value"] == pytest.approx(1, abs=0.01)
+            assert own["attention"]["ratio"]["value"] == pytest.approx(1, rel=0.01)
             assert own["cosine"]["ratio"]["value"] is None

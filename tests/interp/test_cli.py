@@ -223,6 +223,7 @@ def test_a_request_to_terminate_ends_as_an_interruption(monkeypatch, tmp_path, c
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_files_in_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
     (tmp_path / "tqdm.py").write_text("raise SystemExit('a file of the user was run')")
     monkeypatch.chdir(tmp_path)
@@ -252,6 +253,7 @@ def topic_checkpoint(tmp_path_factory):
 
 
 @pytest.mark.parametrize("extra", [[], ["--matrix", "attention"], ["--matrix", "value"]])
+@pytest.mark.slow
 def test_analyze_topics_prints_and_writes(topic_checkpoint, tmp_path, capsys, extra):
     out, figure = tmp_path / "result.json", tmp_path / "figure.html"
     command = ["analyze", "topics", str(topic_checkpoint), "--json", str(out), "--figure", str(figure), *extra]
@@ -299,6 +301,7 @@ def test_topics_of_a_bracket_model(checkpoint, capsys):
 
 
 @pytest.mark.parametrize("name", ["constructed/stack", "constructed/balanced"])
+@pytest.mark.slow
 def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
     assert main(["analyze", "stack", name]) == 0
     assert "Stack-likeness" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp.checkpoints import load_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import ConfigError
@@ -14,7 +15,7 @@ from interp.model import SandboxTransformer
 from interp.model.counts import CountModel, count_arrays, counted_logits, is_hooked, num_states, states_of
 from interp.population import Population
 from interp.presets import TrainingSettings, make_recipe
-from interp.training import counted, evaluate
+from interp.training import counted, evaluate, objective
 from interp.training.evaluate import evaluate_positions, held_out
 from interp.training.loop import initial_state, train_chunk
 from interp.training.objective import Objective
@@ -35,6 +36,13 @@ def recipe_of(preset, options, **more):
     return make_recipe(preset, {"init_std": 0.6, **options, **more}, steps=6, batch=5)
 
 
+def watched(monkeypatch, module, name):
+    """A list that grows with every call of a module's function: two paths may well round alike."""
+    calls, function = [], getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args, **kw: calls.append(name) or function(*args, **kw))
+    return calls
+
+
 @every_model
 @pytest.mark.parametrize("norm", ["LN", "LNPre", "unit", "none"])
 def test_logits_are_those_of_the_full_attention(preset, options, norm):
@@ -53,7 +61,7 @@ def test_logits_are_those_of_the_full_attention(preset, options, norm):
         short = counted_logits(
             CountModel(model), params, torch.from_numpy(query).double(), torch.from_numpy(logs).double()
         )
-    torch.testing.assert_close(short, full, rtol=1e-5, atol=5e-6)  # log counts are float32
+    assert_close(short, full, ulps=4, dtype=torch.float32)  # of the log counts alone
     assert (full[:, 1:] - full[:, :-1]).abs().max() > 1e-2, "a constant would prove nothing"
 
 
@@ -97,29 +105,30 @@ def test_loss_and_gradient_are_those_of_the_full_attention(preset, options, loss
     full, short = (recipe_of(preset, options, compute=c, **loss) for c in ("attention", "counts"))
     seeds = (3, 5)
     state = initial_state(full, seeds)
-    for dtype, tolerance in ((torch.float32, 2e-5), (torch.float64, 1e-6)):
+    for dtype in (torch.float32, torch.float64):
         expected, gradient = loss_and_gradient(full, state, seeds, dtype)
         got, own = loss_and_gradient(short, state, seeds, dtype)
-        torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+        assert_close(got, expected, dtype=torch.float32)  # log counts are float32 in both
         scale = max(float(g.abs().max()) for g in gradient.values())
         for name in gradient:
-            torch.testing.assert_close(own[name] / scale, gradient[name] / scale, rtol=0, atol=tolerance)
+            assert_close(own[name], gradient[name], ulps=64, scale=scale, dtype=torch.float32)  # sums over the batch
 
 
-def test_training_through_counts_gives_the_same_models():
-    """All weights to 1e-3 after 60 steps. b_K alone is free: adding a number to all scores of a query changes
+@pytest.mark.slow
+def test_training_through_counts_gives_the_same_models(monkeypatch):
+    """All weights to a third of one step after 60. b_K alone is free: adding a number to all scores of a query changes
     nothing, so its true gradient is 0 and Adam blows up rounding."""
-    trained = {}
+    trained, asked = {}, watched(monkeypatch, objective, "counted_logits")
     for compute in ("attention", "counts"):
         recipe = make_recipe("dyck-minimal", {"compute": compute, "eval_every": 100}, steps=60, batch=16)
         trained[compute] = train_population(recipe, 2, workers=1)
+        assert bool(asked) == (compute == "counts")
     full, short = trained["attention"], trained["counts"]
     for name, p in full.params.items():
-        if not name.endswith("b_K"):
-            torch.testing.assert_close(short.params[name], p, rtol=0, atol=1e-3)
+        if not name.endswith("b_K"):  # the rest differs by less than one step of Adam
+            assert (short.params[name] - p).abs().max() < make_recipe("dyck-minimal").settings.lr / 3
     for one, other in zip(full.final_metrics(), short.final_metrics(), strict=True):
-        assert one == pytest.approx(other, abs=2e-3)
-    assert any(not torch.equal(full.params[n], short.params[n]) for n in full.params), "was it another path at all?"
+        assert one == pytest.approx(other, abs=2e-3)  # absolute: one of 600 predictions may change sides
 
 
 def test_the_default_is_the_attention_and_old_settings_keep_their_bytes():
@@ -163,11 +172,12 @@ def test_metrics_are_those_of_the_full_attention(monkeypatch, preset, options, o
     template = SandboxTransformer(recipe.config)
     data = held_out(recipe.dyck, 60, **options_of_set)
     expected = evaluate_positions(template, params, data, by_distance=True)
+    asked = watched(monkeypatch, evaluate, "evaluate_counted")
     got = evaluate.evaluate(template, params, data, by_distance=True)
+    assert len(asked) == 1
     assert got.keys() == expected.keys()
     for name in expected:
-        np.testing.assert_allclose(got[name], expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
-    assert not np.array_equal(got["loss"], expected["loss"]), "was it another path at all?"
+        assert_close(got[name], expected[name], ulps=8, scale=expected["loss"], dtype=torch.float32)
 
 
 def test_trained_models_keep_their_accuracies():
@@ -177,7 +187,7 @@ def test_trained_models_keep_their_accuracies():
         expected = evaluate_positions(template, population.params, data)
         got = evaluate.evaluate(template, population.params, data)
         for name in expected:
-            np.testing.assert_allclose(got[name], expected[name], rtol=0, atol=3e-6, err_msg=name)
+            assert_close(got[name], expected[name], ulps=16, scale=expected["loss"], dtype=torch.float32)
 
 
 @pytest.mark.parametrize("count", [1, 40])
@@ -203,7 +213,7 @@ def test_a_hooked_model_is_evaluated_position_by_position():
         assert is_hooked(template)
         edited = evaluate.evaluate(template, params, data)
     assert not is_hooked(template)
-    assert edited["loss"][0] != pytest.approx(plain["loss"][0], abs=1e-3)
+    assert abs(edited["loss"][0] - plain["loss"][0]) > 1e-3
 
 
 def test_a_loss_that_counts_give_is_not_a_number_where_weights_are_not():
@@ -231,4 +241,4 @@ def test_a_norm_without_eps_is_evaluated_position_by_position():
     data, template = held_out(DyckGrammar(2, 4), 50), SandboxTransformer(config)
     got = evaluate.evaluate(template, population.params, data)
     assert np.isfinite(got["loss"]).all()
-    np.testing.assert_allclose(got["loss"], evaluate_positions(template, population.params, data)["loss"])
+    assert_close(got["loss"], evaluate_positions(template, population.params, data)["loss"], dtype=torch.float32)

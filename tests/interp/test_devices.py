@@ -51,6 +51,7 @@ def drawn(run, steps, device):
 
 
 @every_recipe
+@pytest.mark.slow
 def test_steps_never_wait_for_the_device(preset, options):
     """Tensors on "meta" have shapes alone: reading one, or mixing it with one of the CPU, is an error as well."""
     recipe = make_recipe(preset, options, steps=8, batch=3)
@@ -68,6 +69,7 @@ def test_steps_never_wait_for_the_device(preset, options):
 
 @pytest.mark.parametrize("device", DEVICES)
 @every_recipe
+@pytest.mark.slow
 def test_training_and_measuring_on_a_device(monkeypatch, device, preset, options):
     monkeypatch.setattr(objective, "EVAL_STRINGS", 20)
     monkeypatch.setattr(objective, "FINAL_STRINGS", 20)
@@ -75,8 +77,10 @@ def test_training_and_measuring_on_a_device(monkeypatch, device, preset, options
     population = train_population(recipe, 2, device=device, workers=1)
     assert population.device.type == "cpu", "a trained population can be saved"
     reference = train_population(recipe, 2, workers=1)
-    for name, p in population.params.items():
-        torch.testing.assert_close(p, reference.params[name], rtol=1e-2, atol=1e-3)
+    start = reference.untrained().params
+    moved = max((p - start[name]).abs().max() for name, p in reference.params.items())
+    for name, p in population.params.items():  # Adam makes steps of rounding where a gradient is 0
+        assert (p - reference.params[name]).abs().max() < moved / 10
     if preset.startswith("dyck"):
         moved = population.to(device)
         data = held_out(population.grammar, 10)
@@ -99,6 +103,7 @@ def test_a_population_moves_with_its_snapshots_and_its_null(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("analyzer", ["balance", "stack", "variation"])
+@pytest.mark.slow
 def test_analyze_on_a_device(device, analyzer, tmp_path, capsys):
     paths = [tmp_path / "here.json", tmp_path / "there.json"]
     for path, name in zip(paths, ("cpu", device), strict=True):

@@ -1,5 +1,6 @@
 """Heatmaps show the patterns they are given; files are whole, offline and the same every time."""
 
+import math
 import subprocess
 import sys
 import types
@@ -7,6 +8,7 @@ import types
 import numpy as np
 import pytest
 
+from closeness import assert_close
 from interp.errors import ExportError, OutputError, PatternError, RequestError
 from interp.grammars import DyckGrammar
 from interp.plots import attention_heatmap, figure_html, save_figure
@@ -75,9 +77,9 @@ def test_seeds_as_grid_mean_and_spread():
     assert [a.text for a in grid.layout.annotations] == ["a", "b", "c", "&lt;d&gt;"]
     assert "of 4 seeds, head 0" in grid.layout.title.text
     mean = attention_heatmap(seeds, TEXT, population="mean")
-    np.testing.assert_allclose(shown(mean)[0], blanked(seeds.mean(axis=0)))
+    assert_close(shown(mean)[0], blanked(seeds.mean(axis=0)))
     spread = attention_heatmap(seeds, TEXT, population="sd")
-    np.testing.assert_allclose(shown(spread)[0], blanked(seeds.std(axis=0, ddof=1)))
+    assert_close(shown(spread)[0], blanked(seeds.std(axis=0, ddof=1)))
     assert "sd" in spread.layout.coloraxis.colorbar.title.text
 
 
@@ -171,7 +173,7 @@ def test_long_sequences_get_a_root_scale_and_fewer_ticks():
 
 def test_root_scale_colours_a_weight_by_its_root():
     linear, root = dict(colorscale()), dict(colorscale(0.5))
-    assert root[0.25] == colorscale(1.0 + 1e-12)[32][1]  # weight 1/4 has the middle colour
+    assert root[0.25] == colorscale(math.nextafter(1, 2))[32][1]  # weight 1/4 has the middle colour
     assert (linear[0.0], root[1.0]) == (SEQUENTIAL[0], SEQUENTIAL[-1])
 
 
@@ -237,7 +239,7 @@ class StubModel:
 
     def __init__(self, seed: int):
         self.seed = seed
-        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7)
+        self.hook_dict, self.cfg = {}, types.SimpleNamespace(device="cpu", d_vocab=7, n_layers=2, n_heads=1)
         self.provenance = {"settings": {}}  # as if trained here: it could not be asked
 
     def to_tokens(self, text):
@@ -252,8 +254,8 @@ class StubPopulation(list):
     seeds = (10, 11, 12)
 
 
-def stub_patterns(model, tokens):
-    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in range(2)]
+def stub_patterns(model, tokens, layers):
+    return [random_patterns(len(tokens), 1, tokens.shape[1], seed=2 * model.seed + i) for i in layers]
 
 
 @pytest.fixture
@@ -352,18 +354,19 @@ def test_no_browser_names_what_to_install(fig, tmp_path, monkeypatch):
 
 
 def test_a_browser_that_fails_is_named(fig, tmp_path, monkeypatch):
-    kaleido = pytest.importorskip("kaleido")
+    pytest.importorskip("kaleido")
 
     def fail(*args, **kwargs):
         raise RuntimeError("it fell over\nand more")
 
     monkeypatch.setenv("BROWSER_PATH", sys.executable)
-    monkeypatch.setattr(kaleido, "calc_fig_sync", fail)
+    monkeypatch.setattr("interp.plots.browser.render", fail)
     with pytest.raises(ExportError, match=r"could not draw the \.png: it fell over$"):
         save_figure(fig, tmp_path / "a.png")
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome found: images cannot be drawn")
+@pytest.mark.slow
 def test_images_are_drawn_the_same_every_time(fig, tmp_path):
     assert save_figure(fig, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     images = [save_figure(fig, tmp_path / f"{i}.svg").read_bytes() for i in range(2)]

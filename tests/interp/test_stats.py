@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
+from closeness import assert_close
 from interp.errors import RequestError
 from interp.stats import Estimate, bootstrap_mean, clopper_pearson, holm, jackknife_pairs, mean_over_seeds, spearman
 
@@ -20,7 +21,7 @@ def distances(points: np.ndarray) -> np.ndarray:
 
 def test_estimate_reads_as_one_line():
     assert str(Estimate(0.972, 0.968, 0.976, 8, "seeds")) == "0.972 [0.968, 0.976] (n=8 seeds)"
-    assert str(Estimate(1.0, None, None, 1, "seeds")) == "1.000 (n=1 seed, no interval)"
+    assert str(Estimate(1.0, None, None, 1, "seeds")) == "1.000 [no interval] (n=1 seed)"
     assert str(Estimate.undefined("k = 1", 8, "seeds")) == "undefined (n=8 seeds): k = 1"
 
 
@@ -175,7 +176,7 @@ def test_spearman_equals_scipy_and_covers():
     x, y = rng.normal(size=(2, 25))
     y[3] = y[7]  # a tie
     estimate = spearman(x, x + y)
-    assert estimate.value == pytest.approx(float(spearmanr(x, x + y).statistic), abs=1e-12)
+    assert_close(estimate.value, float(spearmanr(x, x + y).statistic), scale=1)
     assert estimate.low < estimate.value < estimate.high
     hits = 0
     for _ in range(400):  # two normals with correlation .6 have rank correlation 6/pi asin(.3)

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from closeness import assert_close
 from interp import SandboxTransformer, TopicGrammar, load_checkpoint, train_population
 from interp.presets import PRESETS, make_recipe
 from interp.training.topics import (
@@ -52,16 +53,18 @@ def test_loss_and_gradient_equal_a_literal_loop(preset, kind):
     task.buffers = {n: b.double() for n, b in task.buffers.items()}
     ours = task(params, *[b[None] for b in batch])
     literal = literal_loss(model, documents, kind)
-    assert ours.item() == pytest.approx(literal.item(), rel=1e-6)  # counts are stored in float32
+    assert_close(ours[0], literal, dtype=torch.float32)  # counts are stored in it
     grads = torch.autograd.grad(ours.sum(), list(params.values()), allow_unused=True)
     expected = torch.autograd.grad(literal, list(model.parameters()), allow_unused=True)
+    largest = [b.abs().max() for b in expected if b is not None]
     for name, a, b in zip(params, grads, expected, strict=True):
         if b is None:
             assert a is None or not a.any(), name
         else:
-            assert torch.allclose(a[0], b, rtol=1e-4, atol=1e-7), name
+            assert_close(a[0], b, scale=largest, dtype=torch.float32)
 
 
+@pytest.mark.slow
 def test_exact_law_is_the_limit_of_long_documents():
     """Sampled documents of 10,000 words: their mean loss within Monte-Carlo error of the exact one."""
     options = {"topics": 3, "words": 2, "law": "idealised", "init_std": 0.5, "loss": "mse"}
@@ -88,12 +91,13 @@ def test_exact_law_is_the_limit_of_long_documents():
 def test_weights_sum_to_one(merge):
     grammar = TopicGrammar()
     pairs = count_pairs(grammar.sample(40, seed=0), grammar, merge, row_capacity(grammar, 40, merge))
-    assert pairs.target.sum() == pytest.approx(1, abs=1e-5)
-    assert pairs.shown.sum(1) == pytest.approx(1, abs=1e-5)
-    assert exact_pairs(TopicGrammar(law="idealised"), merge).target.sum() == pytest.approx(1, abs=1e-5)
+    assert_close(pairs.target.sum(), 1)
+    assert_close(pairs.shown.sum(1), 1)
+    assert_close(exact_pairs(TopicGrammar(law="idealised"), merge).target.sum(), 1)
 
 
 @pytest.mark.parametrize("preset", TOPIC_PRESETS)
+@pytest.mark.slow
 def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(preset):
     together = train_population(preset, 3, steps=12, workers=1)
     alone = train_population(preset, [2], steps=12, workers=1)
@@ -150,7 +154,8 @@ def test_l2_counts_trained_weights_only():
     tasks = [TopicTask(model, r, "cpu") for r in (plain, heavy)]
     batch = [torch.from_numpy(a[0])[None] for a in tasks[0].draw(0, range(1))]
     squares = sum(float(p.square().sum()) for n, p in params.items() if n.endswith(("W_Q", "W_K")))
-    assert float(tasks[1](params, *batch)) - float(tasks[0](params, *batch)) == pytest.approx(0.25 * squares, abs=1e-5)
+    light, heavy = (task(params, *batch) for task in tasks)
+    assert_close(heavy - light, [0.25 * squares], scale=heavy)
 
 
 def test_starts():
@@ -164,12 +169,13 @@ def test_starts():
     model = SandboxTransformer.init(block.config, 0)
     value = start_params({n: p.detach() for n, p in model.named_parameters()}, block)["blocks.0.attn.W_V"][0]
     # x @ W_V: a row is the attended word, a column the predicted one
-    assert float(value[0, 5]) == pytest.approx(0.0541908, abs=1e-6)
+    assert float(value[0, 5]) == pytest.approx(0.0541908, rel=1e-5)
     assert float(value[5, 0]) == 0
-    assert float(value[1, 2]) == pytest.approx(0.108020, abs=1e-6)
-    assert float(value[1, 12]) == pytest.approx(-0.00758671, abs=1e-7)
+    assert float(value[1, 2]) == pytest.approx(0.108020, rel=1e-5)
+    assert float(value[1, 12]) == pytest.approx(-0.00758671, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_gradient_descent_from_zero_finds_the_minimum_norm_optimum():
     """Theorem 2.1.2: squared loss, exact law, W^V alone."""
     from interp.topic_theory import TopicTheory
@@ -178,8 +184,8 @@ def test_gradient_descent_from_zero_finds_the_minimum_norm_optimum():
     population = train_population("topic-value", 1, options=options, steps=1500, workers=1)
     found = population.params["blocks.0.attn.W_V"][0, 0].double().numpy().T
     expected = TopicTheory(10, 10).value_matrix()
-    assert np.abs(found[0]).max() < 1e-4
-    assert np.abs(found[1:] / expected[1:] - 1).max() < 0.01
+    assert np.abs(found[0]).max() < 1e-3 * expected.max()
+    np.testing.assert_allclose(found[1:], expected[1:], rtol=0.01)  # as far as 1,500 steps come
 
 
 def test_checkpoints_and_hooks_of_a_topic_model(tmp_path):
@@ -191,7 +197,7 @@ def test_checkpoints_and_hooks_of_a_topic_model(tmp_path):
     logits, cache = model.run_with_cache(text)
     pattern = cache["blocks.0.attn.hook_pattern"]
     assert pattern.shape == (1, 1, 4, 4)
-    assert torch.allclose(pattern.sum(-1), torch.ones(1, 1, 4))
+    assert_close(pattern.sum(-1), 1)
     assert bool((pattern > 0).all())  # bidirectional
     assert logits.shape == (1, 4, 101)
     assert model.to_str_tokens(text) == text.split()
@@ -216,4 +222,4 @@ def test_the_merged_exact_law_is_the_sum_over_queries():
     grammar = TopicGrammar(4, 3, law="idealised")
     whole, merged = exact_pairs(grammar, merge=False), exact_pairs(grammar, merge=True)
     sets = len(merged.target)
-    assert np.allclose(whole.target.reshape(sets, -1, grammar.vocab_size).sum(1), merged.target, atol=1e-7)
+    assert_close(whole.target.reshape(sets, -1, grammar.vocab_size).sum(1), merged.target)

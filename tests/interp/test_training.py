@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp.checkpoints import load_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, ConfigError, InterpError, OutputError, RequestError, TrainingError
@@ -22,7 +23,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
-from interp.training import loop, objective, run
+from interp.training import loop, objective, pool, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
 from interp.training.objective import NestedPairs, Objective, data_source
@@ -98,6 +99,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.mark.slow
 def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(variant):
     recipe = small(variant[0], **variant[1])
     alone = train(recipe, [2])
@@ -170,6 +172,7 @@ def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, op
     assert apart.history == together.history
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(monkeypatch, tmp_path):
     recipe = small(snapshots=(0, 7))
     train(recipe, 5, out=tmp_path / "one")
@@ -274,6 +277,7 @@ def double_model(recipe, state, i):
 
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-paper", "dyck-uniform"])
 @pytest.mark.parametrize("options", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.slow
 def test_packed_loss_and_gradient_equal_a_literal_loop(name, options):
     recipe = small(name, batch=5, heads=2, width=18, **options)
     seeds = (3, 8)
@@ -287,10 +291,11 @@ def test_packed_loss_and_gradient_equal_a_literal_loop(name, options):
         model = double_model(recipe, state, i)
         loss = literal_loss(model, recipe, seed, 6)
         loss.backward()
-        assert losses[i].item() == pytest.approx(loss.item(), rel=1e-10)
+        assert_close(losses[i], loss)
+        largest = [p.grad.abs().max() for p in model.parameters() if p.grad is not None]
         for n, p in model.named_parameters():
             expected = torch.zeros_like(p) if p.grad is None else p.grad
-            torch.testing.assert_close(grads[n][i], expected, rtol=1e-7, atol=1e-8)
+            assert_close(grads[n][i], expected, ulps=128, scale=largest)
 
 
 OPTIMISERS = {
@@ -303,6 +308,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("options", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.slow
 def test_training_equals_torch_optim_on_one_model_at_a_time(options):
     recipe = small("dyck-standard", steps=5, batch=3, width=16, **options)
     s, seeds = recipe.settings, (1, 6)
@@ -319,7 +325,8 @@ def test_training_equals_torch_optim_on_one_model_at_a_time(options):
             literal_loss(model, recipe, seed, step).backward()
             optimizer.step()
         for n, p in model.named_parameters():
-            torch.testing.assert_close(trained.params[n][i], p.detach(), rtol=1e-6, atol=1e-8)
+            # Adam divides by a gradient's own size: where that is 0, its rounding by eps = 1e-8
+            assert_close(trained.params[n][i], p, ulps=1e6, scale=s.lr)
 
 
 def test_the_oracle_model_trains_as_a_single_one():
@@ -333,8 +340,9 @@ def test_the_oracle_model_trains_as_a_single_one():
         optimizer.zero_grad()
         literal_loss(model, recipe, 3, step).backward()
         optimizer.step()
+    largest = [p.detach().abs().max() for p in model.parameters()]
     for n, p in model.named_parameters():
-        torch.testing.assert_close(seed_params(trained, 3)[n], p.detach(), rtol=1e-5, atol=1e-6)
+        assert_close(seed_params(trained, 3)[n], p, scale=largest)
 
 
 # ---- schedules -------------------------------------------------------------------------------------
@@ -353,13 +361,14 @@ def closed_form_rate(s, step):
 def test_learning_rate_has_its_closed_form(schedule, warmup):
     s = TrainingSettings(steps=20, lr=0.3, schedule=schedule, warmup=warmup)
     rates = [loop.learning_rate(s, step) for step in range(20)]
-    assert rates == pytest.approx([closed_form_rate(s, step) for step in range(20)], abs=1e-12)
-    assert max(rates) <= 0.3 + 1e-12
+    assert_close(rates, [closed_form_rate(s, step) for step in range(20)], ulps=4)
+    assert max(rates) <= math.nextafter(0.3, 1)
     if warmup == 0:
         assert rates[0] == 0.3
         assert rates[10] == pytest.approx(0.15 if schedule == "cosine" else 0.3)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_weights():
     base = train(small(), 1)
     for option in ({"lr": 1e-3}, {"warmup": 5}, {"schedule": "constant"}, {"l2": 1.0}, {"weight_decay": 1.0}):
@@ -405,6 +414,7 @@ def interrupt(monkeypatch, where, count):
         ("adamw", "save_checkpoint after", 1),
     ],
 )
+@pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_bytes(monkeypatch, tmp_path, optimizer, where, count):
     recipe = small(snapshots=(0, 4), optimizer=optimizer)
     monkeypatch.setattr(run, "MAX_CHUNK", 2)
@@ -471,6 +481,7 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
     ],
     ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
+@pytest.mark.slow
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:
         train(recipe, seeds, out=unfinished, resume=True)
@@ -492,12 +503,16 @@ def damage(path, kind):
     elif kind == "step":
         assert data.count(b'\\"step\\":4,\\"timing') == 1
         path.write_bytes(data.replace(b'\\"step\\":4,\\"timing', b'\\"step\\":6,\\"timing'))
+    elif kind == "kind of a tensor":
+        place = data.rindex(b'"F32"')  # the same bytes, read as whole numbers
+        path.write_bytes(data[:place] + b'"I32"' + data[place + 5 :])
     elif kind == "no digest":
         assert data.count(b'\\"digest\\"') == 1
         path.write_bytes(data.replace(b'\\"digest\\"', b'\\"digezt\\"'))
 
 
-@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "no digest"])
+@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "kind of a tensor", "no digest"])
+@pytest.mark.slow
 def test_a_damaged_state_is_named_and_can_be_trained_again(unfinished, tmp_path, kind):
     path = Path(f"{unfinished}.run") / "chunk-001.safetensors"
     damage(path, kind)
@@ -561,8 +576,8 @@ def test_two_runs_into_one_file_do_not_mix(monkeypatch, tmp_path):
 
     monkeypatch.setattr(run, "write_state", second_run)
     train(small(), 2, out=out)
-    assert "an unfinished run lies in" in refusals[0]
-    assert "another process is training into" in refusals[1]
+    # never "remove the folder", which would be a live run's
+    assert [said.startswith("another process is training into") for said in refusals] == [True, True]
     monkeypatch.setattr(run, "write_state", original)
     train(small(), 2, out=tmp_path / "whole")
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
@@ -635,6 +650,7 @@ def processes_of(folder):
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     recipe = make_recipe("dyck-minimal", {"eval_every": 30}, steps=600, batch=4)
     process = start(tmp_path / "killed", small=True, steps=600, workers=1)
@@ -648,6 +664,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["killed", "whole"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_workers_and_workers_resume_to_the_same_bytes(monkeypatch, tmp_path):
     """Also: worker processes give the bytes that this process gives."""
     monkeypatch.undo()  # workers measure on the full sets
@@ -671,17 +688,17 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
     def refuse(*_):
         raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr(run, "_start_worker", refuse)
+    monkeypatch.setattr(pool, "start_worker", refuse)
     with pytest.raises(TrainingError, match="Cannot allocate memory"):
         train(small(), 2, workers=2)
 
 
 def test_a_worker_that_dies_is_an_error_with_its_seeds_and_last_line(monkeypatch):
-    def fail(plan, index):
+    def fail(*_):
         code = "import sys; print('first', file=sys.stderr); sys.exit('no luck')"
         return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    monkeypatch.setattr(run, "_start_worker", fail)
+    monkeypatch.setattr(pool, "start_worker", fail)
     with pytest.raises(TrainingError, match=r"worker for seeds \d ended with 1: no luck") as error:
         train(small(), [4, 5], workers=2)
     assert error.value.exit_code == 1
@@ -729,6 +746,7 @@ def fill_huge(tensor):
 
 @pytest.mark.parametrize("change", [fill_huge, lambda t: t.fill_(math.nan), lambda t: t.fill_(math.inf)])
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
+@pytest.mark.slow
 def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name, change):
     recipe = small(name, snapshots=(0, 4), weight_decay=0.1)
     clean = train(recipe, 3)
@@ -779,6 +797,7 @@ def test_divergence_on_the_way_keeps_the_last_good_weights(monkeypatch):
     assert {row["step"] for row in seed_rows(broken, 1)} == {0, 2, 4, 6, 8}
 
 
+@pytest.mark.slow
 def test_a_chunk_all_of_whose_seeds_diverge_keeps_the_others_whole(monkeypatch, tmp_path):
     """Snapshots and rows do not depend on how seeds are split into chunks, diverged ones included."""
     recipe = small(snapshots=(0, 4, 8))
@@ -808,6 +827,7 @@ def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_p
 # ---- snapshots -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_snapshots_equal_runs_stopped_there_and_survive_saving(tmp_path):
     recipe = small(snapshots=(0, 3, 4, 8))
     population = train(recipe, [4, 2], out=tmp_path / "x")
@@ -834,7 +854,7 @@ def test_norms_in_the_history_are_the_norms_of_the_snapshots():
         for i, seed in enumerate(population.seeds):
             for name, p in params.items():
                 literal = math.sqrt(sum(x * x for x in p[i].flatten().tolist()))
-                assert rows[step, seed][f"norm/{name}"] == pytest.approx(literal, rel=1e-5, abs=1e-7)
+                assert rows[step, seed][f"norm/{name}"] == pytest.approx(literal, rel=1e-5)
     assert not any(key.startswith("norm/") for key in train(small(), 1).history[0])
 
 
@@ -963,6 +983,7 @@ def test_training_leaves_the_callers_torch_alone():
         torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_training_learns():
     recipe = make_recipe("dyck-minimal", {"eval_every": 150}, steps=150, batch=8)
     population = train(recipe, 2)
@@ -1027,7 +1048,7 @@ def test_nested_pairs_are_balanced_and_lengths_uniform():
     recipe.grammar.depth(np.where(layout.segment >= 0, out, recipe.grammar.pad).reshape(-1, out.shape[-1]))  # valid
     gap = (out != recipe.grammar.pad).sum() - (inputs != recipe.grammar.pad).sum()
     mean = recipe.grammar.max_depth + 1  # 2 r tokens a string, r uniform on 1..D
-    assert gap / (50 * 40) == pytest.approx(mean, abs=0.2)
+    assert gap / (50 * 40) == pytest.approx(mean, abs=0.2)  # absolute: four standard errors of 2,000 draws
     compared = index >= 0
     flat = out.reshape(50, -1)
     for step in range(50):

@@ -11,11 +11,11 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.utilities import get_act_name
 from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
+from closeness import assert_close
 from interp.config import TransformerConfig
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 TEXTS = ["([()])", "[]((", ""]  # padded to one length: PAD is part of what is compared
 
@@ -30,10 +30,6 @@ def make(seed=0, **changes):
             noise = torch.randn(p.shape, generator=source)
             p.copy_(1 + 0.3 * noise if name.endswith(".w") else 0.4 * noise)
     return model
-
-
-def close(a, b, tol=1e-5):
-    torch.testing.assert_close(a, b, atol=tol, rtol=tol)
 
 
 # ---- the same weights in a native bridge -----------------------------------------------------------
@@ -94,7 +90,7 @@ def test_logits_of_a_native_bridge(changes):
     with torch.no_grad():
         ours, theirs = model(tokens), bridge(tokens)
     assert ours.std() > 0.5  # logits that are all alike would agree by accident
-    assert (ours - theirs).abs().max() < 1e-5
+    assert_close(ours, theirs)
 
 
 def test_activations_of_a_native_bridge():
@@ -111,7 +107,7 @@ def test_activations_of_a_native_bridge():
     for name in shared:
         a, b = ours[name], theirs[name]
         assert a.shape == b.shape, name
-        close(a, b, 2e-5)
+        assert_close(a, b)
 
 
 # ---- ActivationCache -------------------------------------------------------------------------------
@@ -140,15 +136,15 @@ def test_components_sum_to_the_residual_stream(cached):
     last = model.config.n_layers
     for layer in range(last + 1):
         target = cache["resid_post", last - 1] if layer == last else cache["resid_pre", layer]
-        close(cache.decompose_resid(layer).sum(0), target)
-        close(cache.accumulated_resid(layer)[-1], target)
+        assert_close(cache.decompose_resid(layer).sum(0), target)
+        assert_close(cache.accumulated_resid(layer)[-1], target)
         for expand in (True, False):
-            close(cache.get_full_resid_decomposition(layer, expand_neurons=expand).sum(0), target)
+            assert_close(cache.get_full_resid_decomposition(layer, expand_neurons=expand).sum(0), target)
     if model.config.mlp_depth:
         for layer in range(last):
             target = cache["resid_mid", layer]
-            close(cache.decompose_resid(layer, mlp_input=True).sum(0), target)
-            close(cache.get_full_resid_decomposition(layer, mlp_input=True).sum(0), target)
+            assert_close(cache.decompose_resid(layer, mlp_input=True).sum(0), target)
+            assert_close(cache.get_full_resid_decomposition(layer, mlp_input=True).sum(0), target)
 
 
 def test_head_results_and_biases_are_the_attention_output(cached):
@@ -157,7 +153,7 @@ def test_head_results_and_biases_are_the_attention_output(cached):
     assert heads.shape[0] == model.config.n_layers * model.config.n_heads
     per_layer = heads.unflatten(0, (model.config.n_layers, model.config.n_heads)).sum(1)
     for layer, total in enumerate(per_layer):
-        close(total + model.blocks[layer].attn.b_O, cache["attn_out", layer])
+        assert_close(total + model.blocks[layer].attn.b_O, cache["attn_out", layer])
 
 
 def test_ln_applied_to_components_sums_to_what_the_norm_gives(cached):
@@ -169,7 +165,7 @@ def test_ln_applied_to_components_sums_to_what_the_norm_gives(cached):
             target = norm(cache.decompose_resid(layer).sum(0))
             if model.config.norm == "LN":  # TransformerLens leaves gain and bias to the next matrix
                 target = (target - norm.b) / norm.w
-            close(cache.decompose_resid(layer, apply_ln=True).sum(0), target)
+            assert_close(cache.decompose_resid(layer, apply_ln=True).sum(0), target)
 
 
 @pytest.mark.parametrize("norm", ["LNPre", "unit", "none"])
@@ -179,14 +175,14 @@ def test_logit_attributions_sum_to_the_logit(norm):
         logits, cache = model.run_with_cache(TEXTS)
         stack, bias = cache.decompose_resid(), model.b_U
         for token, index in ((")", 1), (3, 3), (torch.tensor(3), 3)):
-            close(cache.logit_attrs(stack, token).sum(0) + bias[index], logits[..., index])
-        close(
+            assert_close(cache.logit_attrs(stack, token).sum(0) + bias[index], logits[..., index])
+        assert_close(
             cache.logit_attrs(stack, "]", incorrect_tokens=")").sum(0) + bias[3] - bias[1],
             logits[..., 3] - logits[..., 1],
         )
         every = model.to_tokens(TEXTS)
-        close(cache.logit_attrs(stack, every).sum(0) + bias[every], logits.gather(-1, every[..., None])[..., 0])
-        close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + bias, logits)
+        assert_close(cache.logit_attrs(stack, every).sum(0) + bias[every], logits.gather(-1, every[..., None])[..., 0])
+        assert_close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + bias, logits)
 
 
 def test_cache_without_batch_dimension():
@@ -194,8 +190,8 @@ def test_cache_without_batch_dimension():
     _, cache = model.run_with_cache("([])", remove_batch_dim=True)
     assert cache["pattern", 1].shape == (2, 5, 5)
     assert not cache.has_batch_dim
-    close(cache.decompose_resid().sum(0), cache["resid_post", -1])
-    close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + model.b_U, model("([])")[0])
+    assert_close(cache.decompose_resid().sum(0), cache["resid_post", -1])
+    assert_close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + model.b_U, model("([])")[0])
     assert cache.stack_head_results().shape == (4, 5, 12)
 
 
@@ -241,9 +237,9 @@ def test_patching_the_changed_position_restores_the_clean_metric(runs):
     model, corrupted, cache, _, clean, worse = runs
     found = patching.get_act_patch_resid_pre(model, corrupted, cache, metric)
     assert found.shape == (model.config.n_layers, 6)
-    close(found[0, CHANGED], clean)
+    assert_close(found[0, CHANGED], clean)
     rest = [i for i in range(6) if i != CHANGED]
-    close(found[0, rest], worse.expand(5))  # elsewhere both runs read the same embedding
+    assert_close(found[0, rest], worse.expand(5))  # elsewhere both runs read the same embedding
     assert (found[1] - worse).abs().max() > 1e-3
 
 
@@ -251,7 +247,7 @@ def test_patching_the_whole_stream_restores_the_clean_metric(runs):
     model, corrupted, cache, _, clean, _ = runs
     name = get_act_name("resid_pre", 0)
     patched = model.run_with_hooks(corrupted, fwd_hooks=[(name, lambda x, hook: cache[name])])
-    close(metric(patched), clean)
+    assert_close(metric(patched), clean)
 
 
 SWEEPS = {
@@ -270,7 +266,7 @@ SWEEPS = {
 def test_patching_a_run_with_itself_changes_nothing(runs, name):
     model, corrupted, _, own, _, worse = runs
     found = SWEEPS[name](model, corrupted, own, metric)
-    close(found, worse.expand(found.shape))
+    assert_close(found, worse.expand(found.shape))
 
 
 def set_head(x, new, head, head_dim):
@@ -300,9 +296,9 @@ def test_head_sweeps_touch_exactly_one_head(runs, sweep, hook, head_dim):
         name = get_act_name(hook, layer)
         edit = [(name, lambda x, hook, n=name, h=head: set_head(x, cache[n], h, head_dim))]
         with torch.no_grad():
-            close(found[layer, head], metric(model.run_with_hooks(corrupted, fwd_hooks=edit)))
+            assert_close(found[layer, head], metric(model.run_with_hooks(corrupted, fwd_hooks=edit)))
     if hook == "pattern" and model.config.attention == "uniform":
-        close(found, worse.expand(2, 2))
+        assert_close(found, worse.expand(2, 2))
     else:
         assert (found - worse).abs().max() > 1e-3
 
@@ -336,7 +332,7 @@ def test_every_sweep_of_the_block_and_head_families_runs():
         blocks = patching.get_act_patch_block_every(model, corrupted, cache, metric)
         by_pos = patching.get_act_patch_attn_head_by_pos_every(model, corrupted, cache, metric)
     assert (heads.shape, blocks.shape, by_pos.shape) == ((5, 2, 2), (3, 2, 6), (5, 2, 6, 2))
-    close(blocks[0], patching.get_act_patch_resid_pre(model, corrupted, cache, metric))
+    assert_close(blocks[0], patching.get_act_patch_resid_pre(model, corrupted, cache, metric))
 
 
 # ---- detect_head -----------------------------------------------------------------------------------
@@ -375,7 +371,7 @@ N = len(TEXT) + 1
 def test_previous_token_head_is_found(options, expected):
     scores = detect_head(previous_token_model(), TEXT, "previous_token_head", **options)
     assert scores.shape == (1, 2)
-    assert scores[0, 0].item() == pytest.approx(expected, abs=1e-6)
+    assert_close(scores[0, 0], expected, scale=1)
     assert scores[0, 1] < 0.5
 
 
@@ -392,7 +388,7 @@ def test_even_head_scores_what_counting_gives(name):
             keys = [j + 1 for j in range(i) if ids[j] == ids[i]]
         total += len(keys) / (i + 1)
     scores = detect_head(previous_token_model(), TEXT, name)
-    assert scores[0, 1].item() == pytest.approx(total / N, abs=1e-6)
+    assert_close(scores[0, 1], total / N, scale=1)
 
 
 def test_detection_pattern_as_a_tensor_and_several_texts():
@@ -400,10 +396,10 @@ def test_detection_pattern_as_a_tensor_and_several_texts():
     first = torch.zeros(N, N)
     first[:, 0] = 1
     scores = detect_head(model, TEXT, first)
-    assert scores[0, 0].item() == pytest.approx(2 / N, abs=1e-6)  # rows 0 and 1
-    assert scores[0, 1].item() == pytest.approx(sum(1 / (i + 1) for i in range(N)) / N, abs=1e-6)
+    assert_close(scores[0, 0], 2 / N, scale=1)  # rows 0 and 1
+    assert_close(scores[0, 1], sum(1 / (i + 1) for i in range(N)) / N, scale=1)
     both = detect_head(model, [TEXT, "()"], "previous_token_head")
-    assert both[0, 0].item() == pytest.approx(((N - 1) / N + 2 / 3) / 2, abs=1e-6)
+    assert_close(both[0, 0], ((N - 1) / N + 2 / 3) / 2, scale=1)
     only = detect_head(model, TEXT, first, heads=[(0, 1)])
     assert only[0, 0] == -1
 

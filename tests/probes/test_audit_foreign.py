@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp import Population, SandboxTransformer, TransformerConfig, load_foreign
 from interp.cli import main
 from interp.errors import InterpError
@@ -16,7 +17,6 @@ from probes import LabelledInput, audit_claim
 from probes._audit_bridge import ridge
 from probes._audit_labels import labelled, lay_out
 
-torch.set_num_threads(1)
 WORDS = ["[CLS]", "[PAD]", "!", "a", "b", "c", "d", "e", "f"]  # 1 PAD, 2 the marker
 LETTERS = WORDS[3:]
 CLASSES = ["one", "two", "three"]
@@ -112,6 +112,7 @@ def test_the_classifier_does_its_task():
         ("L1H0 attends to the previous token", "fails used refuted"),
     ],
 )
+@pytest.mark.slow
 def test_a_padded_bidirectional_classifier(claim, expected):
     result = audit_claim(classifier(), claim, INPUTS)
     if result.pattern == "fails":
@@ -122,14 +123,16 @@ def test_a_padded_bidirectional_classifier(claim, expected):
     assert result.task == "labels"
 
 
+@pytest.mark.slow
 def test_the_exchange_turns_the_answer_over():
     result = audit_claim(classifier(), "L1H0 uses the token !", INPUTS)
-    assert evidence(result, "margin")["value"] == pytest.approx(4, abs=0.5)
+    assert evidence(result, "margin")["value"] == pytest.approx(4, rel=0.12)
     assert evidence(result, "raw")["value"] > 1.2  # 2 where the donor's marker stands at the same place
     # One marker for another: what it says was put there by layer 0.
-    assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)
+    assert evidence(result, "token")["value"] == pytest.approx(0, abs=0.05)  # absolute: a margin is 4
 
 
+@pytest.mark.slow
 def test_a_population_of_foreign_models():
     result = audit_claim(Population.from_models([classifier()] * 6), "L1H0 attends to the token !", marked(300, 3))
     assert (result.num_models, result.task, result.verdict) == (6, "labels", "supported"), result.reason
@@ -145,6 +148,7 @@ def test_inputs_without_labels_are_for_patterns_only():
     assert "carry no labels" in result.reason
 
 
+@pytest.mark.slow
 def test_entries_may_be_objects_lists_of_tokens_and_files(tmp_path):
     entries = marked(300, 5)
     claim = "L1H0 attends to the token !"
@@ -208,6 +212,7 @@ def test_a_language_model_with_a_vocabulary_of_its_own(claim, expected):
     assert words(result) == expected, result.reason
 
 
+@pytest.mark.slow
 def test_a_model_without_a_vocabulary_takes_ids():
     model = copier()
     state = dict(model.state_dict())
@@ -249,12 +254,13 @@ def test_the_ridge_finds_a_linear_law_and_ignores_noise():
     rng = np.random.default_rng(0)
     x, law = rng.normal(size=(200, 5)), rng.normal(size=(5, 2))
     weight, bias = ridge(x, x @ law + 3)
-    assert np.allclose(weight, law, atol=1e-3)
-    assert np.allclose(bias, 3, atol=1e-3)
+    assert np.abs(weight - law).max() < 1e-3 * np.abs(law).max()  # what the ridge shrinks
+    assert bias == pytest.approx([3, 3], rel=1e-3)
     weight, _ = ridge(rng.normal(size=(60, 300)), rng.normal(size=(60, 2)))
-    assert np.abs(weight).max() < 0.1
+    assert np.abs(weight).max() < 0.1 * np.abs(law).max()
 
 
+@pytest.mark.slow
 def test_a_probe_reads_what_the_models_own_logits_read():
     for claim, expected in (("L1H0 uses the token !", "used"), ("L1H1 uses the token !", "unused")):
         result = audit_claim(classifier(), claim, INPUTS, readout="probe")
@@ -288,6 +294,7 @@ def sentences(count=140):
     return list(out.values())
 
 
+@pytest.mark.slow
 def test_an_encoder_from_outside(encoder, monkeypatch):
     """Its logits are noise: use is asked only of a declared readout, whose edits reach the output."""
     monkeypatch.setattr("probes._audit_use.candidates", lambda *_: [])  # 71 other heads: a minute
@@ -363,7 +370,7 @@ def test_a_causal_model_reads_texts_of_any_length_without_a_padding_token():
     assert len({len(entry["text"]) for entry in mixed}) > 1
     plain, padded = (audit_claim(m, "L0H0 attends to the previous token", mixed) for m in (unpadded, model))
     score = [next(row for row in r.evidence if row["name"] == "score") for r in (plain, padded)]
-    assert score[0]["value"] == pytest.approx(score[1]["value"], abs=1e-5)
+    assert_close(score[0]["value"], score[1]["value"], scale=1, dtype=torch.float32)
     rows = [next(row for row in r.evidence if row["name"] == "rows")["value"] for r in (plain, padded)]
     assert rows[0] == rows[1]
 
@@ -382,6 +389,7 @@ def test_texts_of_unequal_length_need_padding_where_all_is_seen():
 # -- the command line ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
     model = classifier()
     torch.save(model.state_dict(), tmp_path / "model.pt")
@@ -434,6 +442,7 @@ def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
     assert "Verdict: supported (pattern holds, use used)" in out
 
 
+@pytest.mark.slow
 def test_the_manuals_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     manual = (Path(__file__).parents[2] / "docs" / "manual.md").read_text(encoding="utf-8")
     blocks = manual[manual.index("A complete example.") :].split("```")

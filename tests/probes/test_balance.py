@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import probes.balance
+from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
@@ -76,10 +77,10 @@ def test_tables_equal_the_literal_definition(k, depth):
     table = balance_table(head.vectors)
     # The library divides every u of a query by exp(its largest score): S and P alike.
     np.testing.assert_allclose(table.ratio[1:], s[1:] / p[1:, None, None, :], rtol=1e-9)
-    np.testing.assert_allclose(table.s_norm / table.s_norm.max((1, 2), keepdims=True), s / s.max((1, 2), keepdims=True))
+    assert_close(table.s_norm / table.s_norm.max((1, 2), keepdims=True), s / s.max((1, 2), keepdims=True))
     assert table.beta == pytest.approx(beta, rel=1e-9)
     assert table.released == pytest.approx(released, rel=1e-9)
-    assert head.explained == pytest.approx(1.0, abs=1e-12)
+    assert_close(head.explained, 1)
 
 
 def in_double(model):
@@ -102,9 +103,9 @@ def hand_made(pair_error, k=2, depth=2):
 def test_hand_worked_two_types_depth_two(error):
     """Every |S| is the error. Q(j, 2, t) = b(t, 1) + error b(j, 2), of norm sqrt(1 + error^2) for both t; so is P."""
     table = balance_table(hand_made(error))
-    np.testing.assert_allclose(table.s_norm, error, atol=1e-15)
-    np.testing.assert_allclose(table.p[1], np.sqrt(1 + error**2))
-    assert table.beta == pytest.approx(error / np.sqrt(1 + error**2), abs=1e-15)
+    assert_close(table.s_norm, error, ulps=8, scale=1)
+    assert_close(table.p[1], np.sqrt(1 + error**2), ulps=8)
+    assert_close(table.beta, error / np.sqrt(1 + error**2), ulps=8, scale=1)
 
 
 def test_p_is_the_second_smallest_over_top_types_not_over_stacks():
@@ -115,7 +116,7 @@ def test_p_is_the_second_smallest_over_top_types_not_over_stacks():
     table = balance_table(StateVectors(*[getattr(states, n) for n in ("open_score", "close_score", "start_score")],
                                        opened, states.close_value, states.start_value))  # fmt: skip
     # Least stack ending in type 1 at d = 3: b(., 1) + b(1, 2) + own pair; own pair is 0.2 b(j, 3).
-    np.testing.assert_allclose(table.p[2], np.sqrt(1 + 1 + 0.04))
+    assert_close(table.p[2], np.sqrt(1 + 1 + 0.04), ulps=8)
 
 
 def shifted(states, **changes):
@@ -156,9 +157,9 @@ def test_condition_is_zero_where_openers_and_closers_score_alike_and_one_where_i
 
     # `balance_table` needs [k, D] queries: reshape a long list of random queries into many "types".
     states = StateVectors(opened, closed, np.zeros((4000, 1)), *values, np.zeros(8))
-    assert _condition(states) == pytest.approx(1.0, abs=0.05)
+    assert _condition(states) == pytest.approx(1.0, rel=0.05)
     small = rng.normal(size=(k, depth, k, depth))
-    assert residual(small, small + rng.normal(size=(k, depth))) == pytest.approx(0.0, abs=1e-20)
+    assert_close(residual(small, small + rng.normal(size=(k, depth))) ** 0.5, 0, scale=1)  # a mean square
     assert residual(np.zeros_like(small), np.zeros_like(small)) == 0.0
 
 
@@ -199,7 +200,7 @@ def test_functional_form_of_callables_with_known_answers():
         return logits
 
     (row,), _ = insertions(counting, grammar, [2], num_inputs=3, length=8)
-    np.testing.assert_allclose(row.mse, 4**2 / grammar.vocab_size)
+    assert_close(row.mse, 4**2 / grammar.vocab_size)
     expected = np.mean([_first(n + 4) - _first(n) for n in range(1, 9)])
     np.testing.assert_allclose(row.tv, expected, rtol=1e-6)
     result = analyze_balance(counting, grammar=grammar, num_inputs=3, length=8)

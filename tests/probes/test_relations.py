@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
 from probes.relations import RELATIONS, bracket_tokens, bracket_type, complement, relation_scores
@@ -188,7 +189,7 @@ def test_scores_follow_the_definition(name, kind):
     found = relation_scores(pattern, keys, visible, kind)
     for head in range(2):
         rows, empty, certain = slow_scores(pattern[:, head], keys, visible, kind)
-        np.testing.assert_allclose(found.rows[:, head], rows, rtol=1e-9, atol=1e-12)
+        assert_close(found.rows[:, head], rows, scale=1)
     assert (found.empty, found.certain) == (empty, certain)
     assert found.scored == np.isfinite(rows).sum()
     assert found.scored + found.empty + found.certain == (visible.sum(-1) > 0).sum()
@@ -205,8 +206,8 @@ def test_a_perfect_head_scores_one_and_a_uniform_one_zero(name, kind):
     found = relation_scores(np.stack([perfect, even_on(visible)], axis=1), keys, visible, kind)
     assert found.scored > 0
     scored = np.isfinite(found.rows[:, 0])
-    np.testing.assert_allclose(found.rows[:, 0][scored], 1, atol=1e-12)
-    np.testing.assert_allclose(found.rows[:, 1][scored], 0, atol=1e-12)
+    assert_close(found.rows[:, 0][scored], 1)
+    assert_close(found.rows[:, 1][scored], 0, scale=1)
 
 
 def test_attending_evenly_to_everything_is_not_corrected_for_chance():
@@ -215,8 +216,8 @@ def test_attending_evenly_to_everything_is_not_corrected_for_chance():
     uniform = even_on(visible)
     one = np.eye(4)[None]
     found = relation_scores(np.stack([uniform, one], axis=1), keys, visible, "even")
-    np.testing.assert_allclose(found.rows[0, 0], [np.nan, 1, 1, 1])
-    np.testing.assert_allclose(found.rows[0, 1], [np.nan, 1 / 2, 1 / 3, 1 / 4])
+    assert_close(found.rows[0, 0], [np.nan, 1, 1, 1])
+    assert_close(found.rows[0, 1], [np.nan, 1 / 2, 1 / 3, 1 / 4])
     assert (found.scored, found.empty, found.certain) == (3, 0, 1)
 
 
@@ -233,7 +234,7 @@ def test_scores_are_linear_in_the_weight_on_the_set():
     visible, keys = np.ones((1, 1, 4), dtype=bool), np.array([[[1, 0, 0, 0]]], dtype=bool)
     rows = np.array([[1, 0, 0, 0], [0.625, 0.125, 0.125, 0.125], [0.25] * 4, [0, 1, 0, 0]])
     found = relation_scores(rows[None, :, None], keys, visible).rows[0, :, 0]
-    np.testing.assert_allclose(found, [1, 0.5, 0, -1 / 3])
+    assert_close(found, [1, 0.5, 0, -1 / 3])
 
 
 @pytest.mark.parametrize("row", [[0.5, 0.2, 0.0], [0.5, 0.7, -0.2], [np.nan, 0.5, 0.5]])

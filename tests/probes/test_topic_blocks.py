@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy import stats as reference
 
+from closeness import assert_close, rounding
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.model import SandboxTransformer
@@ -62,7 +63,7 @@ def test_two_topics_of_two_words_by_hand():
     assert "two words" in r.uniformity.reason
     assert (r.same_pairs, r.different_pairs, r.excluded, r.num_topics) == (4, 8, 0, 2)
     # Three ways to pair four words, of which this is the best: a third of the relabellings.
-    assert r.p_value == pytest.approx(1 / 3, abs=0.05)
+    assert r.p_value == pytest.approx(1 / 3, abs=0.05)  # absolute: four standard errors of 2,000 permutations
     assert r.structure == "none"
     assert r.notes == ("too few words for a p-value below 0.33",)
     assert r.ari.value == 1
@@ -108,7 +109,7 @@ def test_a_diagonal_carries_no_topics():
     for m in (np.eye(100), np.eye(100) + 5, np.eye(100) + normal(100, 1), 3 * np.eye(100) + 0.2 * normal(100, 100)):
         r = analyze_topic_blocks(m, labels=TOPICS)
         assert r.structure == "diagonal"
-        assert abs(r.ari.value) < 0.05
+        assert abs(r.ari.value) < 0.05  # absolute: chance agreement of 100 words
         assert r.p_value > 0.01
     r = analyze_topic_blocks(np.eye(100), labels=TOPICS)
     assert r.contrast.value == pytest.approx(r.contrast.null["diagonal"]) == pytest.approx(1 / 11)
@@ -135,10 +136,10 @@ def test_opposite_blocks_are_negative_and_none():
 
 def test_random_is_none():
     r = analyze_topic_blocks(normal(100, 100), labels=TOPICS)
-    assert abs(r.contrast.value) == pytest.approx(0.01, abs=0.003)
+    assert abs(r.contrast.value) == pytest.approx(0.01, rel=0.3)
     assert r.contrast.null["random"] == pytest.approx(1 / 99)
-    assert abs(r.diagonality.value) == pytest.approx(0.01, abs=0.004)
-    assert abs(r.ari.value) < 0.05
+    assert abs(r.diagonality.value) == pytest.approx(0.01, rel=0.4)
+    assert abs(r.ari.value) < 0.05  # absolute: chance agreement of 100 words
     assert r.structure == "none"
 
 
@@ -175,6 +176,7 @@ def test_offsets_of_rows_and_the_scale_change_nothing():
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("scale", [1e160, 1e-170, 1e299, 1e-300])
+@pytest.mark.slow
 def test_no_scale_is_too_large_or_too_small(scale, seeds):
     m = SMALL.value_matrix() + 0.02 * normal(seeds, 13, 13)
     r = analyze_topic_blocks(m, labels=SMALL.topic_of, theory=SMALL)
@@ -205,7 +207,7 @@ def test_names_of_topics_and_the_order_of_words_change_nothing():
     shuffled = analyze_topic_blocks(m[np.ix_(order, order)], labels=TOPICS[order])
     assert numbers(shuffled) == pytest.approx(numbers(r))
     assert shuffled.p_value == r.p_value == 1 / 2001
-    assert shuffled.p_diagonal == pytest.approx(r.p_diagonal, abs=0.05)
+    assert shuffled.p_diagonal == pytest.approx(r.p_diagonal, abs=0.05)  # absolute: error of 2,000 permutations
 
 
 def test_the_same_seed_gives_the_same_result_and_more_permutations_begin_alike():
@@ -273,6 +275,7 @@ def test_without_labels_only_what_the_matrix_tells():
 # ---- nulls ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_p_values_of_random_matrices_are_uniform():
     topics = np.repeat(np.arange(5), 4)
     found = [
@@ -282,19 +285,21 @@ def test_p_values_of_random_matrices_are_uniform():
         low, high = reference.binom.ppf([0.001, 0.999], 200, 0.05)
         assert low <= sum(p <= 0.05 for p in values) <= high
         assert reference.kstest(values, "uniform").pvalue > 0.001
-    assert np.mean([r.ari.value for r in found]) == pytest.approx(0, abs=0.03)
+    assert np.mean([r.ari.value for r in found]) == pytest.approx(0, abs=0.03)  # absolute: error of 200 draws
 
 
+@pytest.mark.slow
 def test_p_value_of_few_words_against_all_relabellings():
     topics = np.array([0, 0, 0, 1, 1, 2, 2])
     m = normal(7, 7, seed=5)
     observed = literal(m, topics, False)[0]
     values = [literal(m, topics[list(order)], False)[0] for order in itertools.permutations(range(7))]
-    exact = np.mean([v >= observed - 1e-12 for v in values])
+    exact = np.mean([v >= observed - 32 * rounding(m) for v in values])
     p = analyze_topic_blocks(m, labels=topics, permutations=20_000).p_value
     assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
+@pytest.mark.slow
 def test_permuted_nulls_are_the_means_over_permutations():
     topics = np.repeat([0, 1, 2], (3, 4, 5))
     m = normal(12, 12) + 2 * np.eye(12) + ideal(topics)
@@ -344,6 +349,7 @@ def test_uniformity_of_random_entries_is_its_null():
     assert np.mean(sizes) == pytest.approx(r.uniformity.null["permuted"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_interval_over_words():
     """Noisy blocks: the bootstrap over words covers the mean over many matrices in most of them."""
     topics = np.repeat(np.arange(6), 6)
@@ -371,7 +377,8 @@ def test_adjusted_rand_against_literal_pair_counts():
     assert adjusted_rand([0, 0, 1, 1], [5, 5, 2, 2]) == 1
     assert adjusted_rand([0, 0, 1, 1], [0, 0, 0, 0]) == 0
     assert adjusted_rand([0, 0, 0], [1, 1, 1]) == adjusted_rand([0, 1, 2], [2, 1, 0]) == 1
-    assert np.mean([adjusted_rand(rng.permutation(TOPICS), TOPICS) for _ in range(200)]) == pytest.approx(0, abs=0.01)
+    drawn = [adjusted_rand(rng.permutation(TOPICS), TOPICS) for _ in range(200)]
+    assert np.mean(drawn) == pytest.approx(0, abs=4 * np.std(drawn) / np.sqrt(200))
     with pytest.raises(RequestError, match="partitions of 3 and 4 things"):
         adjusted_rand([0, 1, 2], [0, 1, 2, 3])
 
@@ -399,16 +406,14 @@ def test_columns_that_stand_out_do_not_hide_the_topics():
 def test_distances_to_the_theory():
     labels = THEORY.topic_of
     r = analyze_topic_blocks(THEORY.value_matrix(), labels=labels, theory=THEORY)
-    assert r.theory["closed_form"].value == pytest.approx(0, abs=1e-12)
-    assert r.theory["family"].value == pytest.approx(0, abs=1e-12)
+    assert_close([r.theory[name].value for name in ("closed_form", "family")], 0, scale=1)
     assert r.theory["block_sum"].value == pytest.approx(THEORY.c3)
     assert r.theory["block_sum"].null["theory"] == THEORY.c3
     assert r.theory["family"].null["permuted"] > 0.5
     assert r.raw_contrast.value == pytest.approx(r.raw_contrast.null["theory"]) == pytest.approx(THEORY.c3 / 10)
     assert r.structure == "blocks"
     d = analyze_topic_blocks(THEORY.diagonal_value_matrix(), labels=labels, theory=THEORY)
-    assert d.theory["diagonal_form"].value == pytest.approx(0, abs=1e-12)
-    assert d.theory["family"].value == pytest.approx(0, abs=1e-12)
+    assert_close([d.theory[name].value for name in ("diagonal_form", "family")], 0, scale=1)
     assert d.theory["closed_form"].value > 1
     assert d.structure == "diagonal"
     assert d.raw_contrast.value == pytest.approx(THEORY.c3 / 10)  # as in every optimum
@@ -418,13 +423,13 @@ def test_theory_follows_the_order_of_words():
     order = np.random.default_rng(0).permutation(13)
     m = SMALL.value_matrix()[np.ix_(order, order)]
     r = analyze_topic_blocks(m, labels=SMALL.topic_of[order], theory=SMALL)
-    assert r.theory["closed_form"].value == pytest.approx(0, abs=1e-12)
+    assert_close(r.theory["closed_form"].value, 0, scale=1)
 
 
 def test_gram_matrices_have_their_own_family():
     gram = np.diag([0.0, *[SMALL.c3] * 12])
     r = analyze_topic_blocks(gram, labels=SMALL.topic_of, theory=SMALL, matrix="embedding")
-    assert r.theory["family"].value == pytest.approx(0, abs=1e-12)
+    assert_close(r.theory["family"].value, 0, scale=1)
     assert "closed_form" not in r.theory
 
 
@@ -455,7 +460,13 @@ def test_where_no_theory_applies_it_says_why():
 )
 def test_models_trained_otherwise_have_no_distance_to_the_theory(attention, loss, reason, population):
     grammar = SimpleNamespace(
-        topic_of=SMALL.topic_of, num_topics=4, words_per_topic=3, mask_prob=0.15, keep_prob=0.1, random_prob=0.1
+        topic_of=SMALL.topic_of,
+        vocab_size=13,
+        num_topics=4,
+        words_per_topic=3,
+        mask_prob=0.15,
+        keep_prob=0.1,
+        random_prob=0.1,
     )
     told = {} if loss is None else {"settings": {"loss": loss}}
     model = topic_model(SMALL.value_matrix(), attention=attention)
@@ -469,7 +480,8 @@ def test_models_trained_otherwise_have_no_distance_to_the_theory(attention, loss
     assert ("theory" in r.raw_contrast.null) == (reason is None)
     scope = "the theorems are for squared loss with even attention"
     assert r.theory_reason == (None if reason is None else f"{scope}; {reason}")
-    assert analyze_topic_blocks(given, labels=SMALL.topic_of, theory=SMALL).theory["closed_form"].value < 1e-6
+    told = analyze_topic_blocks(given, labels=SMALL.topic_of, theory=SMALL)
+    assert_close(told.theory["closed_form"].value, 0, scale=1, dtype=torch.float32)
     assert analyze_topic_blocks(SMALL.value_matrix(), grammar=grammar).theory
 
 
@@ -525,7 +537,7 @@ def test_the_value_map_of_a_model_is_what_it_computes():
         logits = model(tokens)[0, 0]
     r = analyze_topic_blocks(model, labels=SMALL.topic_of)
     bias = model.blocks[0].attn.b_V.detach().flatten() @ model.unembed.W_U.detach()
-    assert torch.from_numpy(r.values).float() @ shares + bias == pytest.approx(logits, abs=1e-4)
+    assert_close(torch.from_numpy(r.values).float() @ shares + bias, logits)
     assert r.matrix == "value"
     halves = [analyze_topic_blocks(model, labels=SMALL.topic_of, head=h).values for h in (0, 1)]
     assert sum(halves) == pytest.approx(r.values)
@@ -533,19 +545,24 @@ def test_the_value_map_of_a_model_is_what_it_computes():
 
 def test_a_model_at_the_optimum_is_recognised():
     grammar = SimpleNamespace(
-        topic_of=SMALL.topic_of, num_topics=4, words_per_topic=3, mask_prob=0.15, keep_prob=0.1, random_prob=0.1
+        topic_of=SMALL.topic_of,
+        vocab_size=13,
+        num_topics=4,
+        words_per_topic=3,
+        mask_prob=0.15,
+        keep_prob=0.1,
+        random_prob=0.1,
     )
     model = topic_model(SMALL.value_matrix(), attention="uniform")
     before = {name: p.clone() for name, p in model.state_dict().items()}
     r = analyze_topic_blocks(model, grammar=grammar)
     assert r.contrast.value == pytest.approx(1)
-    assert r.theory["closed_form"].value < 1e-6
-    assert r.theory["family"].value < 1e-6
+    assert_close([r.theory[name].value for name in ("closed_form", "family")], 0, scale=1, dtype=torch.float32)
     with torch.no_grad():  # a bias of W_V moves the function within the family only if the matrix takes it back
         model.blocks[0].attn.b_V[0, 1:] = 0.3
         model.blocks[0].attn.W_V[0, :, 1:] -= 0.3
     moved = analyze_topic_blocks(model, grammar=grammar)
-    assert moved.theory["family"].value < 1e-6
+    assert_close(moved.theory["family"].value, 0, scale=1, dtype=torch.float32)
     assert moved.theory["closed_form"].value > 0.5
     assert all((model.state_dict()[name] == p).all() for name, p in before.items() if "_V" not in name)
     assert not model.training
@@ -566,7 +583,7 @@ def test_populations_are_compared_with_their_untrained_selves():
     population = Population.from_models(models)
     r = analyze_topic_blocks(population, labels=SMALL.topic_of)
     assert (r.num_models, r.contrast.over) == (3, "seeds")
-    assert abs(r.contrast.null["untrained"]) < 0.5 < r.contrast.value
+    assert abs(r.contrast.null["untrained"]) < 0.5 < r.contrast.value  # absolute: shares of a variance
     assert r.untrained["contrast"].n == 3
     assert "untrained" in r.ari.null
     assert analyze_topic_blocks(population, labels=SMALL.topic_of, untrained=False).untrained is None
@@ -608,7 +625,7 @@ def test_attention_by_pairs_of_words():
     r = analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention", inputs=words)
     # 24 positions, 6 of the query's topic: e / (6 e + 18), in units of 100 positions.
     high, low = (w / (6 * np.e + 18) * 24 / 100 for w in (np.e, 1))
-    assert r.contrast.value == pytest.approx(1, abs=1e-6)
+    assert_close(r.contrast.value, 1, dtype=torch.float32)
     assert r.relations["same topic, different word"].value == pytest.approx(high, rel=1e-5)
     assert r.relations["different topic"].value == pytest.approx(low, rel=1e-5)
     assert r.relations["same word"].value == pytest.approx(r.relations["same word, other position"].value, rel=1e-5)
@@ -639,6 +656,7 @@ def test_to_dict_has_the_headline_keys_and_is_json():
         assert "values" not in out
 
 
+@pytest.mark.slow
 def test_summary_and_figure():
     m = np.stack([THEORY.value_matrix() + 0.1 * normal(101, 101, seed=s) for s in range(2)])
     population = analyze_topic_blocks(m, labels=THEORY.topic_of, theory=THEORY)
@@ -731,7 +749,9 @@ def test_weights_that_are_not_finite_have_no_attention(name):
         getattr(model.blocks[0].attn, name)[:] = np.nan
     kind = "attention" if name == "W_Q" else "value"
     with pytest.raises(InterpError, match="finite"):
-        analyze_topic_blocks(model, labels=SMALL.topic_of, matrix=kind, inputs=[list(range(13))])
+        analyze_topic_blocks(
+            model, labels=SMALL.topic_of, matrix=kind, inputs=[list(range(13))] if name == "W_Q" else None
+        )
 
 
 @pytest.mark.parametrize("changes", [{"attention": "uniform"}, {"init_std": 0.5}, {"d_vocab": 14, "d_model": 14}])
@@ -756,15 +776,15 @@ def test_an_identity_embedding_is_named():
 
 def test_models_without_what_is_asked_for():
     model = topic_model(np.eye(13))
-    with pytest.raises(RequestError, match="layer=3: this model has 1"):
+    with pytest.raises(RequestError, match=r"layer=3: this model has layers 0\.\.0"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, layer=3)
-    with pytest.raises(RequestError, match="head=1: this model has 1"):
+    with pytest.raises(RequestError, match=r"head=1: this model has heads 0\.\.0"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, head=1)
     with pytest.raises(AnalysisError, match="average attention needs inputs="):
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention")
-    with pytest.raises(RequestError, match="not token ids"):
+    with pytest.raises(RequestError, match="token id -1, and the model knows ids 0 to 12"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention", inputs=[[-1, 2]])
-    with pytest.raises(RequestError, match="inputs hold token 99, the model knows 0 to 12"):
+    with pytest.raises(RequestError, match="token id 99, and the model knows ids 0 to 12"):
         analyze_topic_blocks(model, labels=SMALL.topic_of, matrix="attention", inputs=[[99, 2]])
     with pytest.raises(AnalysisError, match="SimpleNamespace has no W_E"):
         analyze_topic_blocks(SimpleNamespace(W_V=np.eye(4)), labels=[0, 0, 1, 1], matrix="embedding")

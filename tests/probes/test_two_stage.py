@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.population import Population
@@ -48,12 +49,13 @@ def test_a_known_boundary_is_found(at, noise):
     assert r.boundary.low <= r.boundary.value <= r.boundary.high
     assert (r.boundary.over, r.boundary.n) == ("steps", 201)
     run = r.runs[0]
-    assert run.value_done == pytest.approx((1 - np.exp(-at / 100)) / (1 - np.exp(-10)), abs=0.08)
-    assert abs(run.attention_done) < 0.06
+    assert run.value_done == pytest.approx((1 - np.exp(-at / 100)) / (1 - np.exp(-10)), abs=0.08)  # absolute: noise
+    assert abs(run.attention_done) < 0.06  # absolute: shares of a growth whose noise is up to a fifth
     assert run.slowdown < 0.2
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3])
+@pytest.mark.slow
 def test_the_profile_interval_covers(noise):
     r = analyze_two_stages(curves(hinge(400), plateau(), 400, noise), steps=STEPS)
     assert all(run.two_stages for run in r.runs)
@@ -64,7 +66,7 @@ def test_the_profile_interval_covers(noise):
 def test_the_boundary_is_the_onset_when_the_rise_ends_within_the_run():
     ends = np.clip((STEPS - 300) / 200, 0, 1)
     r = analyze_two_stages(curves(ends, plateau(), noise=0.05), steps=STEPS)
-    assert r.boundary.value == pytest.approx(300, abs=15)
+    assert r.boundary.value == pytest.approx(300, abs=15)  # absolute: three steps of the grid
     smooth = 1 / (1 + np.exp(-(STEPS - 500) / 40))
     r = analyze_two_stages(curves(smooth, plateau(), noise=0.02), steps=STEPS)
     assert r.two_stages
@@ -88,7 +90,7 @@ def test_units_of_steps_and_norms_change_nothing():
     assert other.value_done.value == pytest.approx(r.value_done.value)
     uneven = np.concatenate([np.arange(0, 300, 2.0), np.arange(300, 1001, 20.0)])
     thinned = {name: np.stack([np.interp(uneven, STEPS, run) for run in x]) for name, x in given.items()}
-    assert analyze_two_stages(thinned, steps=uneven).boundary.value == pytest.approx(r.boundary.value, abs=20)
+    assert analyze_two_stages(thinned, steps=uneven).boundary.value == pytest.approx(r.boundary.value, rel=0.05)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -142,7 +144,7 @@ def test_a_late_start_is_not_enough():
     r = analyze_two_stages(curves(early, plateau(), noise=0.02), steps=STEPS)
     assert r.reason == "W_K and W_Q have done more than a fifth of their rise before they bend upwards"
     assert not any((r.two_stages, r.runs[0].two_stages))
-    assert r.runs[0].boundary == pytest.approx(500, abs=30)
+    assert r.runs[0].boundary == pytest.approx(500, abs=30)  # absolute: six steps of the grid
 
 
 # ---- several runs --------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ def test_interval_over_seeds():
     at = np.random.default_rng(0).normal(400, 40, 12)
     each = [curves(hinge(a), plateau(), noise=0.05, seed=i) for i, a in enumerate(at)]
     r = analyze_two_stages({name: np.concatenate([one[name] for one in each]) for name in each[0]}, steps=STEPS)
-    assert [run.boundary for run in r.runs] == pytest.approx(at.tolist(), abs=12)
+    assert [run.boundary for run in r.runs] == pytest.approx(at.tolist(), abs=12)  # absolute: two steps of the grid
     found = [run.boundary for run in r.runs]
     half = 2.2010 * np.std(found, ddof=1) / np.sqrt(12)
     assert (r.boundary.low, r.boundary.high) == pytest.approx((np.mean(found) - half, np.mean(found) + half), rel=1e-4)
@@ -193,7 +195,7 @@ def test_rotation_on_the_two_sides_of_the_boundary():
     assert r.rotation_steps == tuple(range(100, 1001, 100))
     assert r.rotation[2, 0] == pytest.approx(rotation(snapshots[0][2], snapshots[100][2]))
     assert r.rotation_stage_one.value == pytest.approx(r.rotation[:, :4].mean())
-    assert r.rotation_stage_two.value == pytest.approx(0, abs=1e-12)
+    assert_close(r.rotation_stage_two.value, 0, scale=1)
     one = analyze_two_stages(
         curves(hinge(420), plateau()), steps=STEPS, snapshots={k: torch.from_numpy(v[0]) for k, v in snapshots.items()}
     )
@@ -232,7 +234,7 @@ def test_a_population_is_read_from_its_history_and_snapshots():
     direct = analyze_two_stages(curves(hinge(400), plateau(), 3, 0.02), steps=STEPS)
     assert r.boundary.to_dict() == direct.boundary.to_dict()
     assert (r.layer, r.num_runs, r.rotation.shape, r.rotation_steps) == (0, 3, (3, 2), (300, 600))
-    with pytest.raises(RequestError, match="layer=1: this population has 1"):
+    with pytest.raises(RequestError, match=r"layer=1: this model has layers 0\.\.0"):
         analyze_two_stages(p, layer=1)
 
 
