@@ -87,8 +87,6 @@ class TopicTheory:
                 f"keep_prob={self.keep_prob} + random_prob={self.random_prob} is not below 1: the theory needs [MASK] "
                 "to be shown at times"
             )
-        words = self.num_topics * self.words_per_topic
-        check_memory(f"a theory of {words} words", 40 * words**2, "take fewer topics or words")  # a matrix of pairs
 
     @classmethod
     def from_grammar(cls, grammar: Any) -> "TopicTheory":
@@ -176,6 +174,7 @@ class TopicTheory:
 
     def value_matrix(self) -> Array:
         """W^V* [Tv + 1, Tv + 1] of Theorem 2.1.2 (L479-495): the optimum of least norm."""
+        self._check_size()
         same = self.topic_of[:, None] == self.topic_of
         out = np.where(same, self.W_same, self.W_diff)
         out[0], out[1:, 0] = 0.0, self.W_i0
@@ -186,6 +185,7 @@ class TopicTheory:
 
         The only optimum whose words are 0 off the diagonal, up to row 0, which the definition leaves free: here 0.
         """
+        self._check_size()
         out = np.diag(np.full(self.vocab_size, self.c3))
         out[0, 0], out[1:, 0] = 0.0, -self.c1
         return out
@@ -257,6 +257,10 @@ class TopicTheory:
             words = np.eye(self.vocab_size)[present]
             losses.append(((guess - words) ** 2).sum(1).mean())
         return float(np.mean(losses))
+
+    def _check_size(self) -> None:
+        what = f"a matrix of all pairs of {self.vocab_size} words"
+        check_memory(what, 20 * self.vocab_size**2, "take fewer topics or words")
 
     def _targets(self) -> Array:
         """What a row's columns of each topic sum to, less u_i v: [Tv + 1, T]."""
