@@ -304,7 +304,9 @@ def test_half_precision_is_refused_everywhere(entry, dtype, trained):
 
 
 @every_entry
-@pytest.mark.parametrize("wrong", [None, 3, "dyck-standard", [], object(), [None, None], torch.nn.Linear], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "wrong", [None, 3, "dyck-standard", [], object(), [None, None], torch.nn.Linear], ids=lambda x: type(x).__name__
+)
 def test_what_is_no_model_is_refused_everywhere(entry, wrong):
     with pytest.raises(InterpError):
         entry(wrong)
