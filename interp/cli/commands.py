@@ -180,16 +180,14 @@ def report(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device
-    from interp.files import check_folder
+    from interp.files import new_folder
 
     device = usable_device(arguments.device)
-    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
-    import importlib
+    with new_folder(arguments.out) as folder:
+        check_outputs(folder / "index.html", folder / "results.json")
+        from importlib import import_module
 
-    study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    if device == "cpu":
-        page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
-    else:
+        study = import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
         from case_studies.populations import train_on
 
         with train_on(device):
