@@ -71,7 +71,7 @@ def test_list_names_presets_studies_and_bundled(tmp_path, capsys):
 
 BAD_REQUESTS = {
     "unknown command": (["trian"], "trian"),
-    "a beginning of a flag": (["train", "dyck-minimal", "--seed", "7"], "unrecognized arguments: --seed 7 (did you mean --seeds?)"),
+    "a beginning of a flag": (["train", "dyck-minimal", "--seed", "7"], "--seed 7 (did you mean --seeds?)"),
     "unknown preset": (["train", "dyck-standrd"], "did you mean 'dyck-standard'"),
     "unknown option": (["train", "dyck-standard", "--set", "witdh=3"], "did you mean 'width'"),
     "not key=value": (["train", "dyck-standard", "--set", "width"], "key=value"),
