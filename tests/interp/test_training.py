@@ -744,13 +744,13 @@ def fill_huge(tensor):
     tensor[::2] *= -1
 
 
-@pytest.mark.parametrize("change", [fill_huge, lambda t: t.fill_(math.nan), lambda t: t.fill_(math.inf)])
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
 @pytest.mark.slow
-def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name, change):
+def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name):
+    """Finite weights whose loss is not: weights that are no numbers are refused in every file."""
     recipe = small(name, snapshots=(0, 4), weight_decay=0.1)
     clean = train(recipe, 3)
-    spoil(monkeypatch, 1, change)
+    spoil(monkeypatch, 1, fill_huge)
     spoiled = train(recipe, 3, out=tmp_path / "x")
     assert clean.provenance["diverged"] == {}
     assert spoiled.provenance["diverged"] == {"1": 0}
@@ -762,8 +762,7 @@ def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_pat
             for s in (0, 4)
             for n in clean.params
         )
-    if change is fill_huge:
-        assert all(p.isfinite().all() for p in spoiled.params.values())
+    assert all(p.isfinite().all() for p in spoiled.params.values())
     assert all(row["loss"] is row["norm/unembed.W_U"] is None for row in seed_rows(spoiled, 1))  # never NaN
     assert load_checkpoint(tmp_path / "x").history == spoiled.history
     assert "seed 1 diverged at step 0" in spoiled.summary()
