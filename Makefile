@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint check test report bench clean
+.PHONY: help install lint quick check test report bench clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
@@ -30,7 +30,11 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-check: lint
+# Both at once: types alone take most of a minute where nothing of them is known yet.
+check: $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint quick
+
+quick: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow"
 
 test: lint

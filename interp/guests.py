@@ -74,6 +74,12 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     return models
 
 
+def layers_and_heads(model: Any) -> tuple[int, int]:
+    """How many layers, and heads in each, for estimates of memory: 1 where a model does not say."""
+    cfg = getattr(model, "cfg", None)
+    return int(getattr(cfg, "n_layers", None) or 1), int(getattr(cfg, "n_heads", None) or 1)
+
+
 def check_precision(weights: Iterable[tuple[str, Any]], who: str) -> None:
     """Raise `AnalysisError` for a weight of less than 32 bits."""
     import torch

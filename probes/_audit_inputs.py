@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
 from interp.guests import read_tokens
+from interp.limits import check_memory
+from interp.numbers import power
 from interp.rng import generator
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-# Weights of all heads of one model, as float64: 1 GB. About three times as much is held at the most: these, the same
-# without the first key, and a copy in passing. Untrained models come one after the other, before the model under audit.
-MEMORY = 2**27
+MEMORY = 2**27  # inputs, and tokens of one, at the most: more would fit in no memory
+# Bytes that are held a pair of query and key: key sets, rivals and edits of the claimed edges; and for each head its
+# weight there, the same without the first key, and what is made of both. Untrained models come one after the other.
+CELL_BYTES, WEIGHT_BYTES = 100, 10
 NUM_INPUTS, LENGTH = 400, 26  # drawn by default: how many, of how many brackets
 ROLES = 4
 
@@ -97,16 +100,17 @@ def together(one: Any, other: Ints | None) -> Ints | None:
 
 
 def _check_memory(cfg: Any, count: int, length: int) -> None:
-    size = count * length**2 * cfg.n_heads * cfg.n_layers
-    if size > MEMORY:
-        raise RequestError(
-            f"{count} inputs of {length} tokens give {_rough(size)} attention weights, more than {_rough(MEMORY)}: "
-            "give fewer or shorter ones"
-        )
+    """Refuse inputs whose weights, key sets and edits would not fit in memory."""
+    heads = cfg.n_heads * cfg.n_layers
+    check_memory(
+        f"an audit of {count} inputs of {length} tokens, {_rough(count * length**2 * heads)} attention weights,",
+        count * length**2 * (CELL_BYTES + WEIGHT_BYTES * heads),
+        "give fewer or shorter ones",
+    )
 
 
 def _rough(number: int) -> str:
-    return f"{number:.1e}" if number < 10**300 else "very many"
+    return power(number) if number < 10**300 else "very many"
 
 
 def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:

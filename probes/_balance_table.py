@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
+from interp.numbers import power
 
 Array = NDArray[np.float64]
 MAX_STACKS = 2_000_000
+CELLS = 2**23  # pairs of query and key of one head that a run in float64 holds: a quarter of a gigabyte
+STATE_INPUTS = 300  # strings, besides one a type, that states are read from
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def balance_table(states: StateVectors) -> BalanceTable:
     condition = _condition(states)
     if k ** (depth - 1) > MAX_STACKS:
         empty = np.full((depth, depth, k, k), np.nan)
-        reason = f"P is a minimum over k^(D-1) = {k}^{depth - 1} stacks, more than {MAX_STACKS:.0e}"
+        reason = f"P is a minimum over k^(D-1) = {k}^{depth - 1} stacks, more than {power(MAX_STACKS, 0)}"
         return BalanceTable(empty, np.full((depth, k), np.nan), empty, None, None, condition, reason)
     if not all(np.isfinite(x).all() for x in vars(states).values()):
         empty = np.full((depth, depth, k, k), np.nan)
@@ -114,6 +117,17 @@ def _centred(x: Array) -> Array:
     return np.asarray(x - x.mean(-1, keepdims=True))
 
 
+def table_bytes(k: int, depth: int, heads: int, width: int, head_width: int, models: int) -> float:
+    """What tables of `models` models need, about: states are read, then every query meets every key."""
+    pairs, covering = (k * depth) ** 2, 1 + max(28, 2 * depth)
+    rows = STATE_INPUTS + k
+    reading = 32 * heads * min(rows * covering**2, max(covering**2, CELLS))
+    reading += 60 * rows * covering * heads * head_width
+    stacks = 24 * width * k ** (depth - 2) if depth > 1 and k ** (depth - 1) <= MAX_STACKS else 0
+    scores = 32 * heads * pairs  # of all heads before the first table is made
+    return max(reading, scores + 8 * pairs * (5 * width + 6) + stacks) + 24 * pairs * heads * models
+
+
 # -- what a model makes of each state -----------------------------------------------------------------
 
 
@@ -126,7 +140,7 @@ class HeadStates:
 
 
 def head_states(
-    model: Any, layer: int, grammar: DyckGrammar, *, num_inputs: int = 300, length: int = 28, seed: int = 0
+    model: Any, layer: int, grammar: DyckGrammar, *, num_inputs: int = STATE_INPUTS, length: int = 28, seed: int = 0
 ) -> list[HeadStates]:
     """`StateVectors` of every head of a layer: means over every occurrence of a state in sampled prefixes.
 
@@ -138,12 +152,16 @@ def head_states(
     present = {part: name for part, name in names.items() if name in model.hook_dict}
     if "v" not in present:
         raise AnalysisError(f"balance: this model has no {names['v']}, so its values cannot be read")
+    rows = max(1, CELLS // tokens.shape[1] ** 2)
+    seen: dict[str, list[torch.Tensor]] = {part: [] for part in present}
     with torch.no_grad():
-        _, cache = model.run_with_cache(
-            torch.from_numpy(tokens).to(model.cfg.device), names_filter=list(present.values()), return_type=None
-        )
+        for begin in range(0, len(tokens), rows):
+            part_of = torch.from_numpy(tokens[begin : begin + rows]).to(model.cfg.device)
+            _, cache = model.run_with_cache(part_of, names_filter=list(present.values()), return_type=None)
+            for part, name in present.items():
+                seen[part].append(cache[name].to("cpu", torch.float64))
         projection = model.blocks[layer].attn.W_O.detach().to("cpu", torch.float64).numpy()  # [head, d_head, m]
-    parts = {part: cache[name].to("cpu", torch.float64).numpy() for part, name in present.items()}
+    parts = {part: torch.cat(found).numpy() for part, found in seen.items()}
     scale = getattr(model.blocks[layer].attn, "attn_scale", None) or np.sqrt(parts["v"].shape[-1])
     state = _states(tokens, grammar)
     count = 2 * grammar.num_types * grammar.max_depth + 1

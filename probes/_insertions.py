@@ -11,6 +11,7 @@ from interp.grammars import DyckGrammar
 from interp.rng import generator
 
 Array = NDArray[np.float64]
+CELLS = 2**25  # pairs of query and key of one head that a run holds: half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,17 @@ def insertions(
     )
     start = np.full((num_inputs, 1), grammar.start)
     with torch.no_grad():
-        plain = _tail(logits(torch.from_numpy(np.concatenate([start, strings], 1))), length)
+        plain = _tail(logits, np.concatenate([start, strings], 1), length)
         unrelated = float(_tv(plain, plain.roll(1, 0)).mean())
         results = []
         for count in counts:
             nests = _nests(grammar, num_inputs, count, seed)
-            moved = _tail(logits(torch.from_numpy(np.concatenate([start, nests, strings], 1))), length)
+            moved = _tail(logits, np.concatenate([start, nests, strings], 1), length)
             shift = None
             if shifted is not None:
-                tokens = torch.from_numpy(np.concatenate([start, strings], 1))
-                shift = _tv(plain, _tail(shifted(tokens, 2 * count), length))
+                # The default binds the loop's variable.
+                moving = lambda tokens, by=2 * count: shifted(tokens, by)  # noqa: E731
+                shift = _tv(plain, _tail(moving, np.concatenate([start, strings], 1), length))
             mse = (moved - plain).square().mean((1, 2)).numpy()
             results.append(Insertion(count, _tv(plain, moved), mse, shift))
     return results, unrelated
@@ -72,9 +74,16 @@ def _nests(grammar: DyckGrammar, rows: int, pairs: int, seed: int) -> NDArray[np
     return np.concatenate(columns, 1)
 
 
-def _tail(logits: torch.Tensor, length: int) -> torch.Tensor:
-    """Logits after each of the last `length` tokens, float64 on the CPU."""
-    return logits[:, -length:].to("cpu", torch.float64)
+def rows_at_once(count: int, width: int) -> int:
+    """How many of `count` strings of `width` tokens a model reads together: all, unless they are long."""
+    return max(1, min(count, CELLS // width**2))
+
+
+def _tail(run: Callable[[torch.Tensor], torch.Tensor], tokens: NDArray[np.int64], length: int) -> torch.Tensor:
+    """Logits of `tokens` [input, pos] after each of the last `length` ones, float64 on the CPU."""
+    rows = rows_at_once(*tokens.shape)
+    parts = [torch.from_numpy(tokens[i : i + rows]) for i in range(0, len(tokens), rows)]
+    return torch.cat([run(part)[:, -length:].to("cpu", torch.float64) for part in parts])
 
 
 def _tv(a: torch.Tensor, b: torch.Tensor) -> Array:

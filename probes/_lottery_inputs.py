@@ -11,18 +11,22 @@ from torch import Tensor
 
 from interp.errors import AnalysisError
 from interp.grammars import CopyGrammar, DyckGrammar
+from interp.limits import check_memory
 from interp.model import SandboxTransformer
+from interp.numbers import power
 from interp.presets import TrainingSettings
 from interp.rng import generator
 from interp.stats import Estimate, Support, clopper_pearson
 from interp.training.evaluate import RULES, EvalSet, closing_rules, held_out, rule_floors
 from probes._subset_sum import Array
+from probes._ticket import Sizes
 from probes._ticket_run import input_stream, largest_column, target_stream
 
 Counts = NDArray[np.int64]
 POSITIONS = 16  # of a random input
 SMALL_NORM = 1e-3  # of a small random input: log-uniform from here to 1
 LONGEST = 26  # brackets, of targets that name no law
+NETWORK_BYTES = 20  # a weight, in float64, with its masks and those of a control
 DRAWS = 2000  # of a bootstrap
 
 
@@ -128,6 +132,26 @@ def evaluation_set(model: SandboxTransformer, count: int, seed: int) -> EvalSet 
     assert model.grammar is not None or isinstance(law, str)
     # A dict of mixed values: mypy cannot tell which belongs to which argument.
     return law if isinstance(law, str) else held_out(model.grammar, count, seed=seed, **law)  # type: ignore[arg-type]
+
+
+def check_room(model: SandboxTransformer, sizes: Sizes, weights: int, num_inputs: int, data: int | EvalSet) -> None:
+    """Refuse what has no room beside a network of so many `weights`: random inputs, and strings of brackets.
+
+    `data`: how many strings are to be drawn, or those that were, each distinct one once.
+    """
+    # Of a position, in the streams of both; what is masked of the network's is never computed.
+    column = 8 * ((sizes.d_model + sizes.d_mlp) // 4 + 5 * model.config.d_model)
+    need = NETWORK_BYTES * weights + num_inputs * POSITIONS * column
+    if isinstance(data, int):
+        law = data_law(model)
+        longest = 0 if isinstance(law, str) else int(law.get("max_length", law.get("length", 0)))
+        strings, need = f"{data} strings", need + 80 * data * (longest + 2)
+    else:
+        strings, need = f"{len(data.inputs)} distinct strings", need + data.inputs.size * column
+    check_memory(
+        f"a network of {power(weights)} weights with {num_inputs} random inputs and {strings}", need,
+        "give fewer of them (num_inputs, num_strings), or fewer candidates",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from interp.checks import whole_number
 from interp.config import MAX_PARAMETERS, TransformerConfig
 from interp.errors import AnalysisError, RequestError
 from interp.model import SandboxTransformer
+from interp.numbers import power
 from interp.rng import check_seed, generator
 from probes._pruning import (
     IDENTITY,
@@ -93,10 +94,10 @@ def sizes_used(
                 f"entry: at least {least} is needed"
             )
     sizes = _rounded(needed, asked)
-    if (count := _weights(target, sizes)) > LARGEST_NETWORK:
+    if (count := network_weights(target, sizes)) > LARGEST_NETWORK:
         raise AnalysisError(
             f"lottery ticket: a random network of {4 * len(target.layers)} layers, d_model={sizes.d_model}, "
-            f"d_mlp={sizes.d_mlp} has {count:.1e} weights, more than {LARGEST_NETWORK:.1e}: "
+            f"d_mlp={sizes.d_mlp} has {power(count)} weights, more than {power(LARGEST_NETWORK)}: "
             f"{_what_fits(target, candidates, asked, patterns)}"
         )
     return sizes
@@ -109,7 +110,7 @@ def _rounded(needed: Sizes, asked: Mapping[str, int | None]) -> Sizes:
     )
 
 
-def _weights(target: Target, sizes: Sizes) -> int:
+def network_weights(target: Target, sizes: Sizes) -> int:
     """How many weights the blocks of a random network have."""
     layer = 3 * sizes.d_model**2 + 2 * sizes.d_model * sizes.d_mlp + 2 * sizes.d_mlp**2
     return 4 * len(target.layers) * layer
@@ -118,7 +119,7 @@ def _weights(target: Target, sizes: Sizes) -> int:
 def _what_fits(target: Target, candidates: int, asked: Mapping[str, int | None], patterns: Scores | None) -> str:
     """The largest number of candidates below `candidates` whose network can be built."""
     for n in range(candidates - 1, LEAST_CANDIDATES - 1, -1):
-        if _weights(target, _rounded(sizes_needed(target, n, patterns), asked)) <= LARGEST_NETWORK:
+        if network_weights(target, _rounded(sizes_needed(target, n, patterns), asked)) <= LARGEST_NETWORK:
             return f"{n} candidates an entry fit, or a smaller target"
     hint = ", or leave d_model and d_mlp out" if any(asked.values()) else ""
     return f"no number of candidates (at least {LEAST_CANDIDATES}) fits: take a smaller target{hint}"

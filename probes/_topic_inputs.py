@@ -7,7 +7,8 @@ import numpy as np
 
 from interp.checks import index_of
 from interp.errors import AnalysisError, InterpError, RequestError
-from probes._topic_words import Array
+from interp.limits import check_memory
+from probes._topic_words import MEMORY, Array
 
 LARGEST = 1e300
 
@@ -31,6 +32,28 @@ def members(model: Any) -> Sequence[Any] | None:
                     f"topic blocks: model {i} has another config or grammar than model 0: a list of models has one"
                 )
     return model
+
+
+def check_size(model: Any, attention: bool, permutations: int) -> None:
+    """Refuse, before anything is copied, matrices of more words than memory holds."""
+    models = members(model)
+    if models is not None:
+        count, size = len(models), int(getattr(getattr(models[0], "cfg", None), "d_vocab", None) or 1)
+    else:
+        shape = _shape(model)
+        count, size = (shape[0] if len(shape) == 3 else 1), (shape[-1] if len(shape) > 1 else 1)
+    # Each matrix as given, within rows and in units; the mean's spectrum; of attention, sums by pair of words besides.
+    need = 8 * size**2 * (5 * count + 6) + 16 * count * permutations
+    if attention and models is not None:
+        need += 8 * (20 * MEMORY + size**2 * (3 * count + 14))
+    check_memory(f"topic blocks of {count} matrices of {size} words", need, "take fewer words, or fewer seeds")
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    """Of an array, or of lists of lists or arrays, none of them copied."""
+    if hasattr(given, "shape"):
+        return tuple(map(int, given.shape))
+    return (len(given), *_shape(given[0])) if isinstance(given, (list, tuple)) and given else ()
 
 
 def numbers(values: Any, needed: str = "a model, a population or a matrix [n, n] of numbers") -> Array:

@@ -14,6 +14,7 @@ Structure = Literal["blocks", "diagonal", "blocks and diagonal", "none"]
 
 ALPHA = 0.01  # a structure is named at this p-value ...
 FAINT = 0.1  # ... unless the other one's entries stand out this much more: blocks on a diagonal a tenth as high
+MOST_PERMUTATIONS = 10**6  # more would tell a p-value no better
 FEWEST_PERMUTATIONS = 99  # fewer could not reach ALPHA
 BLOCK = 64  # permutations a random stream
 

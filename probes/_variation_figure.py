@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from interp.numbers import Cells, estimate
 
 if TYPE_CHECKING:
@@ -9,11 +11,17 @@ if TYPE_CHECKING:
 
     from probes.variation import VariationResult
 
+MOST_POINTS = 2001  # pairs of models that are drawn one by one
 BASELINES = {
     "uniform_simplex": "rows uniform on the simplex",
     "sharpness_matched": "as sharp, other keys",
     "untrained": "untrained models",
 }
+
+
+def _thinned(pairs: np.ndarray) -> np.ndarray:
+    """What is drawn of all pairs: themselves, or quantiles of very many, which have their median and quartiles."""
+    return pairs if len(pairs) <= MOST_POINTS else np.quantile(pairs, np.linspace(0, 1, MOST_POINTS))
 
 
 def variation_figure(result: "VariationResult") -> "go.Figure":
@@ -25,7 +33,8 @@ def variation_figure(result: "VariationResult") -> "go.Figure":
     fig = go.Figure()
     count = len(result.variation)
     names = [f"layer {i}" for i in range(count)]
-    for i, pairs in enumerate(result.pairs):
+    for i, every in enumerate(result.pairs):
+        pairs = _thinned(every)
         box = go.Box(
             y=pairs, x0=i, name=names[i], boxpoints="all", jitter=0.7, pointpos=0, width=0.5,
             marker={"size": 5, "opacity": 0.45, "color": PALETTE[0]},
@@ -56,7 +65,11 @@ def variation_figure(result: "VariationResult") -> "go.Figure":
         told = f"{cells(result.variation[low])} (layer {low}) to {cells(result.variation[high])} (layer {high})"
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     inputs = "1 input" if result.num_inputs == 1 else f"mean of {result.num_inputs} inputs"
-    note = f"every pair of models is a point; {inputs}, N = {result.positions} positions; [{cells.over}, jackknife]"
+    count_pairs = len(result.pairs[0])
+    points = "every pair of models is a point"
+    if count_pairs > MOST_POINTS:
+        points = f"{MOST_POINTS} quantiles of {count_pairs} pairs of models"
+    note = f"{points}; {inputs}, N = {result.positions} positions; [{cells.over}, jackknife]"
     return finish(
         fig,
         f"Attention variation between {result.num_models} seeds: {told}",

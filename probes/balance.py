@@ -27,17 +27,27 @@ import torch
 from numpy.typing import NDArray
 
 from interp.checks import index_of, not_read, true_or_false, whole_number
-from interp.errors import AnalysisError
+from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, is_model, longest_input, models_of, undisturbed, untrained_of
-from interp.numbers import ABSENT, absent, number
+from interp.guests import (
+    grammar_of,
+    hosting,
+    is_model,
+    layers_and_heads,
+    longest_input,
+    models_of,
+    undisturbed,
+    untrained_of,
+)
+from interp.limits import check_memory
+from interp.numbers import ABSENT, absent, number, power
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task, checked_logits
 from interp.text import fold
 from probes._balance_figure import balance_figure, null_of
-from probes._balance_table import BalanceTable, balance_table, head_states
-from probes._insertions import Insertion, insertions
+from probes._balance_table import BalanceTable, balance_table, head_states, table_bytes
+from probes._insertions import Insertion, insertions, rows_at_once
 from probes._result import Result
 
 if TYPE_CHECKING:
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 STATE_LENGTH = 28  # brackets of the strings whose states are averaged
+MOST_CELLS = 1e11  # pairs of query and key, of all models, layers and heads: about an hour
 EXACT = 1 - 1e-6  # share of variance from which a state counts as one vector
 
 
@@ -150,8 +161,9 @@ def analyze_balance(
         layer = index_of("layer", -1 if layer is None else layer, first.cfg.n_layers, "balance")
     else:
         not_read("a callable shows no attention: only the functional form applies", layer=layer)
-    checked = check_task(models, grammar, None, seed, "balance", task_check)
     counts = _counts(first, grammar, length)
+    _check_size(models, hooked, grammar, counts, num_inputs, length)
+    checked = check_task(models, grammar, None, seed, "balance", task_check)
     functional = [_functional(m, grammar, counts, num_inputs, length, seed) for m in models]
     tables = [balance_tables(m, layer, grammar, seed) for m in models] if layer is not None else []
     fresh = untrained_of(model) if tables and untrained else None
@@ -183,6 +195,29 @@ def _counts(model: Any, grammar: DyckGrammar, length: int) -> list[int]:
         *range(1, grammar.max_depth + 1),
         *(c for c in further if most is None or 1 + 2 * c + length <= most),
     ]
+
+
+def _check_size(
+    models: Sequence[Any], hooked: bool, grammar: DyckGrammar, counts: Sequence[int], num_inputs: int, length: int
+) -> None:
+    """Refuse what memory does not hold, and what would never end, before any model runs."""
+    k, depth, cfg = grammar.num_types, grammar.max_depth, getattr(models[0], "cfg", None)
+    layers, heads = layers_and_heads(models[0])
+    width, head_width = (int(getattr(cfg, name, None) or 1) for name in ("d_model", "d_head"))
+    what = f"balance of a grammar of depth {depth} on {num_inputs} strings of {length} brackets"
+    cure = "take a grammar of less depth, or fewer or shorter strings"
+    longest = 1 + 2 * max(counts) + length
+    rows = rows_at_once(num_inputs, longest)
+    running = rows * longest * (20 * heads * longest + 40 * (width + grammar.vocab_size))
+    kept = 8 * num_inputs * (5 * length * grammar.vocab_size + 6 * longest)
+    tables = table_bytes(k, depth, heads, width, head_width, len(models)) if hooked else 0
+    check_memory(what, max(running + kept, tables), cure)
+    lengths = np.array([1 + 2 * pairs + length for pairs in counts], dtype=np.float64)
+    cells = float((lengths**2).sum()) * num_inputs * heads * layers * len(models)
+    if cells > MOST_CELLS:
+        raise RequestError(
+            f"{what} attends over {power(cells)} pairs of tokens, and {power(MOST_CELLS, 0)} are the most: {cure}"
+        )
 
 
 def balance_tables(model: Any, layer: int, grammar: DyckGrammar, seed: int) -> tuple[list[BalanceTable], float]:

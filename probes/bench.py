@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interp.errors import RequestError
+from interp.limits import check_memory
 from interp.processes import spread
 from interp.rng import check_seed
 from interp.stats import Estimate, clopper_pearson
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchResult", "FamilyResult", "run_bench"]
 
+JOB_BYTES = 2000  # of a claim waiting, and of what was found
 PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 # Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
 # writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (unread, for another
@@ -149,6 +151,7 @@ def run_bench(
     for name in names:
         if name not in FAMILIES:
             raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
+    check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
     from interp.progress import progress_bar
 

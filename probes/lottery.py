@@ -19,6 +19,7 @@ from interp.checks import true_or_false, whole_number
 from interp.errors import RequestError
 from interp.guests import hosting
 from interp.model import SandboxTransformer
+from interp.numbers import percent
 from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
@@ -31,6 +32,7 @@ from probes._lottery_inputs import (
     Inputs,
     accuracy_by_rule,
     accuracy_gap,
+    check_room,
     closing_accuracy,
     data_law,
     evaluation_set,
@@ -45,6 +47,7 @@ from probes._ticket import (
     Patterns,
     Ticket,
     check_candidates,
+    network_weights,
     pairs_to_prune,
     place_layers,
     prune_network,
@@ -210,7 +213,11 @@ def demonstrate_lottery_ticket(
     shown = read_patterns(patterns, found, places)
     sizes = {other: sizes_used(found, other) for other in others} | {n: sizes_used(found, n, d_model, d_mlp, shown)}
     model = in_double(found)
+    weights = network_weights(found, sizes[n])
+    check_room(model, sizes[n], weights, num_inputs, num_strings)
     data, law = evaluation_set(model, num_strings, seed), data_law(model)
+    if isinstance(data, EvalSet):
+        check_room(model, sizes[n], weights, num_inputs, data)
     inputs = random_inputs(model, num_inputs, seed)
     if isinstance(data, EvalSet):
         inputs["strings"] = token_inputs(model, torch.from_numpy(data.inputs))
@@ -418,7 +425,7 @@ def _largest(value: float, size: int, null: Any = None) -> Estimate:
     beyond = 1 - 0.05 ** (1 / size)
     return Estimate(
         value, None, None, size, "inputs", null,
-        f"a largest value has no interval: with 95 % confidence at most {beyond:.1%} of such inputs exceed it",
+        f"a largest value has no interval: with 95 % confidence at most {percent(beyond, 1)} of such inputs exceed it",
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from interp.training.evaluate import EvalSet
 from probes._lottery_inputs import (
     POSITIONS,
     Inputs,
+    check_room,
     closing_accuracy,
     evaluation_set,
     largest,
@@ -37,6 +38,7 @@ from probes._ticket import (
     Sizes,
     Ticket,
     check_candidates,
+    network_weights,
     prune_network,
     random_config,
     read_patterns,
@@ -179,9 +181,12 @@ def demonstrate_shared_matrix(
     common = Sizes(max(s.d_model for s in widest), max(s.d_mlp for s in widest))
     sizes = sizes_used(targets[0], n, -(-common.d_model // 8) * 8, -(-common.d_mlp // 8) * 8)
     doubles = [in_double(t) for t in targets]
+    weights = 2 * network_weights(targets[0], sizes)
+    check_room(doubles[0], sizes, weights, num_inputs, num_strings)
     data = evaluation_set(doubles[0], num_strings, seed)
     if not isinstance(data, EvalSet):
         raise AnalysisError(f"shared matrix: {data}, on whose strings the two could be told apart")
+    check_room(doubles[0], sizes, weights, num_inputs, data)
     tickets = tuple(prune_network(t, n, seed, sizes, working=working, patterns=shown) for t in targets)
     assert len(tickets) == 2
     tokens = {"strings": torch.from_numpy(data.inputs), "any brackets": _any_brackets(doubles[0], num_inputs, seed)}

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
+from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task
@@ -155,6 +156,18 @@ def analyze_stack_likeness(
 # -- inputs and queries ----------------------------------------------------------------------------
 
 
+def _check_size(model: Any, count: int, width: int) -> None:
+    """Refuse what memory does not hold: the patterns of one input at least, and a row of numbers a query."""
+    layers, heads = layers_and_heads(model)
+    one = layers * heads * width**2
+    # While a layer is read, its rows at all queries are held some five times.
+    patterns = min(count * one, max(one, MEMORY)) * 2 + 5 * min(count * heads * width**2, max(heads * width**2, MEMORY))
+    check_memory(
+        f"stack-likeness of {count} inputs of {width} tokens", 8 * (patterns + 40 * count * width),
+        "give fewer or shorter inputs",
+    )  # fmt: skip
+
+
 def _tokens(
     inputs: Any, model: Any, grammar: DyckGrammar, seed: int, num_inputs: int | None, length: int | None
 ) -> NDArray[np.int64]:
@@ -162,9 +175,11 @@ def _tokens(
     if inputs is None:
         count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
         size = optional_whole("length", length, LENGTH)
+        _check_size(model, count, size + 1)
         return grammar.to_tokens(grammar.sample(count, mode="prefix", length=size, seed=seed))
     not_read("inputs are given", num_inputs=num_inputs, length=length)
     tokens = read_tokens(inputs, model, grammar, "stack-likeness")
+    _check_size(model, *tokens.shape)
     grammar.validate(tokens)
     kind = np.where(tokens < grammar.start, 1, tokens - grammar.start + (tokens > grammar.start))
     begins, steps = kind[:, 1:] == 0, np.diff(kind, axis=1)  # START 0, bracket 1, END 2, PAD 3

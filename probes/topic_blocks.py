@@ -24,10 +24,11 @@ from probes._topic_aim import Aim, aim_of, outside_theory
 from probes._topic_attention import PairSums, attention, documents, relations
 from probes._topic_clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
 from probes._topic_figure import topic_figure, topic_summary
-from probes._topic_inputs import finite, members, stack, value_map, weight
+from probes._topic_inputs import check_size, finite, members, stack, value_map, weight
 from probes._topic_permutations import (
     ALPHA,
     FEWEST_PERMUTATIONS,
+    MOST_PERMUTATIONS,
     Structure,
     diagonal_test,
     p_value,
@@ -164,12 +165,13 @@ def analyze_topic_blocks(
     matrix that is not square or not finite, or a model without the weights asked for.
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
-    permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS)
+    permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS)
     if matrix is not None and matrix not in get_args(Kind):
         raise RequestError(f"matrix={matrix!r} is not one of {', '.join(get_args(Kind))}")
     pick = _Pick(matrix, layer, head, seed, inputs, grammar)
     if theory is not None and not isinstance(theory, TopicTheory):
         raise RequestError(f"theory={theory!r} is {type(theory).__name__}, and a TopicTheory is needed")
+    check_size(model, matrix == "attention", permutations)
     source = _source(model, pick)
     words = words_of(labels, source.grammar, source.matrices.shape[-1])
     start = None

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from interp.checks import index_of, not_read
 from interp.errors import AnalysisError, RequestError
 from interp.guests import hosting
+from interp.limits import check_memory
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
 from probes._result import Result
 from probes._two_stage_figure import two_stage_figure, two_stage_summary
@@ -132,7 +133,13 @@ def analyze_two_stages(
         at, norms, steps, found = _from_population(norms, -1 if layer is None else layer)
         snapshots = found if snapshots is None else snapshots
     curves = _curves(norms)
-    where = _steps(steps, curves["W_V"].shape[1])
+    count, length = curves["W_V"].shape
+    check_memory(
+        f"two stages of {count} runs of {length} steps",
+        8 * (4 * max(MEMORY, LENGTHS * length) + 3 * max(MEMORY // length, LENGTHS) * count + 2 * BEGINS * count),
+        "give fewer runs or steps",
+    )  # fmt: skip
+    where = _steps(steps, length)
     runs = _runs(where, curves)
     rotation, later = _rotation(snapshots, len(runs))
     return _result(where, curves, runs, rotation, later, at)

@@ -14,7 +14,18 @@ import numpy as np
 
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, PatternError, RequestError, quoted
-from interp.guests import Ints, grammar_of, hosting, is_model, is_text, models_of, read_tokens, untrained_of
+from interp.guests import (
+    Ints,
+    grammar_of,
+    hosting,
+    is_model,
+    is_text,
+    layers_and_heads,
+    models_of,
+    read_tokens,
+    untrained_of,
+)
+from interp.limits import check_memory
 from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
@@ -30,6 +41,7 @@ if TYPE_CHECKING:
 PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
+MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
 
 
@@ -48,7 +60,8 @@ class VariationResult(Result):
     - `unmatched`: `variation` without matching: the mean over all pairs of heads; nulls exact.
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
-    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of.
+    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`
+      quantiles beyond 10,000 pairs a layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
 
     Intervals are over seeds: delete-one jackknife, t(S - 1). They cover near 95 % for spread-out
@@ -106,6 +119,19 @@ class VariationResult(Result):
             lines.append(str(self.task_check))
         return fold(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As of every result; of more than `MOST_PAIRS` pairs a layer 101 quantiles stand in the place of them all."""
+        brief = {}
+        for name in ("pairs", "untrained_pairs"):
+            each = getattr(self, name)
+            if each is not None and any(len(pairs) > MOST_PAIRS for pairs in each):
+                many = f"{len(each[0])} pairs of models a layer, more than {MOST_PAIRS}"
+                brief[name] = {
+                    "of": f"{many}: quantiles from 0 to 1 by 0.01",
+                    "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],
+                }
+        return {**super().to_dict(), **brief}
+
     def figure(self) -> "go.Figure":
         """Every pair of models as a point, layer by layer, with the baselines as lines."""
         return variation_figure(self)
@@ -142,6 +168,7 @@ def analyze_variation(
     models = models_of(model, "variation")
     grammar = grammar_of(model, models, grammar, "variation")
     tokens, texts = _tokens(models[0], inputs, grammar, seed, num_inputs)
+    _check_size(models, tokens)
     checked = check_task(models, grammar, tokens, seed, "variation", task_check)
     fresh = untrained_of(model) if untrained else None
     result = variation_from_patterns(
@@ -321,6 +348,7 @@ def _accumulate(
         if not layers:
             visible = all(is_causal(p) for p in arrays) if causal is None else causal
             null_seed = seed if with_null else None
+            _check_heads(arrays[0].shape[0], [p.shape[2] for p in arrays], arrays[0].shape[3])
             layers = [_Layer(p.shape[0], p.shape[2], p.shape[3], visible, null_seed) for p in arrays]
         if len(arrays) != len(layers):
             raise PatternError(f"a chunk holds {len(arrays)} layers, an earlier one {len(layers)}")
@@ -410,6 +438,26 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
             f"variation: inputs of {tokens.shape[1]} position leave attention no choice: give at least two tokens"
         )
     return tokens, told
+
+
+def _check_size(models: Sequence[Any], tokens: Ints) -> None:
+    """Refuse, before a model runs, more than memory holds: patterns of one input, and Gram matrices of all heads."""
+    (layers, heads), positions = layers_and_heads(models[0]), tokens.shape[1]
+    one = len(models) * layers * heads * positions**2
+    # Twice while they are stacked, and a run's own.
+    patterns = 3 * min(len(tokens) * one, max(one, MEMORY))
+    _check_heads(len(models), [heads] * layers, positions, 8 * patterns)
+
+
+def _check_heads(count: int, heads: Sequence[int], positions: int, besides: float = 0.0) -> None:
+    """Refuse more heads than have room for their Gram matrices; `besides`: bytes that other things take."""
+    # Of each layer sums, those of the null, and some in passing.
+    grams = sum(6 * (count * h) ** 2 for h in [*heads, max(heads)])
+    check_memory(
+        f"variation of {count} models of {len(heads)} layer(s) and {max(heads)} head(s) on {positions} positions",
+        8 * grams + besides,
+        "measure fewer models, or shorter inputs",
+    )
 
 
 def _default_inputs(grammar: Any, seed: int, num_inputs: int | None) -> Any:

@@ -9,6 +9,7 @@ from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
 from interp.names import first_duplicate
+from interp.numbers import number
 
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
@@ -54,8 +55,8 @@ def train(arguments: argparse.Namespace) -> int:
     print(population.summary())
     if population.timing:
         print(
-            f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
-            f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
+            f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
+            f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     print(f"wrote {out}" if population.timing else f"{out} was finished already")
     write_json(
@@ -217,7 +218,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         print(f"  {name:<20} {about}")
     print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
-        rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
+        rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         print(f"  {name:<20} {count}: {rules or info['about']}")
     write_json(

@@ -67,6 +67,7 @@ class BracketStrings(DyckGrammar):
     def unmatched(self, tokens: ArrayLike) -> NDArray[np.bool_]:
         """As in `DyckGrammar`, and none from the first bracket on that breaks the string."""
         array = self._ids(tokens)
+        self._check_pairs(array)
         found = law.structure(array, self.num_types, self.max_depth)
         whole = ~np.logical_or.accumulate(found.bad, axis=-1)
         open_keys = np.zeros((*array.shape, array.shape[-1]), dtype=bool)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import make_plain
 from interp.errors import GrammarError
+from interp.limits import check_memory
 from interp.rng import generator
 
 Law = Literal["lda", "idealised"]
@@ -173,6 +174,8 @@ class TopicGrammar:
         """`count` documents with their masks: a pure function of its arguments."""
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
             raise GrammarError(f"count={count!r} is not a whole number of at least 0")
+        size = 100 * self.max_length + 24 * self.num_topics
+        check_memory(f"{count} documents of {self.max_length} words", count * size, "draw fewer", GrammarError)
         return self.draw(generator(seed, stream), count)
 
     def draw(self, rng: np.random.Generator, count: int) -> Documents:

@@ -31,6 +31,7 @@ _SHORT = 48  # longest strings that share rows
 _PASS = 100  # positions that would cost as much as a forward pass costs beside its positions
 _CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
 _PAIRS = 300_000
+_LAW = 2**24  # numbers of the exact law that are held at once: 128 MB
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,17 @@ def held_out(
     if data == "complete":
         full[np.arange(rows), 1 + (strings != grammar.pad).sum(1)] = grammar.end
         inputs, targets = np.where(full[:, :-1] == grammar.end, grammar.pad, full[:, :-1]), full[:, 1:].copy()
-        law = grammar.next_token_probs(inputs, mode="complete", min_length=min_length, max_length=max_length)
+        bounds: dict[str, Any] = {"mode": "complete", "min_length": min_length, "max_length": max_length}
     else:
         inputs, targets = full[:, :width], full[:, 1 : width + 1].copy()
-        law = grammar.next_token_probs(inputs, mode="prefix")
+        bounds = {"mode": "prefix"}
     scored = (targets != grammar.pad) & (np.arange(targets.shape[1]) >= score_from)
-    picked = np.take_along_axis(law, targets[..., None], axis=-1)[..., 0]
+    picked = np.ones(targets.shape)
+    step = max(1, _LAW // (targets.shape[1] * grammar.vocab_size))
+    for begin in range(0, rows, step):  # the law has a number for each token of the vocabulary at each position
+        here = slice(begin, begin + step)
+        law = grammar.next_token_probs(inputs[here], **bounds)
+        picked[here] = np.take_along_axis(law, targets[here, :, None], axis=-1)[..., 0]
     law_nll = np.where(scored, -np.log(np.where(scored, picked, 1.0)), 0.0)
     partner = grammar.partner(full)[:, 1 : targets.shape[1] + 1]
     position = np.arange(1, targets.shape[1] + 1)

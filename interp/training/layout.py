@@ -9,7 +9,9 @@ thus follows its law exactly, the expected number of strings of each length is e
 never outgrows the slot for quantile (i + 1) / B.
 """
 
+import heapq
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -56,15 +58,19 @@ def pack(capacity: NDArray[np.int64], width: int) -> Layout:
 def _pack_rows(capacity: NDArray[np.int64], width: int) -> Layout:
     """First-fit-decreasing, then empty rows to two or more and a multiple of `ALIGN` positions."""
     free: list[int] = []
+    first: list[list[int]] = [[] for _ in range(width + 1)]  # rows by what is free in them, a heap each
     start = np.zeros(len(capacity), dtype=np.int64)
     for i in np.argsort(-capacity, kind="stable"):
         need = int(capacity[i]) + 1
-        row = next((r for r, space in enumerate(free) if space >= need), None)
+        row = min((rows[0] for rows in first[need:] if rows), default=None)
         if row is None:
             row = len(free)
             free.append(width)
+        else:
+            heapq.heappop(first[free[row]])
         start[i] = row * width + width - free[row]
         free[row] -= need
+        heapq.heappush(first[free[row]], row)
     while len(free) < 2 or len(free) * width % ALIGN:
         free.append(width)
     segment = np.full(len(free) * width, -1, dtype=np.int64)
@@ -87,6 +93,10 @@ class CompleteStrings:
 
     def layout(self) -> Layout:
         """Slot i holds whatever length the quantiles [i/B, (i+1)/B) can give."""
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> Layout:
         lengths, probs = self.grammar.length_distribution(self.min_length, self.max_length)
         top = np.minimum((np.arange(self.batch) + 1) / self.batch, 1.0)
         capacity = lengths[_quantile(probs, top, side="left")]
@@ -117,6 +127,10 @@ class Prefixes:
 
     def layout(self) -> Layout:
         """START and all but the last bracket of each prefix are read."""
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> Layout:
         return pack(np.full(self.batch, self.length - 1), self.length)
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -23,10 +23,9 @@ from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
-from interp.grammars import DyckGrammar, Grammar, grammar_from_dict
+from interp.grammars import Grammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.limits import read_whole
-from interp.model.counts import num_states
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
@@ -34,13 +33,11 @@ from interp.rng import check_seed
 from interp.threads import one_thread
 from interp.training.folder import PLAN_FILE, remove_run, run_folder
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
-from interp.training.objective import data_source
 from interp.training.pool import train_in_workers
+from interp.training.size import check_training, seeds_that_fit
 from interp.training.state import read_state, write_state
 
 MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
-CHUNK_BYTES = 2.5e6  # of one activation of a chunk; beyond, it leaves the processor's cache before it is read again
-COUNTED_BYTES = 5e7  # the same through counts, where few seeds gain less than their own held-out sets cost: memory
 MAX_SEEDS = 100_000
 
 
@@ -78,6 +75,7 @@ def train_population(
     if resume and out is None:
         raise RequestError("resume=True needs out=FILE, whose unfinished run is to be continued")
     workers = _workers(workers, len(chosen), device)
+    check_training(recipe, len(chosen), MAX_CHUNK if device == "cpu" else len(chosen))
     with run_folder(out, resume) as folder:
         if out is not None and resume and not (folder.path / PLAN_FILE).exists() and os.path.exists(out):
             population = _finished(Path(out), recipe, chosen)
@@ -105,16 +103,7 @@ def train_population(
 
 def chunk_size(recipe: Recipe) -> int:
     """How many seeds train together on a CPU, at most: bits do not depend on it."""
-    config = recipe.config
-    if not isinstance(recipe.grammar, DyckGrammar):
-        return MAX_CHUNK
-    layout = data_source(recipe).layout()
-    cell_bytes = 4 * layout.rows * layout.width
-    if recipe.settings.compute == "counts":
-        size = COUNTED_BYTES / (cell_bytes * config.n_heads * num_states(config))
-    else:
-        size = CHUNK_BYTES / (cell_bytes * max(config.d_model, config.d_mlp))
-    return max(1, min(MAX_CHUNK, int(size)))
+    return min(MAX_CHUNK, seeds_that_fit(recipe))
 
 
 # -- the plan ---------------------------------------------------------------------------------------

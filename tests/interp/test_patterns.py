@@ -16,7 +16,6 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
 
-torch.set_num_threads(1)
 TOKENS = torch.tensor([[4, 0, 2, 3, 1], [4, 2, 2, 0, 6]])
 
 

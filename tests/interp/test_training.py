@@ -172,6 +172,7 @@ def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, op
     assert apart.history == together.history
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(monkeypatch, tmp_path):
     recipe = small(snapshots=(0, 7))
     train(recipe, 5, out=tmp_path / "one")
@@ -307,6 +308,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("options", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.slow
 def test_training_equals_torch_optim_on_one_model_at_a_time(options):
     recipe = small("dyck-standard", steps=5, batch=3, width=16, **options)
     s, seeds = recipe.settings, (1, 6)
@@ -366,6 +368,7 @@ def test_learning_rate_has_its_closed_form(schedule, warmup):
         assert rates[10] == pytest.approx(0.15 if schedule == "cosine" else 0.3)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_weights():
     base = train(small(), 1)
     for option in ({"lr": 1e-3}, {"warmup": 5}, {"schedule": "constant"}, {"l2": 1.0}, {"weight_decay": 1.0}):
@@ -478,6 +481,7 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
     ],
     ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
+@pytest.mark.slow
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:
         train(recipe, seeds, out=unfinished, resume=True)
@@ -823,6 +827,7 @@ def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_p
 # ---- snapshots -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_snapshots_equal_runs_stopped_there_and_survive_saving(tmp_path):
     recipe = small(snapshots=(0, 3, 4, 8))
     population = train(recipe, [4, 2], out=tmp_path / "x")

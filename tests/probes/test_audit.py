@@ -44,7 +44,6 @@ audit_claim, audit_claims, scan_heads = (
     partial(run_audit, task_check=False) for run_audit in (probes.audit_claim, probes.audit_claims, probes.scan_heads)
 )
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 STACK = "L0H0 attends to the last unmatched open bracket"
 TYPE = (1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)  # a value that tells the type of an open bracket
@@ -934,6 +933,7 @@ def test_the_command_line_audits(tmp_path, capsys):
         (["nothing", "--claim", "L0H0 attends to START"], 2, "nothing"),
     ],
 )
+@pytest.mark.slow
 def test_a_verdict_is_an_answer_and_what_is_none_is_said(arguments, status, message, capsys):
     assert main(["audit", *arguments]) == status
     assert message in capsys.readouterr().err
