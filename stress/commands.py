@@ -133,7 +133,7 @@ def wrong_input(name: str, right: Words, rng: np.random.Generator) -> tuple[str,
         right[1] = str(rng.choice(["astrology", "", "🙂", "dyck_attention", "topics-", "x" * 3000]))
         return "a study", right
     if name in ("list", "bench"):
-        return "an odd word more", [*right, ODD[int(rng.integers(len(ODD)))] or "x"]
+        return "an odd word more", [*right, odd(rng)]
     at = 2 if name.startswith("analyze") else 1
     right[at] = NO_INPUT[int(rng.integers(len(NO_INPUT)))]
     return "a checkpoint", right
@@ -153,6 +153,12 @@ def left_out(right: Words, rng: np.random.Generator) -> tuple[str, Words]:
     at = int(rng.choice(flags))
     del right[at + 1]
     return "a value left out", right
+
+
+def odd(rng: np.random.Generator) -> str:
+    """An odd word, but "--", which says that no flag follows, and is right at the end of a line."""
+    word = ODD[int(rng.integers(len(ODD)))]
+    return "x" if word in ("", "--") else word
 
 
 def one_too_many(right: Words, rng: np.random.Generator) -> tuple[str, Words]:
@@ -176,7 +182,7 @@ def one_too_many(right: Words, rng: np.random.Generator) -> tuple[str, Words]:
         return "a flag twice", [*right, *more]
     return "a word too many", [
         *right,
-        *([ODD[int(rng.integers(len(ODD)))] or "x"] if right[0] != "audit" else ["x", "y"]),
+        *([odd(rng)] if right[0] != "audit" else ["x", "y"]),
     ]
 
 
