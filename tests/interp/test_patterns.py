@@ -188,7 +188,9 @@ def test_what_a_bridge_wraps_is_in_eval_mode_too(kind, tmp_path):
     else:
         made = transformers.BertForMaskedLM(transformers.BertConfig(**shape, intermediate_size=8))
     made.save_pretrained(tmp_path)
-    bridge = TransformerBridge.boot_transformers(str(tmp_path), tokenizer=None, device="cpu").eval()
+    bridge = TransformerBridge.boot_transformers(
+        str(tmp_path), tokenizer=None, device="cpu", trust_remote_code=False
+    ).eval()
     in_eval = attention_patterns(bridge, TOKENS)
     bridge.train()
     wrapped = [name for name, module in bridge.original_model.named_modules() if module.training]

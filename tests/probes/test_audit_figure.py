@@ -300,7 +300,7 @@ def test_each_family_of_the_bench_shows_what_decides(family):
     from probes._bench_families import make_case
 
     case = make_case(family, 0, 3)
-    check_told(audit_claim(case.model, case.claim, case.given, case.task, seed=0))
+    check_told(audit_claim(case.model, case.claim, case.given, case.task, seed=0, task_check=False))
 
 
 def test_a_scan_writes_every_verdict_on_its_cell():
