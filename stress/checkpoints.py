@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
-from harness import Arguments, Report, main
+from stressing import Arguments, Report, main
 
 from interp import Population, SandboxTransformer, load_checkpoint, load_foreign, save_checkpoint
 from interp.checkpoints import seed_digests

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import ROOT, Arguments, Report, main
+from stressing import ROOT, Arguments, Report, main
 from wrong_words import CONFLICTS, FLAGS, NO_INPUT, NO_PRESET, ODD, RIGHT
 
 from interp.cli import main as command

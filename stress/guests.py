@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import models as made
+import hosts as made
 import numpy as np
 import torch
-from harness import Arguments, Report, main
+from stressing import Arguments, Report, main
 
 from interp.errors import InterpError
 from interp.plots import attention_heatmap

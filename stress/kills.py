@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from harness import ROOT, Arguments, Report, main
+from stressing import ROOT, Arguments, Report, main
 
 COMMAND = "train dyck-minimal --seeds 4 --steps 400 --batch 4 --set eval_every=5 --snapshot 0 --snapshot 200"
 STUDY = (

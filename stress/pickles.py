@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import models as made
+import hosts as made
 import numpy as np
 import torch
-from harness import Arguments, Report, main
+from stressing import Arguments, Report, main
 
 from case_studies.head_claims.audits import Models, kept
 from case_studies.topics_wikipedia import corpus, encoder

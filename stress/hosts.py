@@ -22,7 +22,7 @@ def ours() -> Population:
 
 def topics() -> Population:
     """Two barely trained topic models, with snapshots."""
-    small = {"topics": 3, "words": 4, "min_length": 8, "max_length": 12, "eval_every": 5}
+    small = {"topics": 3, "words": 4, "min_length": 8, "max_length": 12, "eval_every": 2}
     return train_population("topic-joint", 2, options=small, steps=20, workers=1)
 
 
