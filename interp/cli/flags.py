@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from interp.errors import RequestError, quoted
 
@@ -16,7 +16,8 @@ class Given:
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         if option_string is not None:
-            namespace.given = getattr(namespace, "given", frozenset()) | {self.dest}  # type: ignore[attr-defined]
+            given: frozenset[str] = getattr(namespace, "given", frozenset())
+            namespace.given = given | {cast(argparse.Action, self).dest}
         super().__call__(parser, namespace, values, option_string)  # type: ignore[misc]
 
 
