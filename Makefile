@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint check test report bench clean
+.PHONY: help install lint quick check test report bench stress clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
 	@echo "make check    lint, types, import direction, the tests that take no seconds (for daily work)"
 	@echo "make test     lint, types, import direction, all tests"
 	@echo "make bench    all speed comparisons, one after the other, and the README's table"
+	@echo "make stress   what is too long for the tests, about an hour; SIZE=--quick: minutes (stress/README.md)"
 	@echo "make install  only set up .venv"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -30,7 +31,11 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-check: lint
+# Both at once: types alone take most of a minute where nothing of them is known yet.
+check: $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint quick
+
+quick: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow"
 
 test: lint
@@ -39,6 +44,12 @@ test: lint
 report: $(STAMP)
 	$(BIN)/interp report dyck-attention --quick --out reports/dyck-attention
 	@echo "open reports/dyck-attention/index.html"
+
+STRESS := checkpoints pickles commands pages leaks guests kills
+SIZE :=
+
+stress: $(STAMP)
+	status=0; for name in $(STRESS); do OMP_NUM_THREADS=1 $(BIN)/python stress/$$name.py $(SIZE) || status=1; done; exit $$status
 
 BENCHMARKS := step study evaluation balance analyzers batches
 

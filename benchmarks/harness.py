@@ -25,6 +25,7 @@ import torch
 from interp.devices import usable_device
 from interp.errors import InterpError
 from interp.files import check_writable, write_text
+from interp.numbers import percent, significant
 
 HERE = Path(__file__).parent
 FALLEN = 1.2  # a ratio this many times the committed one is named
@@ -246,11 +247,12 @@ def committed(path: Path) -> Any:
 def line(row: dict[str, Any], clock: str) -> str:
     """One comparison, for the terminal."""
     time, other = row[clock], "wall" if clock == "cpu" else "cpu"
-    target = "" if row["target"] is None else f"  target {row['target']:.3g}"
+    target = "" if row["target"] is None else f"  target {significant(row['target'])}"
     return (
-        f"{row['what']}: {time['ours']:.3g} {clock} s {row['unit']}, {row['reference']} {time['reference']:.3g}; "
-        f"ratio {time['ratio']:.3g} [{time['least']:.3g}, {time['largest']:.3g}], "
-        f"{other} {row[other]['ratio']:.3g}{target}"
+        f"{row['what']}: {significant(time['ours'])} {clock} s {row['unit']}, {row['reference']} "
+        f"{significant(time['reference'])}; "
+        f"ratio {significant(time['ratio'])} [{significant(time['least'])}, {significant(time['largest'])}], "
+        f"{other} {significant(row[other]['ratio'])}{target}"
     )
 
 
@@ -267,5 +269,5 @@ def fallen(old: Any, new: dict[str, Any]) -> list[str]:
     for row in new["rows"]:
         was, now = before.get(row["what"]), row[clock]["ratio"]
         if was is not None and now > FALLEN * was:
-            out.append(f"SLOWER: {row['what']}: ratio to {row['reference']} {was:.3g} -> {now:.3g}")
-    return out or [f"nothing is slower than committed by more than {FALLEN - 1:.0%}"]
+            out.append(f"SLOWER: {row['what']}: ratio to {row['reference']} {significant(was)} -> {significant(now)}")
+    return out or [f"nothing is slower than committed by more than {percent(FALLEN - 1)}"]

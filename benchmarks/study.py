@@ -17,6 +17,7 @@ import torch
 from harness import Arguments, Row, Time, clock, main, peak_memory_gb
 from rivals import native_model, padded, train_steps
 
+from interp.numbers import percent
 from interp.presets import make_recipe
 from interp.training.evaluate import RULES
 from interp.training.run import train_population
@@ -104,7 +105,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
         rows.append(Row(name, "a native dyck-standard loop of as many steps, steps alone", "a seed", *times, 1))
         released = sum(RELEASED.values())
         studies[name] = {**found, "released_over_ours": released / found["cpu_s_a_seed"]}
-        print(f"{name}: all seeds at {GOAL:.0%} from step {found['all_seeds_at_goal_from_step']} on", flush=True)
+        print(f"{name}: all seeds at {percent(GOAL)} from step {found['all_seeds_at_goal_from_step']} on", flush=True)
     return {"rows": rows, "studies": studies, "released_cpu_s_a_seed": RELEASED, "goal": GOAL}
 
 

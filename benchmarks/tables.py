@@ -16,6 +16,8 @@ from typing import Any
 
 from harness import clock_of
 
+from interp.numbers import number, percent, significant
+
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
@@ -59,7 +61,7 @@ def block(results: Results, elsewhere: Results) -> str:
     more = (
         "S models train together; *equal rows* are prefixes of 28 brackets, *complete* are strings of 2 to 26; times"
         " are a seed and step, a seed, or a prediction. A ratio is our time over the other's, both run in turn on one"
-        f" thread: {many(pairs)}. Evaluation at most 5 % of a run is {5 / 95:.3f} of its training."
+        f" thread: {many(pairs)}. Evaluation at most 5 % of a run is {number(5 / 95)} of its training."
         f" {place(results['step'])} All comparisons, with wall times, memory, what the processor reaches and where a"
         " step's time goes: [benchmarks/README.md](benchmarks/README.md)."
     )
@@ -116,7 +118,7 @@ def place(result: dict[str, Any]) -> str:
     device = "" if m["device"] == "cpu" else f"{m['device']}, driven by "
     return (
         f"Measured on {m['date']} at commit {m['commit'] or 'unknown'}, on {device}{m['cpu']}, {m['cores']}"
-        f" shared cores with a load of {m['load_before']:.1f} before, torch {m['torch']}."
+        f" shared cores with a load of {number(m['load_before'], 1)} before, torch {m['torch']}."
     )
 
 
@@ -130,15 +132,17 @@ def study_headline(study: dict[str, Any]) -> str:
     studies = {name.removeprefix("study ").removesuffix(", S=40"): s for name, s in study["studies"].items()}
     released = study["released_cpu_s_a_seed"]
     costs = "; ".join(
-        f"`{name}` {s['cpu_s_a_seed']:.1f} CPU s a seed (1/{s['released_over_ours']:.0f} of that)"
+        f"`{name}` {number(s['cpu_s_a_seed'], 1)} CPU s a seed (1/{number(s['released_over_ours'], 0)} of that)"
         for name, s in studies.items()
     )
     worst, rule, name = min((v, rule, name) for name, s in studies.items() for rule, v in s["worst_accuracy"].items())
     return (
         "- **A study of 40 seeds**, every step, evaluation, variation, stack-likeness and balance. The released code's"
-        f" own models need {sum(released.values()):.0f} CPU s a seed, {released['steps']:.0f} of steps and"
-        f" {released['evaluation']:.0f} of evaluation (timed once, elsewhere); ours: {costs}. The worst seed by the"
-        f" worst of the three rules (`{name}`, `{rule}`) closes {worst:.1%} of brackets."
+        f" own models need {number(sum(released.values()), 0)} CPU s a seed, {number(released['steps'], 0)} of steps "
+        "and"
+        f" {number(released['evaluation'], 0)} of evaluation (timed once, elsewhere); ours: {costs}. The worst seed by "
+        "the"
+        f" worst of the three rules (`{name}`, `{rule}`) closes {percent(worst, 1)} of brackets."
     )
 
 
@@ -151,8 +155,9 @@ def step_headline(step: dict[str, Any]) -> str:
         own = [found[f"{data}, batch {batch}, S=40"] for batch in batches]
         plain = [found[f"plain PyTorch loop: {data}, batch {batch}"] for batch in batches]
         told.append(
-            f"{', '.join(f'{x:.2f}' for x in own)} of its time on {words} (batch {', '.join(batches)}), where a plain"
-            f" PyTorch loop takes {', '.join(f'{x:.2f}' for x in plain)}"
+            f"{', '.join(f'{number(x, 2)}' for x in own)} of its time on {words} (batch {', '.join(batches)}), where a "
+            "plain"
+            f" PyTorch loop takes {', '.join(f'{number(x, 2)}' for x in plain)}"
         )
     return (
         "- **A training step** of 40 `dyck-standard` models, a seed, against a loop over TransformerLens's"
@@ -166,21 +171,22 @@ def long_headline(results: Results) -> str:
     (counted,) = (ratio for what, ratio in rows.items() if what.startswith("length 400-500, dyck-minimal, S="))
     (full,) = (ratio for what, ratio in rows.items() if what.startswith("length 400-500, dyck-standard, S="))
     return (
-        f"- **Evaluating a prediction at position 400-499** costs {counted:.2f} times one in strings of 28 where counts"
-        f" suffice (`dyck-minimal`), and {full:.0f} times where the attention is needed (`dyck-standard`)."
+        f"- **Evaluating a prediction at position 400-499** costs {number(counted, 2)} times one in strings of 28 "
+        "where counts"
+        f" suffice (`dyck-minimal`), and {number(full, 0)} times where the attention is needed (`dyck-standard`)."
     )
 
 
 def row_of(row: dict[str, Any], clock: str) -> str:
     """One comparison as a table row."""
     time, other = row[clock], row["wall" if clock == "cpu" else "cpu"]
-    cells = [row["what"], row["unit"], number(time["ours"]), row["reference"], number(time["reference"])]
-    return "| " + " | ".join([*cells, ratio(time), number(other["ratio"]), verdict(row, clock)]) + " |"
+    cells = [row["what"], row["unit"], significant(time["ours"]), row["reference"], significant(time["reference"])]
+    return "| " + " | ".join([*cells, ratio(time), significant(other["ratio"]), verdict(row, clock)]) + " |"
 
 
 def ratio(time: dict[str, float]) -> str:
     """A ratio of times with the least and the largest."""
-    return f"{number(time['ratio'])} [{number(time['least'])}, {number(time['largest'])}]"
+    return f"{significant(time['ratio'])} [{significant(time['least'])}, {significant(time['largest'])}]"
 
 
 def verdict(row: dict[str, Any], clock: str) -> str:
@@ -201,7 +207,7 @@ def verdict(row: dict[str, Any], clock: str) -> str:
 def notes(name: str, result: dict[str, Any]) -> list[str]:
     """What is no comparison: shares, memory, the processor's limit."""
     if name == "evaluation":
-        shares = (f"{k.removeprefix('evaluation of a run, ')} {v:.1%}" for k, v in result["share"].items())
+        shares = (f"{k.removeprefix('evaluation of a run, ')} {percent(v, 1)}" for k, v in result["share"].items())
         shared = (f"{n} strings {v['cells']:,} instead of {v['positions']:,}" for n, v in result["shared"].items())
         return [
             f"Share of a run spent in evaluation: {'; '.join(shares)} (target: at most 5 %).",
@@ -210,7 +216,8 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
     if name == "study":
         released = sum(result["released_cpu_s_a_seed"].values())
         asked = (
-            f"Targets: at most {released / FASTER:.1f} CPU s a seed (1/{FASTER} of the released code's {released:.0f}),"
+            f"Targets: at most {number(released / FASTER, 1)} CPU s a seed (1/{FASTER} of the released code's "
+            f"{number(released, 0)}),"
             f" {MEMORY} GB, and 5 % of a run in evaluation."
         )
         lines = "\n".join(study_line(study, s, clock_of(result)) for study, s in result["studies"].items())
@@ -225,9 +232,10 @@ def step_notes(step: dict[str, Any]) -> list[str]:
     one = "One thread" if clock_of(step) == "cpu" else "The device"
     shares = {k: v["share_of_matmul_rate"] for k, v in step["reached"].items()}
     rate = (
-        f"{one} multiplies matrices at up to {max(step['matmul_rate'].values()) / 1e9:.0f} GFLOP/s here. The products"
+        f"{one} multiplies matrices at up to {number(max(step['matmul_rate'].values()) / 1e9, 0)} GFLOP/s here. The "
+        "products"
         " of a step, over all its time, are done at "
-        + ", ".join(f"{share:.0%} ({what})" for what, share in shares.items())
+        + ", ".join(f"{percent(share)} ({what})" for what, share in shares.items())
         + " of that rate."
     )
     return [rate, profile_table(step["profile"])] if step["profile"] else [rate]
@@ -240,28 +248,29 @@ def batches_table(result: dict[str, Any]) -> str:
         "|---" * 6 + "|",
     ]
     for run in result["runs"]:
-        cells = (run["batch"], run["strings"], run["steps"], number(run["cpu_s_a_seed"]))
+        cells = (run["batch"], run["strings"], run["steps"], significant(run["cpu_s_a_seed"]))
         at_goal = f"{run['seeds_at_goal']} of {run['seeds']}"
-        lines.append("| " + " | ".join([*map(str, cells), at_goal, f"{run['worst_accuracy']:.3f}"]) + " |")
+        lines.append("| " + " | ".join([*map(str, cells), at_goal, number(run["worst_accuracy"])]) + " |")
     return (
         "Whole runs of `dyck-standard` (the rate falls to 0 in each), until one closes"
-        f" {result['goal']:.0%} of brackets in every seed and by every rule:\n\n" + "\n".join(lines)
+        f" {percent(result['goal'])} of brackets in every seed and by every rule:\n\n" + "\n".join(lines)
     )
 
 
 def study_line(name: str, s: dict[str, Any], clock: str) -> str:
     """What a study cost, and what it reached."""
-    worst = ", ".join(f"`{rule}` {value:.3f}" for rule, value in s["worst_accuracy"].items())
+    worst = ", ".join(f"`{rule}` {number(value)}" for rule, value in s["worst_accuracy"].items())
     end = (
-        f"peak memory {s['peak_memory_gb']:.1f} GB; least accuracy {worst}; every seed at the goal from step"
+        f"peak memory {number(s['peak_memory_gb'], 1)} GB; least accuracy {worst}; every seed at the goal from step"
         f" {s['all_seeds_at_goal_from_step']} of {s['steps']} on"
     )
     if clock == "wall":
-        return f"- {name.removeprefix('study ')}: {s['wall_s_a_seed']:.2f} s a seed by the clock; {end}"
+        return f"- {name.removeprefix('study ')}: {number(s['wall_s_a_seed'], 2)} s a seed by the clock; {end}"
     return (
-        f"- {name.removeprefix('study ')}: {s['cpu_s_a_seed']:.2f} CPU s a seed, of which training"
-        f" {s['training_cpu_s_a_seed']:.2f}, evaluation {s['evaluation_cpu_s_a_seed']:.2f}"
-        f" ({s['evaluation_share']:.1%} of the run), probes {sum(s['probes_cpu_s_a_seed'].values()):.2f}; {end}"
+        f"- {name.removeprefix('study ')}: {number(s['cpu_s_a_seed'], 2)} CPU s a seed, of which training"
+        f" {number(s['training_cpu_s_a_seed'], 2)}, evaluation {number(s['evaluation_cpu_s_a_seed'], 2)}"
+        f" ({percent(s['evaluation_share'], 1)} of the run), probes "
+        f"{number(sum(s['probes_cpu_s_a_seed'].values()), 2)}; {end}"
     )
 
 
@@ -273,17 +282,12 @@ def profile_table(profiles: dict[str, dict[str, dict[str, float]]]) -> str:
     parts = [part for part, _ in order.most_common()]
     lines = ["| step | " + " | ".join(parts) + " | matrix products, of all parts |", "|---" * (len(parts) + 2) + "|"]
     for what, found in profiles.items():
-        cells = [f"{found['all'][part]:.0%}" for part in parts]
-        lines.append(f"| {what} | " + " | ".join(cells) + f" | {sum(found['products'].values()):.0%} |")
+        cells = [percent(found["all"][part]) for part in parts]
+        lines.append(f"| {what} | " + " | ".join(cells) + f" | {percent(sum(found['products'].values()))} |")
     return (
         "Where a step's time in torch goes, forwards and backwards together (one chunk of seeds, one thread, the"
         " profiler's own cost included):\n\n" + "\n".join(lines)
     )
-
-
-def number(x: float) -> str:
-    """Three significant digits."""
-    return f"{x:.3g}" if 0.001 <= abs(x) < 10_000 else f"{x:.2e}"
 
 
 def rewrite(text: str, inner: str) -> str:

@@ -39,10 +39,11 @@ th:first-child { text-align: left; padding-left: 0; }
 .text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
 .long { white-space: normal; min-width: 16rem; }
 .word { font-weight: 600; }
+/* The hues that verdicts have in pictures (interp.plots.style.VERDICTS), dark enough for text. */
 .supported { color: #00684b; }
-.misleading { color: #a84400; }
-.refuted { color: #8c2f5a; }
-.undecided { color: #5b6770; }
+.misleading { color: #8c2f5a; }
+.refuted { color: #a84400; }
+.undecided { color: #7a5200; }
 tbody th { font-weight: 500; }
 @media screen and (max-width: 700px) { tbody th { white-space: normal; min-width: 9rem; } .text { min-width: 6rem; } }
 .note, figcaption { color: var(--muted); font-size: .88rem; max-width: 85ch; }

@@ -169,6 +169,8 @@ def _population(meta: dict[str, Any], tensors: dict[str, Tensor]) -> Population:
     for name, tensor in tensors.items():
         group, _, leaf = name.rpartition("/")
         groups.setdefault(group, {})[leaf] = tensor
+    if unlisted := groups.keys() - {"params", *(f"snapshots/{step}" for step in meta["snapshots"])}:
+        raise ValueError(f"it holds tensors of {min(unlisted)!r}, which its header does not list")
     return Population(
         TransformerConfig.from_dict(meta["config"]),
         None if meta["grammar"] is None else grammar_from_dict(meta["grammar"]),

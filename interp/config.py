@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from interp.checks import make_plain
 from interp.errors import ConfigError
+from interp.numbers import power
 
 Embedding = Literal["learned", "onehot", "minimal", "minimal-sum", "minimal-angle"]
 Positions = Literal["none", "linear", "learned"]
@@ -141,8 +142,10 @@ class TransformerConfig:
         count += self.n_ctx * self.d_model if self.positions == "learned" else 0
         if count > MAX_PARAMETERS:
             raise ConfigError(
-                f"about {count:.1e} parameters (n_layers={self.n_layers}, d_model={self.d_model}, d_mlp={self.d_mlp}, "
-                f"n_heads={self.n_heads}, d_head={self.d_head}) exceed {MAX_PARAMETERS:.0e}: this is for small models"
+                f"about {power(count)} parameters (n_layers={self.n_layers}, d_model={self.d_model}, "
+                f"d_mlp={self.d_mlp}, "
+                f"n_heads={self.n_heads}, d_head={self.d_head}) exceed {power(MAX_PARAMETERS, 0)}: this is for small "
+                "models"
             )
 
     def _check_widths(self) -> None:

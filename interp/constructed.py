@@ -48,6 +48,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar
@@ -118,7 +119,7 @@ def balanced(
     #     |error of a coordinate of z| <= n (n/2 + D + 20) E u =: noise(n),
     # also summed over coordinates, since the tokens share them out. |z| > 1, so every literal holds as
     # long as 2 noise(n) <= min(M/3, 1/10): n > 500 in float32 for spread 0.5 and D <= 6.
-    grammar = grammar or DyckGrammar()
+    grammar, spread = grammar or DyckGrammar(), plain(spread)
     if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 <= spread < math.inf:
         raise RequestError(f"spread={spread!r} is not a finite number of at least 0")
     basis = Basis(_states(grammar))

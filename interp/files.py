@@ -92,9 +92,9 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write UTF-8 text in one step."""
+    """Write UTF-8 text in one step; what UTF-8 has not (a broken file name, quoted) is written as its escape."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def check_writable(path: str | Path) -> None:
@@ -119,6 +119,20 @@ def check_folder(path: str | Path) -> Path:
     return path
 
 
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """`check_folder`; if the block fails with nothing in the folder, it goes again, and the parents made for it."""
+    path = Path(path)
+    made = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
+    try:
+        yield check_folder(path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # something is in it
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
 def make_folder(path: str | Path) -> Path:
     """The same in the middle of the work: raises `WriteError`."""
     try:
@@ -138,8 +152,12 @@ def _said(verb: str, path: Path, error: OSError) -> str:
 
 def _target(path: Path) -> Path:
     """The file that writing `path` would replace: links are followed, anything but a file is an `OSError`."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "no name holds a null character")
     if path.is_symlink():
-        path = path.resolve()
+        path = Path(os.path.realpath(path))
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if path.is_dir():
         raise OSError(errno.EISDIR, "it is a folder, a file name is needed")
     if path.exists() and not path.is_file():

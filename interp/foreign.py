@@ -181,6 +181,7 @@ def _names(vocab: Any) -> tuple[str, ...] | None:
     if isinstance(vocab, (str, Path)):
         vocab = read_json(vocab, "vocab")
     if isinstance(vocab, Mapping):
+        vocab = {name: plain(i) for name, i in vocab.items()}
         ids = list(vocab.values())
         whole = all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
         if not whole or sorted(ids) != list(range(len(ids))):

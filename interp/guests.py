@@ -284,7 +284,9 @@ def check_length(model: Any, length: int, who: str) -> None:
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
     """Eval mode inside; the mode of every module as it was outside. A plain callable has none."""
-    modes = [(module, module.training) for module in (model.modules() if hasattr(model, "modules") else ())]
+    wrapped: Any = getattr(model, "original_model", None)  # of a bridge, which does not list its modules
+    parts = [part for part in (model, wrapped) if hasattr(part, "modules")]
+    modes = [(module, module.training) for part in parts for module in part.modules()]
     try:
         for module, _ in modes:
             module.training = False

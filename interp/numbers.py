@@ -58,6 +58,15 @@ def power(value: float | None, digits: int = 1, *, none: str = UNDEFINED) -> str
     return f"{value + 0.0:.{digits}e}"
 
 
+def significant(value: float | None, digits: int = 3, *, none: str = UNDEFINED) -> str:
+    """So many significant digits, trailing zeros left out; a power of ten for the very large and the very small."""
+    if value is None or not math.isfinite(value):
+        return none if value is None else UNDEFINED
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value + 0.0:.{digits}g}"
+    return f"{value:.{digits - 1}e}"
+
+
 def interval(low: float | None, high: float | None, digits: int | None = 3) -> str:
     """ "[0.968, 0.976]", or `NO_INTERVAL`."""
     if low is None or high is None:

@@ -15,6 +15,7 @@ from interp.grammars import Grammar
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.names import printable
+from interp.numbers import ABSENT, number
 from interp.text import fold
 
 
@@ -156,7 +157,7 @@ class Population(Sequence[SandboxTransformer]):
         if rows:
             lines.append("".join(f"{_HEADS.get(key, key):>{_WIDTHS.get(key, 10)}}" for key in shown))
         for row in rows:
-            cells = {key: _short(row[key]) if key in row else "-" for key in shown}
+            cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
             lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
         for seed, step in self.provenance.get("diverged", {}).items():
             if int(seed) not in self.seeds:
@@ -181,7 +182,7 @@ class Population(Sequence[SandboxTransformer]):
         page = html.facts(f"{self.provenance.get('name', 'Population')}: {len(self)} models", facts)
         if not rows:
             return page
-        return page + html.table(shown, [[_short(row[k]) if k in row else "" for k in shown] for row in rows])
+        return page + html.table(shown, [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows])
 
 
 _HEADS = {"argmax_closers": "closers", "mass_nontrivial": "non-triv."}
@@ -190,7 +191,7 @@ _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", 
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return number(value, 4) if value is None or isinstance(value, float) else str(value)
 
 
 def check_params(config: TransformerConfig, params: Params, count: int, grammar: Grammar | None = None) -> None:

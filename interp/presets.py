@@ -11,6 +11,7 @@ from interp.checks import plain
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, InterpError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar, Grammar, TopicGrammar
+from interp.numbers import power
 from interp.settings import TrainingSettings
 from interp.unread import changed_fields, refuse_unread
 
@@ -87,8 +88,8 @@ class Recipe:
             if sets * rows * grammar.vocab_size > MOST_EXACT:
                 raise ConfigError(
                     f"data='exact' with {sets} sets of topics and {grammar.num_words} words needs "
-                    f"{sets * rows * grammar.vocab_size:.1e} numbers a step, and {MOST_EXACT:.0e} are the most: "
-                    "draw documents"
+                    f"{power(sets * rows * grammar.vocab_size)} numbers a step, and {power(MOST_EXACT, 0)} are the "
+                    "most: draw documents"
                 )
 
     def _check_theory(self, grammar: TopicGrammar) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, longest_input, undisturbed
+from interp.numbers import number, percent
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ class TaskCheck:
 
     def __str__(self) -> str:
         also = f", {self.drawn} of them drawn for this" if self.drawn else ""
-        told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {self.accuracy.null:.2f}"
+        chance = self.accuracy.null if isinstance(self.accuracy.null, float) else None
+        told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {number(chance, 2)}"
         if self.legal is None:
             return told
         doubt = ": do its token ids mean what the grammar's do?" if self.legal < SURE else ""
-        return f"{told}; most probable token legal at {self.legal:.0%} of places{doubt}"
+        return f"{told}; most probable token legal at {percent(self.legal)} of places{doubt}"
 
 
 def check_task(
@@ -93,13 +95,13 @@ def check_task(
         if told and told[at] < HALF:
             raise AnalysisError(
                 f"{who}: {name} writes what is not legal: after a closing bracket its most probable token is illegal "
-                f"at {1 - told[at]:.0%} of places. {_cure(grammar)}"
+                f"at {percent(1 - told[at])} of places. {_cure(grammar)}"
             )
         found = bootstrap_mean(right, seed, stream="task-check")
         low = found.value if found.low is None else found.low
         if low is None or low <= chance + LEAST * (1 - chance):
             raise AnalysisError(
-                f"{who}: {name} is at chance: {task} {found} where chance is {chance:.2f}. {_cure(grammar)}"
+                f"{who}: {name} is at chance: {task} {found} where chance is {number(chance, 2)}. {_cure(grammar)}"
             )
     if len(each) == 1:
         accuracy = bootstrap_mean(each[0], seed, stream="task-check")

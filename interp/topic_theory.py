@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import RequestError
 from interp.limits import check_memory
+from interp.numbers import number
 
 Array = NDArray[np.float64]
 Family = Literal["value", "embedding"]
@@ -172,9 +173,13 @@ class TopicTheory:
         """Entry of Theorem 2.1.2 for [MASK]."""
         return (self.c2 * self.c3 - self.c1 * self.num_words) / (self.c2**2 + self.num_words)
 
+    def _check_pairs(self) -> None:
+        """Refuse a matrix with a number a pair of words that would not fit; closed forms need none."""
+        check_memory(f"a matrix of {self.num_words} words", 40 * self.num_words**2, "take fewer topics or words")
+
     def value_matrix(self) -> Array:
         """W^V* [Tv + 1, Tv + 1] of Theorem 2.1.2 (L479-495): the optimum of least norm."""
-        self._check_size()
+        self._check_pairs()
         same = self.topic_of[:, None] == self.topic_of
         out = np.where(same, self.W_same, self.W_diff)
         out[0], out[1:, 0] = 0.0, self.W_i0
@@ -185,7 +190,7 @@ class TopicTheory:
 
         The only optimum whose words are 0 off the diagonal, up to row 0, which the definition leaves free: here 0.
         """
-        self._check_size()
+        self._check_pairs()
         out = np.diag(np.full(self.vocab_size, self.c3))
         out[0, 0], out[1:, 0] = 0.0, -self.c1
         return out
@@ -257,10 +262,6 @@ class TopicTheory:
             words = np.eye(self.vocab_size)[present]
             losses.append(((guess - words) ** 2).sum(1).mean())
         return float(np.mean(losses))
-
-    def _check_size(self) -> None:
-        what = f"a matrix of all pairs of {self.vocab_size} words"
-        check_memory(what, 20 * self.vocab_size**2, "take fewer topics or words")
 
     def _targets(self) -> Array:
         """What a row's columns of each topic sum to, less u_i v: [Tv + 1, T]."""
@@ -446,7 +447,8 @@ class TopicTheory:
         room = math.sqrt(v - 1) - 1 - self.a
         if room <= 0:
             raise RequestError(
-                f"words_per_topic={v} is too few for an upper bound on beta: more than {(1 + self.a) ** 2 + 1:.2f} are "
+                f"words_per_topic={v} is too few for an upper bound on beta: more than "
+                f"{number((1 + self.a) ** 2 + 1, 2)} are "
                 "needed"
             )
         return self.a / room * (self.a + random) / random * v if random > 0 else math.inf
@@ -463,7 +465,7 @@ class TopicTheory:
         """Which of Assumptions 2.1.3 and 2.1.4, under which the bounds are proved, do not hold (limits apart)."""
         least = (1 / self.a + 1) ** 2 + 1
         conditions = (
-            (self.words_per_topic > least, f"v > {least:.2f}"),
+            (self.words_per_topic > least, f"v > {number(least, 2)}"),
             (self.mask_prob < 0.5, "p_m < 1/2"),
             (self.keep_prob == self.random_prob, "p_c = p_r"),
             (0 < self.keep_prob < 0.5, "0 < p_c < 1/2"),

@@ -10,6 +10,7 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
 from interp.guests import read_tokens
 from interp.limits import check_memory
+from interp.numbers import power
 from interp.rng import generator
 
 Ints = NDArray[np.int64]
@@ -109,7 +110,7 @@ def _check_memory(cfg: Any, count: int, length: int) -> None:
 
 
 def _rough(number: int) -> str:
-    return f"{number:.1e}" if number < 10**300 else "very many"
+    return power(number) if number < 10**300 else "very many"
 
 
 def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:

@@ -183,8 +183,8 @@ def _reason(
         said += "; a head's number means nothing in another seed, so any head of the layer counts"
     if claim.heads and named != verdicts["supported"]:
         said += f", and {heads_text(claim.heads)} itself in {named}"
-    said += f": between {percent(low(share))} and {percent(high(share))} of such models. "
-    said += f"Even {n} of {n} would only show that at least {percent(floor)} do"
+    said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models. "
+    said += f"Even {n} of {n} would only show that at least {percent(floor, 1)} do"
     said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
     example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
     return f"{said}. For instance: {example.pattern.because} {example.use.because}"

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interp.numbers import ABSENT, UNDEFINED, absent, estimate, number, size
+from interp.numbers import ABSENT, UNDEFINED, absent, estimate, number, power, size
 from interp.stats import Estimate
 from probes._audit_rows import COUNTS, LOGITS, OUTPUTS
 from probes._audit_thresholds import MIXED
@@ -62,7 +62,8 @@ def scan_summary(result: "ScanResult") -> str:
         relation = shortened(audit.claim.split(" to ", 1)[1], 28)
         score = score_of(audit)
         lines.append(f"  {head:<7}{relation:<29}{estimate(score, 2):<21}{audit.verdict:<11}{audit.use}")
-        lines += textwrap.wrap(f"rests on {rests_on(audit)}", WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 11)
+        told = f"{f'{size(score)}; ' if score is not None else ''}rests on {rests_on(audit)}"
+        lines += textwrap.wrap(told, WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 11)
     return "\n".join([*lines, *absent(lines)])
 
 
@@ -104,7 +105,7 @@ def needed(row: Row) -> str:
     if row["side"] == "not in":
         return "not " + "-".join(f"{end:g}".lstrip("0") for end in MIXED)
     least = row["threshold"]
-    written = f"{least:.3g}" if least == 0 or abs(least) >= 1e-4 else f"{least:.0e}"
+    written = f"{least:.3g}" if least == 0 or abs(least) >= 1e-4 else power(least, 0)
     return f"{SIDES[row['side']]} {written}"
 
 

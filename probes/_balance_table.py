@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError
 from interp.grammars import DyckGrammar
+from interp.numbers import power
 
 Array = NDArray[np.float64]
 MAX_STACKS = 2_000_000
@@ -60,7 +61,7 @@ def balance_table(states: StateVectors) -> BalanceTable:
     condition = _condition(states)
     if k ** (depth - 1) > MAX_STACKS:
         empty = np.full((depth, depth, k, k), np.nan)
-        reason = f"P is a minimum over k^(D-1) = {k}^{depth - 1} stacks, more than {MAX_STACKS:.0e}"
+        reason = f"P is a minimum over k^(D-1) = {k}^{depth - 1} stacks, more than {power(MAX_STACKS, 0)}"
         return BalanceTable(empty, np.full((depth, k), np.nan), empty, None, None, condition, reason)
     if not all(np.isfinite(x).all() for x in vars(states).values()):
         empty = np.full((depth, depth, k, k), np.nan)

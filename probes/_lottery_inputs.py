@@ -13,6 +13,7 @@ from interp.errors import AnalysisError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
+from interp.numbers import power
 from interp.presets import TrainingSettings
 from interp.rng import generator
 from interp.stats import Estimate, Support, clopper_pearson
@@ -148,7 +149,7 @@ def check_room(model: SandboxTransformer, sizes: Sizes, weights: int, num_inputs
     else:
         strings, need = f"{len(data.inputs)} distinct strings", need + data.inputs.size * column
     check_memory(
-        f"a network of {weights:.1e} weights with {num_inputs} random inputs and {strings}", need,
+        f"a network of {power(weights)} weights with {num_inputs} random inputs and {strings}", need,
         "give fewer of them (num_inputs, num_strings), or fewer candidates",
     )  # fmt: skip
 

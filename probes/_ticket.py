@@ -27,6 +27,7 @@ from interp.checks import whole_number
 from interp.config import MAX_PARAMETERS, TransformerConfig
 from interp.errors import AnalysisError, RequestError
 from interp.model import SandboxTransformer
+from interp.numbers import power
 from interp.rng import check_seed, generator
 from probes._pruning import (
     IDENTITY,
@@ -96,7 +97,7 @@ def sizes_used(
     if (count := network_weights(target, sizes)) > LARGEST_NETWORK:
         raise AnalysisError(
             f"lottery ticket: a random network of {4 * len(target.layers)} layers, d_model={sizes.d_model}, "
-            f"d_mlp={sizes.d_mlp} has {count:.1e} weights, more than {LARGEST_NETWORK:.1e}: "
+            f"d_mlp={sizes.d_mlp} has {power(count)} weights, more than {power(LARGEST_NETWORK)}: "
             f"{_what_fits(target, candidates, asked, patterns)}"
         )
     return sizes

@@ -66,7 +66,8 @@ class AuditResult(Result):
 
     - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
     - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
-      required of it (`side`, `threshold`), and whether that is `met` (None: open, or nothing was required).
+      required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
+      what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
     - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
       where several heads were tried for "some head".
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.

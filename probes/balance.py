@@ -40,7 +40,7 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
-from interp.numbers import ABSENT, absent, number
+from interp.numbers import ABSENT, absent, number, power
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task, checked_logits
@@ -216,7 +216,7 @@ def _check_size(
     cells = float((lengths**2).sum()) * num_inputs * heads * layers * len(models)
     if cells > MOST_CELLS:
         raise RequestError(
-            f"{what} attends over {cells:.1e} pairs of tokens, and {MOST_CELLS:.0e} are the most: {cure}"
+            f"{what} attends over {power(cells)} pairs of tokens, and {power(MOST_CELLS, 0)} are the most: {cure}"
         )
 
 

@@ -19,6 +19,7 @@ from interp.checks import true_or_false, whole_number
 from interp.errors import RequestError
 from interp.guests import hosting
 from interp.model import SandboxTransformer
+from interp.numbers import percent
 from interp.progress import progress_bar
 from interp.rng import check_seed, generator
 from interp.stats import Estimate
@@ -424,7 +425,7 @@ def _largest(value: float, size: int, null: Any = None) -> Estimate:
     beyond = 1 - 0.05 ** (1 / size)
     return Estimate(
         value, None, None, size, "inputs", null,
-        f"a largest value has no interval: with 95 % confidence at most {beyond:.1%} of such inputs exceed it",
+        f"a largest value has no interval: with 95 % confidence at most {percent(beyond, 1)} of such inputs exceed it",
     )  # fmt: skip
 
 

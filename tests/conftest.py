@@ -1,9 +1,19 @@
-"""One thread a process: tests run in several processes, and more threads only fight over the cores."""
+"""One thread a process: tests run in several processes, and more threads only fight over the cores.
+
+Signals that the run itself was told to ignore (`make test &`, `nohup make test`) would be ignored by all programs that
+the tests start, and some are started to be interrupted. A program does not inherit a handler.
+"""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # the run itself goes on
 
 from collections.abc import Iterator
 from typing import Any

@@ -93,6 +93,15 @@ def test_every_tolerance_follows_from_a_scale(path):
         assert not offences(path.read_text()), "see tests/support/closeness.py"
 
 
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda p: str(p.relative_to(TESTS)))
+def test_no_module_sets_torch_up_for_all_others(path):
+    """Threads and the default dtype are the whole run's: the environment says how many threads, and a test gives
+    back what it set."""
+    body = ast.parse(path.read_text()).body
+    calls = [called(node.value) for node in body if isinstance(node, ast.Expr)]
+    assert not [name for name in calls if name.startswith("set_")]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -40,7 +40,7 @@ def supported_table(found: Sequence[Audited]) -> Table:
         for name, words in names.items()
     ]
     return Table(
-        ["supported", *(f"{a.group.name}, of {next(iter(a.tallies.values())).n}" for a in found)],
+        ["supported", *(a.group.name for a in found)],
         rows,
         "Seeds that support a statement, with the exact (Clopper-Pearson) interval of the share of such models; the "
         "claims of a group are corrected together.",

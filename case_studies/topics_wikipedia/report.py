@@ -157,7 +157,7 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
             "dot product ratio",
             "cosine, same minus different",
             "attention ratio",
-            "attention, topics permuted",
+            f"attention, topics permuted (n={PERMUTATIONS} permutations)",
             "words with a topic",
             "pairs read, same and different topic",
         ],
@@ -207,9 +207,9 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
         ],
         rows,
         "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the bootstrap over "
-        f"articles (n = {f.trained.heads[FEWEST].n}). Random encoders show how often that test errs: it resamples "
-        "articles and not words, so that a head's chance liking of a few words counts. Intervals of single heads are "
-        "not corrected.",
+        f"articles (95 %, n={f.trained.heads[FEWEST].n} articles). Random encoders show how often that test errs: it "
+        "resamples articles and not words, so that a head's chance liking of a few words counts. Intervals of single "
+        "heads are not corrected.",
     )
     shown = [(f.model, f.trained.heads[FEWEST])] + [(m.name, m.heads[FEWEST]) for m in f.random[:1]]
     return [
@@ -332,7 +332,7 @@ def control_parts(f: Findings) -> list[str | Table]:
                 "random, mean of seeds",
                 "random, not debiased",
                 "at equal distances",
-                "topics permuted",
+                f"topics permuted (n={PERMUTATIONS} permutations)",
             ],
             rows,
             "Not debiased: attention as the encoder gave it, where longer sequences have less of it a pair. At equal "

@@ -9,6 +9,7 @@ from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError
 from interp.names import first_duplicate
+from interp.numbers import number
 
 STUDIES = {
     "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
@@ -54,8 +55,8 @@ def train(arguments: argparse.Namespace) -> int:
     print(population.summary())
     if population.timing:
         print(
-            f"CPU seconds a seed: {population.timing['training_cpu_s_per_seed']:.2f} training, "
-            f"{population.timing['evaluation_cpu_s_per_seed']:.2f} evaluation"
+            f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
+            f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     print(f"wrote {out}" if population.timing else f"{out} was finished already")
     write_json(
@@ -179,16 +180,14 @@ def report(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device
-    from interp.files import check_folder
+    from interp.files import new_folder
 
     device = usable_device(arguments.device)
-    check_outputs(*(check_folder(arguments.out) / name for name in ("index.html", "results.json")))
-    import importlib
+    with new_folder(arguments.out) as folder:
+        check_outputs(folder / "index.html", folder / "results.json")
+        from importlib import import_module
 
-    study = importlib.import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-    if device == "cpu":
-        page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
-    else:
+        study = import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
         from case_studies.populations import train_on
 
         with train_on(device):
@@ -219,7 +218,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         print(f"  {name:<20} {about}")
     print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
-        rules = ", ".join(f"{k} {v:.3f}" for k, v in info.items() if isinstance(v, float))
+        rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         print(f"  {name:<20} {count}: {rules or info['about']}")
     write_json(

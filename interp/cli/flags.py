@@ -9,35 +9,27 @@ from interp.errors import RequestError, quoted
 
 
 class Given:
-    """Of an action of argparse: note in the namespace's `given` that it was used, and refuse a second use.
+    """Of an action of argparse: note in the namespace's `given` that it was used, so that a default is no request.
 
-    Else the first of two values would be dropped without a word, and a default could not be told from a request.
+    Of a flag that is given twice the last counts, as everywhere: command lines are written to be added to.
     """
 
-    repeatable = False
-
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        given: frozenset[str] = getattr(namespace, "given", frozenset())
-        dest: str = self.dest  # type: ignore[attr-defined]
         if option_string is not None:
-            if dest in given and not self.repeatable:
-                raise RequestError(f"{option_string} is given twice: give it once")
-            namespace.given = given | {dest}
+            namespace.given = getattr(namespace, "given", frozenset()) | {self.dest}  # type: ignore[attr-defined]
         super().__call__(parser, namespace, values, option_string)  # type: ignore[misc]
 
 
 class Store(Given, argparse._StoreAction):
-    """`store`, once."""
+    """`store`."""
 
 
 class StoreTrue(Given, argparse._StoreTrueAction):
-    """`store_true`, once."""
+    """`store_true`."""
 
 
 class Append(Given, argparse._AppendAction):
-    """`append`, as often as it is wanted."""
-
-    repeatable = True
+    """`append`."""
 
 
 ACTIONS: Mapping[str | None, type[argparse.Action]] = {

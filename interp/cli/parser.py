@@ -1,6 +1,7 @@
 """What can be asked on the command line: commands, options, and the kinds of their values."""
 
 import argparse
+import difflib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,12 +16,20 @@ MATRICES = ("value", "embedding", "attention")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line, like all others; every flag is written out, and once."""
+    """argparse whose errors are one line, like all others; every flag is written out."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)  # `train --seed 7` is not `--seeds 7`
         for name, action in ACTIONS.items():
             self.register("action", name, action)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but what a command does not know is refused by that command, which names what is near."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            close = difflib.get_close_matches(unknown[0].split("=")[0], list(self._option_string_actions), n=1)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} (see: {self.prog} --help)")

@@ -39,6 +39,20 @@ def known_mode(mode: Any) -> Mode:
     raise GrammarError(f"mode={mode!r} is unknown: 'complete' or 'prefix'")
 
 
+def of_mode(mode: Any, min_length: int | None, max_length: int | None, **prefix: Any) -> tuple[Mode, int, int]:
+    """The mode and its length bounds, by default 2 and 26. Raises `GrammarError` for an option of the other mode.
+
+    `prefix`: options that only mode "prefix" reads, None where they were not given.
+    """
+    kind = known_mode(mode)
+    bounds = {"min_length": min_length, "max_length": max_length}
+    other, why = (prefix, "it is for prefixes") if kind == "complete" else (bounds, "it is for complete strings")
+    for name, value in other.items():
+        if value is not None:
+            raise GrammarError(f"{name}={quoted(value)} changes nothing with mode={kind!r}: {why}; leave it out")
+    return kind, 2 if min_length is None else min_length, 26 if max_length is None else max_length
+
+
 def length_range(length: Any) -> tuple[int, int]:
     """`length` of prefixes, a whole number or a pair, as (low, high)."""
     pair = tuple(length) if isinstance(length, (tuple, list)) else (length, length)

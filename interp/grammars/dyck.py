@@ -27,12 +27,13 @@ from interp.grammars._dyck_checks import (
     known_mode,
     length_range,
     log_or_minus_inf,
-    per_row,
+    of_mode,
     probability,
     quote,
     whole,
 )
 from interp.grammars._dyck_law import Bools, Floats, Ints
+from interp.grammars._dyck_pairs import counterfactual
 from interp.limits import check_memory
 from interp.rng import generator
 
@@ -232,24 +233,25 @@ class DyckGrammar:
         *,
         seed: int,
         mode: Mode = "complete",
-        min_length: int = 2,
-        max_length: int = 26,
-        length: int | tuple[int, int] = 28,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        length: int | tuple[int, int] | None = None,
         stream: str = "sample",
     ) -> Tokens16:
         """`count` strings as int16 token rows without START or END, PAD on the right.
 
-        mode "complete": [count, max_length], law conditioned on min_length..max_length brackets.
-        mode "prefix": [count, length]; `length` may be a pair (low, high): uniform, both included.
+        mode "complete": [count, max_length], law conditioned on min_length..max_length brackets (2..26).
+        mode "prefix": [count, length] (28); `length` may be a pair (low, high): uniform, both included.
         int16 (ids always fit) keeps memory at a quarter; cast to int64 to index an embedding.
         A pure function of its arguments; the first rows do not depend on `count`.
         """
         count = whole("count", count, 0, None)
-        if known_mode(mode) == "complete":
-            low, width = self._bounds(min_length, max_length)
+        mode, low, high = of_mode(mode, min_length, max_length, length=length)
+        if mode == "complete":
+            low, width = self._bounds(low, high)
             lengths, probs = self.length_distribution(low, width)
         else:
-            low, width = length_range(length)
+            low, width = length_range(28 if length is None else length)
             self._check_size(f"{count} strings of {width} brackets", 2 * count * width + 100 * max(width, 2**18))
             lengths = np.arange(low, width + 1)
             probs = np.full(len(lengths), 1.0 / len(lengths))
@@ -317,43 +319,19 @@ class DyckGrammar:
         tokens [batch, pos] or [pos]; position and new_type: a whole number or [batch], position an
         index along pos. Default new type: the next one, (type + 1) mod k, or with `seed` a random
         other one. Returns a copy of the same type. Raises `GrammarError` if k = 1, if a position is
-        not a bracket, or if the new type is the old one.
+        not a bracket, if the new type is the old one, or for a `seed` beside a `new_type`.
         """
-        if self.num_types == 1:
-            raise GrammarError("num_types=1 leaves no other type to change to: take num_types of 2 or more")
-        array = self._ids(tokens)
-        partner = np.atleast_2d(self._structure(array).partner)
-        result = np.array(tokens, copy=True)
-        batch = np.atleast_2d(result)
-        if batch.ndim != 2:
-            raise GrammarError(f"token array of shape {array.shape}: counterfactual takes [batch, pos]")
-        place = per_row("position", position, len(batch), batch.shape[1])
-        rows = np.arange(len(batch))
-        old = np.atleast_2d(array)[rows, place]
-        if (old >= self.start).any():
-            row = int((old >= self.start).argmax())
-            name = self._name(old[row])
-            raise GrammarError(f"row {row}, position {place[row]}: {name} is no bracket; give the place of one")
-        if new_type is not None:
-            kind = per_row("new_type", new_type, len(batch), self.num_types)
-        elif seed is not None:
-            shift = generator(seed, "counterfactual").integers(1, self.num_types, size=len(batch))
-            kind = (old // 2 + shift) % self.num_types
-        else:
-            kind = (old // 2 + 1) % self.num_types
-        if (kind == old // 2).any():
-            row = int((kind == old // 2).argmax())
-            raise GrammarError(f"row {row}: new_type {kind[row]} is the type already there; give another")
-        batch[rows, place] = 2 * kind + old % 2
-        mate = partner[rows, place]
-        paired = mate >= 0
-        batch[rows[paired], mate[paired]] = (2 * kind + 1 - old % 2)[paired]
-        return result
+        return counterfactual(self, tokens, position, new_type, seed)
 
     # ---- exact law -----------------------------------------------------------------------------
 
     def next_token_probs(
-        self, tokens: ArrayLike, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26
+        self,
+        tokens: ArrayLike,
+        *,
+        mode: Mode = "complete",
+        min_length: int | None = None,
+        max_length: int | None = None,
     ) -> Floats:
         """Exact law of the token after each position of model inputs: float64 [..., pos, vocab_size].
 
@@ -361,6 +339,7 @@ class DyckGrammar:
         and PAD are all zeros: nothing is predicted there. Raises `GrammarError` where a prefix cannot
         be completed within the bounds. Prefix mode knows no bounds.
         """
+        mode, low, high = of_mode(mode, min_length, max_length)
         array = self._ids(tokens)
         what = f"the law of the next of {self.vocab_size} tokens at {array.size} places"
         self._check_size(what, 9 * array.size * self.vocab_size)
@@ -372,8 +351,8 @@ class DyckGrammar:
         live = array <= self.start
         emitted = np.where(live, np.cumsum(array < self.start, axis=-1), 0)
         depth = np.where(live, found.depth, 0)
-        if known_mode(mode) == "complete":
-            low, high = self._bounds(min_length, max_length)
+        if mode == "complete":
+            low, high = self._bounds(low, high)
             steps = law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
             row_of = np.minimum(emitted, high)
             lost = (emitted > high) | ~steps.reachable[row_of, depth]
@@ -394,7 +373,12 @@ class DyckGrammar:
         return probs
 
     def log_prob(
-        self, tokens: ArrayLike, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26
+        self,
+        tokens: ArrayLike,
+        *,
+        mode: Mode = "complete",
+        min_length: int | None = None,
+        max_length: int | None = None,
     ) -> Floats:
         """Log probability (nats) of each string of [..., pos], shape [...].
 
@@ -402,8 +386,8 @@ class DyckGrammar:
         the prefix among those of its length. A leading START and PAD on the right are ignored. -inf
         for every row that is not such a string; `GrammarError` only for ids that are no tokens.
         """
-        array = self._ids(tokens)
-        complete = known_mode(mode) == "complete"
+        mode, low, high = of_mode(mode, min_length, max_length)
+        array, complete = self._ids(tokens), mode == "complete"
         end_prob = self.end_prob if complete else 0.0
         found = law.structure(array, self.num_types, self.max_depth)
         begun = np.concatenate([np.full((*array.shape[:-1], 1), self.start), array], axis=-1)
@@ -418,7 +402,7 @@ class DyckGrammar:
             inside &= ~(array == self.end).any(axis=-1)
             log_total = 0.0
         else:
-            low, high = self._bounds(min_length, max_length)
+            low, high = self._bounds(low, high)
             mass = law.log_mass(self.max_depth, self.open_prob, self.end_prob, low, high)
             log_total = float(mass[0, 0]) - log_or_minus_inf(end_prob)
             inside &= (found.depth[..., -1:] == 0).all(axis=-1) & (size >= low) & (size <= high)
@@ -430,7 +414,12 @@ class DyckGrammar:
         return np.where(inside, steps.sum(axis=-1) - log_total, -np.inf)
 
     def entropy_floor(
-        self, *, mode: Mode = "complete", min_length: int = 2, max_length: int = 26, length: int = 28
+        self,
+        *,
+        mode: Mode = "complete",
+        min_length: int | None = None,
+        max_length: int | None = None,
+        length: int | None = None,
     ) -> float:
         """Exact least loss, nats per prediction: expected conditional entropies / expected predictions.
 
@@ -442,18 +431,22 @@ class DyckGrammar:
         self,
         *,
         mode: Mode = "complete",
-        min_length: int = 2,
-        max_length: int = 26,
-        length: int = 28,
-        start_visible: bool = True,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        length: int | None = None,
+        start_visible: bool | None = None,
     ) -> float:
         """Least loss, nats per prediction, of a predictor that sees depth and stack top, not position.
 
-        `start_visible`: it may tell the query START from a closer that returns to depth 0, as every
+        `start_visible` (True): it may tell the query START from a closer that returns to depth 0, as every
         model without positions can; matters when min_length > 0, since END cannot follow START then.
         """
         steps = self._steps(mode, min_length, max_length, length)
-        return law.depth_floor(steps, self.num_types, start_visible)
+        if known_mode(mode) == "prefix" and start_visible is not None:
+            raise GrammarError(
+                f"start_visible={start_visible!r} changes nothing with mode='prefix': nothing ends there"
+            )
+        return law.depth_floor(steps, self.num_types, start_visible is not False)
 
     # ---- saving --------------------------------------------------------------------------------
 
@@ -497,11 +490,12 @@ class DyckGrammar:
         # a string of n brackets stands at depth 1 with n - 1 to go: row high - (n - 1) of the table
         return lengths, np.where(lengths > 0, mass[high + 1 - lengths, 1], math.log(self.end_prob))
 
-    def _steps(self, mode: Mode, min_length: int, max_length: int, length: int) -> law.StepLaw:
-        if known_mode(mode) == "complete":
-            low, high = self._bounds(min_length, max_length)
+    def _steps(self, mode: Mode, min_length: int | None, max_length: int | None, length: int | None) -> law.StepLaw:
+        mode, low, high = of_mode(mode, min_length, max_length, length=length)
+        if mode == "complete":
+            low, high = self._bounds(low, high)
             return law.complete_steps(self.max_depth, self.open_prob, self.end_prob, low, high)
-        size = whole("length", length, 1, None)
+        size = whole("length", 28 if length is None else length, 1, None)
         self._check_table(size)
         return law.prefix_steps(self.max_depth, self.open_prob, size)
 

@@ -19,7 +19,7 @@ DIRECTIONS = ("fwd", "bwd")
 class NamedHooks(HookedRootModule):
     """A `HookedRootModule` that refuses, with a `RequestError`, hooks that it does not have and filters of none."""
 
-    def hook_names(self, wanted: Names, what: str = "names_filter") -> list[str]:
+    def _named(self, wanted: Names, what: str = "names_filter") -> list[str]:
         """The hooks that are meant: one name, several, those that a function accepts, or all (None).
 
         Raises `RequestError` for a name that is none, and for a function that accepts none.
@@ -61,12 +61,12 @@ class NamedHooks(HookedRootModule):
     ) -> None:
         """As in TransformerLens: a lasting hook on one hook point, or on all whose name a function accepts."""
         self._check_hook(hook, dir)
-        for known in self.hook_names(name, "name"):
+        for known in self._named(name, "name"):
             super().add_hook(known, hook, dir, is_permanent, level, prepend)
 
     def _enable_hook(self, name: Any, hook: Any, dir: Any) -> None:  # what `hooks` and `run_with_hooks` go through
         self._check_hook(hook, dir)
-        for known in self.hook_names(name, "hook name"):
+        for known in self._named(name, "hook name"):
             super()._enable_hook(known, hook, dir)
 
     def get_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
@@ -78,4 +78,4 @@ class NamedHooks(HookedRootModule):
         return super().add_caching_hooks(self._filter(names_filter), *args, **kwargs)
 
     def _filter(self, wanted: Names) -> list[str] | None:
-        return None if wanted is None else self.hook_names(wanted)
+        return None if wanted is None else self._named(wanted)

@@ -13,7 +13,7 @@ from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 
 from interp import html
-from interp.checks import not_read
+from interp.checks import index_of, not_read
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.devices import usable_device
 from interp.errors import ConfigError, RequestError
@@ -222,7 +222,11 @@ class SandboxTransformer(NamedHooks):
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Float[Tensor, " d_model"]:
-        """Sum of the biases written to the residual stream before `layer` (pre-norm blocks)."""
+        """Sum of the biases written to the residual stream before `layer` (pre-norm blocks).
+
+        `layer` n_layers is the end; with `mlp_input` those before the MLP of `layer`.
+        """
+        layer = index_of("layer", layer, self.config.n_layers + (not mlp_input))
         total = torch.zeros(self.config.d_model, device=self.device, dtype=self.unembed.W_U.dtype)
         for i in range(min(layer + mlp_input, self.config.n_layers)):
             total = total + self.blocks[i].attn.b_O

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from interp.checks import plain
+from interp.checks import not_read, plain
 from interp.errors import ExportError, RequestError
 from interp.files import replacing, write_text
 from interp.plots import browser as browsers
@@ -31,15 +31,15 @@ def save_figure(
     fig: "go.Figure",
     path: str | Path,
     *,
-    include_plotlyjs: Literal["inline", "directory"] = "inline",
-    scale: float = 2.0,
+    include_plotlyjs: Literal["inline", "directory"] | None = None,
+    scale: float | None = None,
 ) -> Path:
     """Write `fig` by the ending of `path`: .html, .png, .svg or .pdf; return the path.
 
-    - .html is one page that needs no network. `include_plotlyjs="inline"` puts the plotly script
+    - .html is one page that needs no network. `include_plotlyjs="inline"` (None) puts the plotly script
       (4.5 MB) in it; "directory" puts it once beside the page as plotly.min.js.
     - Images are drawn by plotly's exporter in a Chromium or Chrome: `BROWSER_PATH` if it is set,
-      else one found on this machine. `scale` is pixels a layout unit, for .png.
+      else one found on this machine. `scale` (2) is pixels a layout unit, for .png.
 
     The same figure gives the same bytes. The file appears whole or not at all.
 
@@ -50,19 +50,23 @@ def save_figure(
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
-    if include_plotlyjs not in ("inline", "directory"):
+    if include_plotlyjs not in (None, "inline", "directory"):
         raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
-    scale = plain(scale)
-    number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
-    if not number or not 0 < scale <= MOST_SCALE:
+    pixels = 2.0 if scale is None else plain(scale)
+    number = isinstance(pixels, (int, float)) and not isinstance(pixels, bool)
+    if not number or not 0 < pixels <= MOST_SCALE:
         raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
+    if ending != ".html":
+        not_read("it is for pages, .html", include_plotlyjs=include_plotlyjs)
+    if ending != ".png":
+        not_read("it is for .png", scale=scale)
     if ending in IMAGES:
         with replacing(path) as temporary:  # a path that cannot be written is refused before anything slow
-            temporary.write_bytes(_image(fig, ending[1:], scale))
+            temporary.write_bytes(_image(fig, ending[1:], pixels))
         return path
     if include_plotlyjs == "directory":
         write_plotly_script(path.parent)
-    write_text(path, _page(fig, include_plotlyjs))
+    write_text(path, _page(fig, include_plotlyjs or "inline"))
     return path
 
 

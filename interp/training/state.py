@@ -38,7 +38,8 @@ def _digest(meta: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     """SHA-256 of a state: to continue from a damaged one would silently give another population."""
     sha = hashlib.sha256(canonical_json(meta).encode())
     for name in sorted(tensors):
-        sha.update(f"{name}{list(tensors[name].shape)}".encode())
+        kind = "" if tensors[name].dtype == torch.float32 else str(tensors[name].dtype)
+        sha.update(f"{name}{kind}{list(tensors[name].shape)}".encode())
         sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha.hexdigest()
 

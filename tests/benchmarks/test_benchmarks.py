@@ -242,6 +242,7 @@ def test_a_gradient_belongs_to_the_part_of_its_operation():
     assert {part: round(64 * share, 6) for part, share in found["products"].items() if share} == {"attention": 18}
 
 
+@pytest.mark.slow
 def test_a_steps_parts_add_up_and_every_part_takes_time():
     from interp.presets import make_recipe
 

@@ -15,6 +15,7 @@ from interp import load_checkpoint
 from interp.patterns import attention_patterns
 from interp.training.evaluate import closing_rules
 from interp.training.objective import in_distribution
+from intervals import INTERVAL, unnamed_of_page
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +25,12 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     run(out, seeds=2, steps=3, workers=1)
     return out
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 def test_results_hold_every_family_with_intervals(folder):
@@ -56,7 +63,7 @@ def test_variation_is_that_of_the_checkpoints(folder):
 
 def test_untrained_models_are_not_called_accurate(folder):
     page = (folder / "index.html").read_text()
-    assert "Not every seed reaches 97%" in page
+    assert "Not every seed reaches 97 %" in page
     assert "Every seed of the main families closes" not in page
 
 

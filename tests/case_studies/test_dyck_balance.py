@@ -11,6 +11,7 @@ from case_studies.dyck_balance.report import _moves
 from interp import load_checkpoint
 from interp.header import read_header
 from interp.stats import Estimate
+from intervals import INTERVAL, unnamed_of_page
 from probes.balance import analyze_balance
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,12 @@ def folder(tmp_path_factory):
     study.run(out, seeds=4, steps=3, workers=1)
     patch.undo()
     return out
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 def test_numbers_are_those_of_the_checkpoints(folder):

@@ -14,6 +14,7 @@ from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
 from case_studies.dyck_copying.study import run
 from closeness import assert_close
 from interp import load_checkpoint
+from intervals import INTERVAL, unnamed_of_page
 from probes.relations import RELATIONS
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,12 @@ def folder(tmp_path_factory):
     run(out, seeds=2, steps=3, workers=1)
     yield out
     patch.undo()
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.fixture(scope="module")

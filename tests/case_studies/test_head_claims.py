@@ -12,14 +12,17 @@ from case_studies.head_claims.audits import audit_group, of_seeds, restored, tal
 from case_studies.head_claims.encoder import FEWEST, LENGTHS, Scan, Vocabulary, paragraphs
 from case_studies.head_claims.encoder import scan as scan_encoder
 from case_studies.head_claims.figures import scan_grid, verdict_bars
-from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models
+from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, quick_groups, statements_of
 from case_studies.head_claims.report import report
-from case_studies.head_claims.said import DYCK, ENCODER, SOURCES, VERDICTS, copying, of_options
-from case_studies.head_claims.study import run
+from case_studies.head_claims.said import DYCK, ENCODER, LAST_EVEN, SOURCES, STACK, VERDICTS, copying, of_options
+from case_studies.head_claims.study import QUICK, run
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
-from probes import audit_claims
+from intervals import INTERVAL, unnamed_of_page
+from probes import audit_claim, audit_claims
+from probes._audit_population import binomial
+from probes._audit_thresholds import MOST_SEEDS
 from probes.claims import BUILT_IN, Claim
 
 NAMED = {g.name: g for g in GROUPS}
@@ -32,6 +35,12 @@ def folder(tmp_path_factory):
     groups = [NAMED["constructed/stack"], NAMED["constructed/constant"], NAMED[COPY_ONE.name]]
     run(out, seeds=2, steps=2, workers=1, groups=groups, encoder=False)
     return out
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
@@ -59,7 +68,7 @@ def test_the_page_names_every_group_and_its_command(folder):
     assert f"interp report head-claims --quick --out {folder}" in page
     assert "Rebuild this page" in page
     for statement in copying(DyckGrammar()):
-        assert statement.words in page
+        assert (statement.words in page) == statement.primary
 
 
 @pytest.mark.slow
@@ -120,6 +129,31 @@ def test_a_population_is_judged_as_the_audit_judges_it():
     for result in audit_claims(population, claims, num_inputs=200):
         assert of_seeds([row["verdict"] for row in result.seeds], result.level) == result.verdict
         assert result.verdict != "undecided"
+
+
+@pytest.mark.parametrize("group", quick_groups(), ids=lambda g: g.name)
+def test_a_quick_run_can_decide_what_it_asks(group):
+    """Of a group's seeds all of one verdict would be a majority for sure, at the level of its primary claims."""
+    copies = group.copies
+    layers = 1 if copies or "minimal" in group.name else 2
+    claims = sum(len(s.claims(layers)) for s in statements_of(group, DyckGrammar(), copying, quick=True))
+    assert 0 < claims <= 6
+    if group.family is not None:
+        count = len(load_checkpoint(group.bundled)) if group.bundled else QUICK
+        assert binomial(count, count, 1 - 0.05 / claims).low > MOST_SEEDS
+
+
+@pytest.mark.slow
+def test_a_quick_run_and_an_audit_of_the_same_population_agree(tmp_path, monkeypatch):
+    monkeypatch.setattr(audits, "NUM_INPUTS", 120)
+    monkeypatch.setattr(audits, "LENGTH", 16)
+    group = next(g for g in quick_groups() if g.bundled == "dyck-standard" and g.kind == "dyck")
+    population = group.load_bundled()
+    audited = audit_group(group, population, tmp_path, quick=True)
+    for name in (STACK, LAST_EVEN):
+        tally = audited.tallies[name]
+        (claim,) = tally.statement.claims(2)
+        assert tally.population == audit_claim(population.models, claim, num_inputs=120, length=16).verdict == "refuted"
 
 
 def test_options_make_one_verdict():

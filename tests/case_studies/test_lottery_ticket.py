@@ -12,6 +12,7 @@ from case_studies.lottery_ticket.study import run
 from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.stats import Estimate
+from intervals import INTERVAL, unnamed_of_page
 from probes._ticket import foreign_entries
 
 pytestmark = pytest.mark.slow
@@ -32,6 +33,12 @@ def folder(tmp_path_factory):
     run(out, seeds=1, steps=3, workers=1)
     yield out
     patch.undo()
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.fixture(scope="module")

@@ -95,6 +95,7 @@ def test_a_known_model_that_brings_code_is_read_without_it(folder, monkeypatch, 
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_every_loader_is_told_not_to_run_code():
     loaders, seen = ("from_pretrained", "boot_transformers", "from_config", "pipeline"), 0
     for package in ("interp", "probes", "case_studies", "tests", "benchmarks", "examples"):

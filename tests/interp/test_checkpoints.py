@@ -321,6 +321,7 @@ def test_an_edited_header_is_found(data, tmp_path, change):
         (lambda m: m.update(digests=None), ""),
         (lambda m: m.update(snapshots=[0, 4, 8]), ""),
         (lambda m: m.update(snapshots=["x"]), ""),
+        (lambda m: m.update(snapshots=[]), "tensors of 'snapshots/0', which its header does not list"),
         (lambda m: m.update(version=2), "has format version 2; this release reads 1"),
         (lambda m: m.pop("seeds"), ""),
         (lambda m: m.pop("history"), ""),

@@ -20,7 +20,6 @@ from interp.training.evaluate import RULES, evaluate, held_out
 from probes._balance_table import balance_table, head_states
 from probes.balance import analyze_balance
 
-torch.set_num_threads(1)
 LENGTH = 500
 GRAMMARS = [
     DyckGrammar(k, depth, open_prob=q)

@@ -114,6 +114,7 @@ def test_loss_and_gradient_are_those_of_the_full_attention(preset, options, loss
             assert_close(own[name], gradient[name], ulps=64, scale=scale, dtype=torch.float32)  # sums over the batch
 
 
+@pytest.mark.slow
 def test_training_through_counts_gives_the_same_models(monkeypatch):
     """All weights to a third of one step after 60. b_K alone is free: adding a number to all scores of a query changes
     nothing, so its true gradient is 0 and Adam blows up rounding."""

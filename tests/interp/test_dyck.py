@@ -138,11 +138,11 @@ def test_complete_law_is_the_rejection_law(grammar, bounds):
 def test_everything_else_has_probability_zero():
     grammar = DyckGrammar(2, 2)
     every = np.array(list(itertools.product(range(4), repeat=4)))
-    for mode, law in (
-        ("prefix", enumerate_prefixes(grammar, 4)),
-        ("complete", enumerate_complete(grammar, 2, 4)),
+    for how, law in (
+        ({"mode": "prefix"}, enumerate_prefixes(grammar, 4)),
+        ({"mode": "complete", "max_length": 4}, enumerate_complete(grammar, 2, 4)),
     ):
-        logs = grammar.log_prob(every, mode=mode, max_length=4)
+        logs = grammar.log_prob(every, **how)
         inside = [tuple(row) in law for row in every.tolist()]
         assert 0 < sum(inside) < len(every)
         np.testing.assert_array_equal(np.isfinite(logs), inside)
@@ -306,6 +306,7 @@ def test_long_strings_do_not_underflow():
         (DyckGrammar(5, 1, 0.5, 0.5), 2, 4),
     ],
 )
+@pytest.mark.slow
 def test_sampler_follows_the_law(grammar, low, high):
     tokens = grammar.sample(40_000, seed=7, min_length=low, max_length=high)
     assert tokens.shape == (40_000, high)
@@ -313,6 +314,7 @@ def test_sampler_follows_the_law(grammar, low, high):
     assert_chi_square(grammar, tokens, enumerate_complete(grammar, low, high))
 
 
+@pytest.mark.slow
 def test_fill_follows_the_law_given_the_length():
     grammar = DyckGrammar(2, 2, 0.3, 0.6)
     lengths = np.tile([4, 2, 6], 10_000)

@@ -153,6 +153,7 @@ def test_depth_one_has_no_nontrivial_closers():
 
 
 @pytest.mark.parametrize("evaluate", [evaluate, by_shared_rows, evaluate_positions])
+@pytest.mark.slow
 def test_a_seed_is_measured_the_same_alone_and_among_others(evaluate):
     grammar, options = SETS["complete"]
     population = random_models(grammar, 5, n_heads=5, d_head=7, d_model=35)

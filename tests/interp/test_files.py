@@ -15,7 +15,7 @@ import pytest
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.errors import OutputError, WriteError
-from interp.files import UNFINISHED, check_folder, check_writable, make_folder, replacing, write_text
+from interp.files import UNFINISHED, check_folder, check_writable, make_folder, new_folder, replacing, write_text
 from interp.plots import attention_heatmap, save_figure
 from interp.presets import make_recipe
 from interp.training import run
@@ -122,19 +122,22 @@ def test_a_write_that_fails_is_the_works_failure(write, how, tmp_path):
         ("folder", "it is a folder"),
         ("pipe", "no regular file"),
         ("n" * 300, "File name too long"),
+        ("loop", "symbolic links"),
+        ("null\0x", "null character"),
     ],
 )
 def test_a_wrong_path_is_the_requests_fault_before_the_work_and_found_by_the_write_too(path, said, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OutputError, match=said) as refused:
         check_writable(tmp_path / path)
     assert not isinstance(refused.value, WriteError)
     assert refused.value.exit_code == 2
     with pytest.raises(WriteError, match=said):
         write_text(tmp_path / path, "x")
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "pipe"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop", "pipe"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE])
@@ -198,6 +201,34 @@ def test_a_report_is_refused_where_its_page_could_not_be_written(taken, tmp_path
     assert main(["report", "dyck-attention", "--out", str(tmp_path)]) == 2
     assert "it is a folder" in capsys.readouterr().err
     assert os.listdir(tmp_path) == [taken]
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--corpus", "nothing.txt"], ["--model", "./nothing"], ["--device", "abacus"]], ids=lambda w: w[0]
+)
+def test_a_refused_report_leaves_no_folder(wrong, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    for out in ("new/of/its/own", "there", "there/too"):
+        assert main(["report", "topics-wikipedia", *wrong, "--out", out]) == 2
+    assert capsys.readouterr().err.count("interp: ") == 3
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["there"]
+
+
+def test_an_interrupted_folder_keeps_what_is_in_it(tmp_path):
+    def work():
+        with new_folder(tmp_path / "a" / "b") as folder:
+            (folder / "x").write_text("")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert (tmp_path / "a" / "b" / "x").exists()
+
+
+def test_a_name_of_broken_bytes_can_be_quoted_in_a_page(tmp_path):
+    write_text(tmp_path / "x", "reports/\udcff")
+    assert (tmp_path / "x").read_text() == "reports/\\udcff"
 
 
 @pytest.mark.parametrize("out", ["runs/x.safetensors", "x.safetensors"])

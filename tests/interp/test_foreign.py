@@ -28,7 +28,6 @@ from interp.foreign import read_json
 from interp.grammars import BracketStrings, DyckGrammar, Vocabulary, grammar_from_dict
 from interp.grammars.vocabulary import special_meaning
 
-torch.set_num_threads(1)
 ARENA = {
     "n_layers": 3, "n_heads": 2, "d_model": 56, "d_head": 28, "d_mlp": 56, "act_fn": "relu", "normalization_type": "LN",
     "attention_dir": "bidirectional", "d_vocab": 5, "d_vocab_out": 2, "n_ctx": 42, "use_attn_result": True,

@@ -138,6 +138,7 @@ def stubs(monkeypatch):
 
 
 @pytest.mark.parametrize("show", ["grid", "mean", "sd"])
+@pytest.mark.slow
 def test_the_memory_of_a_long_picture_does_not_grow_with_the_seeds(monkeypatch, stubs, show):
     monkeypatch.setattr("interp.plots.heatmap.DRAWN_AT_MOST", 50)
 

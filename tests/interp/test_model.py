@@ -18,7 +18,6 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.parts import UnitNorm, oracle_states, oracle_table
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 START, END, PAD = 4, 5, 6
 

@@ -160,6 +160,7 @@ def test_positions_that_cannot_be_are_refused(positions, said):
         make(positions="learned")(tokens, positions=positions)
 
 
+@pytest.mark.slow
 def test_training_checks_its_masks_at_no_step(monkeypatch):
     """On a device each check would wait for all that was asked of it before."""
 

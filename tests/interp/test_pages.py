@@ -87,6 +87,7 @@ def test_twelve_heads_of_512_tokens_weigh_under_a_megabyte(tmp_path):
     assert page.stat().st_size < 1e6
 
 
+@pytest.mark.slow
 def test_data_stay_exact_and_bytes_the_same():
     p = sharp(2, 150)
     fig = attention_heatmap(p)
@@ -97,6 +98,7 @@ def test_data_stay_exact_and_bytes_the_same():
     assert "DecompressionStream" not in attention_heatmap(sharp(20)).to_html()
 
 
+@pytest.mark.slow
 def test_a_changed_figure_is_packed_as_it_is():
     fig = attention_heatmap(sharp(2, 150))
     fig.update_layout(title_text="mine")

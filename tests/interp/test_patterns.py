@@ -16,7 +16,6 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
 
-torch.set_num_threads(1)
 TOKENS = torch.tensor([[4, 0, 2, 3, 1], [4, 2, 2, 0, 6]])
 
 
@@ -176,3 +175,27 @@ def test_users_own_edits_are_seen():
     edited = attention_patterns(model, TOKENS)
     assert np.array_equal(edited[0][1, 1], np.eye(5))
     assert np.abs(edited[1] - plain[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_what_a_bridge_wraps_is_in_eval_mode_too(kind, tmp_path):
+    """Its `modules()` do not list those: dropout would go on, and every number would be another one each time."""
+    import transformers
+
+    shape = {"vocab_size": 7, "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8}
+    if kind == "gpt2":
+        made = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape, bos_token_id=4, eos_token_id=5))
+    else:
+        made = transformers.BertForMaskedLM(transformers.BertConfig(**shape, intermediate_size=8))
+    made.save_pretrained(tmp_path)
+    bridge = TransformerBridge.boot_transformers(
+        str(tmp_path), tokenizer=None, device="cpu", trust_remote_code=False
+    ).eval()
+    in_eval = attention_patterns(bridge, TOKENS)
+    bridge.train()
+    wrapped = [name for name, module in bridge.original_model.named_modules() if module.training]
+    before = torch.get_rng_state()
+    for given, expected in zip(attention_patterns(bridge, TOKENS), in_eval, strict=True):
+        np.testing.assert_array_equal(given, expected)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [name for name, module in bridge.original_model.named_modules() if module.training] == wrapped != []

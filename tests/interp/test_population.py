@@ -179,7 +179,7 @@ def test_summary_names_seeds_and_those_that_diverged(population):
     assert "seed 9 diverged at step 3" in text
     assert "seed 9" not in population[:2].summary()  # not of this slice
     missing = replace(population, history=({"seed": 5, "step": 1, "loss": None},))
-    assert "      5      1      None" in missing.summary()
+    assert "      5      1 undefined" in missing.summary()
     long = replace(population, provenance={"name": "x" * 200}).summary()
     assert max(map(len, long.splitlines())) <= 80
     assert repr(population) == "<Population of 4 mine>"

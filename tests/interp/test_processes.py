@@ -89,6 +89,7 @@ UNFINISHED_CHUNKS = {
 
 
 @pytest.mark.parametrize(("spoil", "said"), UNFINISHED_CHUNKS.values(), ids=UNFINISHED_CHUNKS.keys())
+@pytest.mark.slow
 def test_an_unfinished_chunk_never_passes_for_a_finished_one(plan, spoil, said):
     assert run._assemble(plan, kept=True).seeds == (4, 1, 3, 0, 2)
     spoil(plan, plan.state_file(1))

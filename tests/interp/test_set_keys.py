@@ -6,7 +6,6 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
-import torch
 
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, train_population
 from interp.config import CHOICES
@@ -16,8 +15,6 @@ from interp.settings import TrainingSettings
 from interp.training import objective, topics
 from interp.training.loop import initial_state, train_chunk
 from interp.unread import TABLE
-
-torch.set_num_threads(1)
 
 # key -> another value than any preset's, and what must be set for the key to be read at all
 BRACKETS = {
@@ -128,6 +125,7 @@ QUICK = ("dyck-minimal", "topic-joint")
 
 @pytest.mark.parametrize("key", [*SET_KEYS, "batch", "steps"])
 @pytest.mark.parametrize("preset", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS])
+@pytest.mark.slow
 def test_a_key_changes_the_training_or_is_refused_by_name(preset, key):
     value, context = (TOPICS if of_topics(preset) else BRACKETS).get(key, (1, {}))
     context = {k: v for k, v in context.items() if k != "layers" or "minimal" not in preset}

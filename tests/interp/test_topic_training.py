@@ -97,6 +97,7 @@ def test_weights_sum_to_one(merge):
 
 
 @pytest.mark.parametrize("preset", TOPIC_PRESETS)
+@pytest.mark.slow
 def test_a_seed_is_the_same_bit_for_bit_alone_and_among_others(preset):
     together = train_population(preset, 3, steps=12, workers=1)
     alone = train_population(preset, [2], steps=12, workers=1)

@@ -172,6 +172,7 @@ def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, op
     assert apart.history == together.history
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(monkeypatch, tmp_path):
     recipe = small(snapshots=(0, 7))
     train(recipe, 5, out=tmp_path / "one")
@@ -307,6 +308,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("options", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.slow
 def test_training_equals_torch_optim_on_one_model_at_a_time(options):
     recipe = small("dyck-standard", steps=5, batch=3, width=16, **options)
     s, seeds = recipe.settings, (1, 6)
@@ -366,6 +368,7 @@ def test_learning_rate_has_its_closed_form(schedule, warmup):
         assert rates[10] == pytest.approx(0.15 if schedule == "cosine" else 0.3)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_weights():
     base = train(small(), 1)
     for option in ({"lr": 1e-3}, {"warmup": 5}, {"schedule": "constant"}, {"l2": 1.0}, {"weight_decay": 1.0}):
@@ -478,6 +481,7 @@ def test_without_resume_an_unfinished_run_is_refused_and_kept(unfinished):
     ],
     ids=["lr", "depth", "heads", "more-seeds", "other-order", "name", "left-out-at-its-default", "grammar"],
 )
+@pytest.mark.slow
 def test_resuming_with_other_settings_is_refused_and_says_what_differs(unfinished, recipe, seeds, said):
     with pytest.raises(RequestError, match="holds another run") as error:
         train(recipe, seeds, out=unfinished, resume=True)
@@ -499,12 +503,15 @@ def damage(path, kind):
     elif kind == "step":
         assert data.count(b'\\"step\\":4,\\"timing') == 1
         path.write_bytes(data.replace(b'\\"step\\":4,\\"timing', b'\\"step\\":6,\\"timing'))
+    elif kind == "kind of a tensor":
+        place = data.rindex(b'"F32"')  # the same bytes, read as whole numbers
+        path.write_bytes(data[:place] + b'"I32"' + data[place + 5 :])
     elif kind == "no digest":
         assert data.count(b'\\"digest\\"') == 1
         path.write_bytes(data.replace(b'\\"digest\\"', b'\\"digezt\\"'))
 
 
-@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "no digest"])
+@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "tensor byte", "step", "kind of a tensor", "no digest"])
 @pytest.mark.slow
 def test_a_damaged_state_is_named_and_can_be_trained_again(unfinished, tmp_path, kind):
     path = Path(f"{unfinished}.run") / "chunk-001.safetensors"
@@ -737,13 +744,13 @@ def fill_huge(tensor):
     tensor[::2] *= -1
 
 
-@pytest.mark.parametrize("change", [fill_huge, lambda t: t.fill_(math.nan), lambda t: t.fill_(math.inf)])
 @pytest.mark.parametrize("name", ["dyck-standard", "dyck-minimal"])
 @pytest.mark.slow
-def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name, change):
+def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_path, name):
+    """Finite weights whose loss is not: weights that are no numbers are refused in every file."""
     recipe = small(name, snapshots=(0, 4), weight_decay=0.1)
     clean = train(recipe, 3)
-    spoil(monkeypatch, 1, change)
+    spoil(monkeypatch, 1, fill_huge)
     spoiled = train(recipe, 3, out=tmp_path / "x")
     assert clean.provenance["diverged"] == {}
     assert spoiled.provenance["diverged"] == {"1": 0}
@@ -755,8 +762,7 @@ def test_a_seed_that_diverges_is_named_and_touches_no_other(monkeypatch, tmp_pat
             for s in (0, 4)
             for n in clean.params
         )
-    if change is fill_huge:
-        assert all(p.isfinite().all() for p in spoiled.params.values())
+    assert all(p.isfinite().all() for p in spoiled.params.values())
     assert all(row["loss"] is row["norm/unembed.W_U"] is None for row in seed_rows(spoiled, 1))  # never NaN
     assert load_checkpoint(tmp_path / "x").history == spoiled.history
     assert "seed 1 diverged at step 0" in spoiled.summary()
@@ -820,6 +826,7 @@ def test_a_run_with_a_diverged_seed_resumes_to_the_same_bytes(monkeypatch, tmp_p
 # ---- snapshots -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_snapshots_equal_runs_stopped_there_and_survive_saving(tmp_path):
     recipe = small(snapshots=(0, 3, 4, 8))
     population = train(recipe, [4, 2], out=tmp_path / "x")

@@ -16,7 +16,6 @@ from interp.config import TransformerConfig
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 TEXTS = ["([()])", "[]((", ""]  # padded to one length: PAD is part of what is compared
 

@@ -17,7 +17,6 @@ from probes import LabelledInput, audit_claim
 from probes._audit_bridge import ridge
 from probes._audit_labels import labelled, lay_out
 
-torch.set_num_threads(1)
 WORDS = ["[CLS]", "[PAD]", "!", "a", "b", "c", "d", "e", "f"]  # 1 PAD, 2 the marker
 LETTERS = WORDS[3:]
 CLASSES = ["one", "two", "three"]

@@ -107,10 +107,15 @@ def test_two_stages_name_the_runs_that_have_them():
     assert found.two_stages
     assert "in 3 of 4 runs" in found.figure().layout.title.text.replace("<br>", " ")
     assert "of the 3 runs that have two stages" in found.figure().layout.title.subtitle.text.replace("<br>", " ")
+    # Runs without two stages are told apart, and not by colour alone.
+    of_run = {(t.name, t.line.dash, t.line.color) for t in found.figure().data if t.name and t.name.startswith("run")}
+    assert {dash for name, dash, _ in of_run if name == "run 3: no two stages"} == {"dot"}
+    assert {dash for name, dash, _ in of_run if name != "run 3: no two stages"} == {"solid"}
     assert found.boundary.low >= 0
     assert found.boundary.high <= steps[-1]
 
 
+@pytest.mark.slow
 def test_many_layers_have_a_short_title_and_folded_lines():
     rng = np.random.default_rng(0)
     weights = np.tril(rng.random((3, 12, 8, 8)) + 0.1)

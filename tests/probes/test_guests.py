@@ -143,6 +143,7 @@ def test_a_model_of_other_token_ids_is_refused_and_told_the_cure(entry, trained)
 
 
 @every_entry
+@pytest.mark.slow
 def test_a_stranger_who_speaks_the_grammar_is_measured_and_what_it_can_is_said(entry, trained):
     strangers = [renamed(model, list(range(7))) for model in trained]
     found = entry(given(entry, strangers))
@@ -220,6 +221,7 @@ def test_few_inputs_are_joined_by_drawn_ones_and_many_are_not():
 
 
 @pytest.mark.parametrize("entry", [stack, balance, variation], ids=lambda f: f.__name__)
+@pytest.mark.slow
 def test_models_and_lists_get_the_untrained_null_that_populations_get(entry, trained):
     def null(result):
         if entry is balance:
@@ -235,6 +237,7 @@ def test_models_and_lists_get_the_untrained_null_that_populations_get(entry, tra
         assert null(entry(trained[0])) == null(entry(trained[:1]))
 
 
+@pytest.mark.slow
 def test_constructed_and_foreign_models_have_no_untrained_null():
     made = analyze_stack_likeness(load_checkpoint("constructed/stack"))
     assert made.untrained is None
@@ -283,6 +286,7 @@ def test_inputs_longer_than_a_bridge_takes_are_refused_by_name(entry):
 
 @pytest.mark.parametrize("n_ctx", [12, 15, 37, 64, 93])
 @pytest.mark.parametrize("length", [3, 6, 28])
+@pytest.mark.slow
 def test_balance_inserts_what_n_ctx_has_room_for_or_says_what_fits(n_ctx, length):
     needed = 1 + 2 * GRAMMAR.max_depth + length
     bridge = native(n_ctx)
@@ -345,6 +349,7 @@ def test_ids_are_read_by_one_rule(name, wrong, words, trained):
 
 
 @pytest.mark.parametrize("name", ["variation", "stack", "heatmap"])
+@pytest.mark.slow
 def test_text_ids_arrays_and_tensors_are_the_same_input(name, trained):
     def answer(x):
         found = TAKE_INPUTS[name](trained, x)

@@ -401,6 +401,7 @@ def test_a_poor_ticket_says_so(result):
     poor = demonstrate_lottery_ticket(times(tiny(), "blocks.0.mlp.W_out", 2e-3), candidates=6, **QUICK)
     assert poor.relative_error_max.value > 0.1
     assert "NOT the same function" in poor.summary()
+    assert "NOT the same function" in poor.figure().layout.title.text.replace("<br>", " ")
 
 
 def test_a_zero_embedding_has_its_reason():
@@ -755,6 +756,7 @@ def test_one_function_twice_is_said_to_be_one():
     found = demonstrate_shared_matrix(solver, solver, candidates=8, num_strings=30)
     assert found.same_function
     assert "one function, twice" in found.summary()
+    assert "one function, twice" in found.figure().layout.title.subtitle.text.replace("<br>", " ")
     other = demonstrate_shared_matrix(solver, uniform_solver(GRAMMAR, swapped=True), candidates=8, num_strings=30)
     assert not other.same_function
     assert "one function" not in other.summary()

@@ -14,7 +14,8 @@ MASS = [name for name, relation in RELATIONS.items() if relation.kind == "mass"]
 
 def inputs(grammar, count, seed=0, mode="complete"):
     """START, brackets, PAD: strings of several lengths, some of them incomplete."""
-    rows = grammar.sample(count, seed=seed, mode=mode, max_length=14, length=(1, 14))
+    sizes = {"max_length": 14} if mode == "complete" else {"length": (1, 14)}
+    rows = grammar.sample(count, seed=seed, mode=mode, **sizes)
     return grammar.to_tokens(rows.astype(np.int64))
 
 

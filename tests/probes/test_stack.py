@@ -23,7 +23,6 @@ from interp.stats import bootstrap_mean, mean_over_seeds
 
 # Most models here are stubs or untrained: whether they close brackets is not the question.
 analyze_stack_likeness = partial(probes.stack.analyze_stack_likeness, task_check=False)
-torch.set_num_threads(1)
 GRAMMAR = DyckGrammar(2, 4)
 START, PAD = 4, 6
 RIVALS = {"unmatched", "same_depth", "all_openers", "most_recent_opener", "previous_token", "start"}

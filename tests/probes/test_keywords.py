@@ -1,0 +1,274 @@
+"""Every keyword of the analyzers: another value changes something, or is refused by name."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import probes
+from interp import DyckGrammar, SandboxTransformer, TopicGrammar, load_checkpoint
+from interp.population import Population
+from interp.presets import make_recipe
+from interp.topic_theory import TopicTheory
+from probes import Claim
+from probes._claim_conditions import Condition
+from probes.relations import Relation
+from walk import Entry, Made, Pair, cases, check, missing
+
+pytestmark = pytest.mark.slow
+GRAMMAR = DyckGrammar(2, 4)
+TRAINED = load_checkpoint("dyck-standard")[:3]
+STACK, START = "L1H0 attends to the last unmatched open bracket", "L1H0 attends to START"
+TOPICS = TopicGrammar(3, 4)
+LABELS = [-1, *np.repeat(np.arange(3), 4)]
+CURVES = {"W_Q": np.r_[np.zeros(20), np.arange(20)], "W_K": np.r_[np.zeros(20), np.arange(20)],
+          "W_V": np.r_[np.arange(20), np.full(20, 20)]}  # fmt: skip
+
+
+def stranger() -> SandboxTransformer:
+    """A trained model that says nothing of its training."""
+    model = TRAINED[0]
+    model.provenance = {}
+    return model
+
+
+def topics(seeds=(0, 1)) -> Population:
+    recipe = make_recipe("topic-joint", {"topics": 3, "words": 4, "init_std": 0.5})
+    fresh = Population.init(recipe.config, seeds, recipe.grammar)
+    return Population(recipe.config, recipe.grammar, fresh.params, seeds, {"settings": {"loss": "ce"}})
+
+
+def target(seed=0) -> SandboxTransformer:
+    recipe = make_recipe("dyck-paper", {"depth": 2, "width": 4, "init_std": 0.4})
+    return SandboxTransformer.init(recipe.config, seed, recipe.grammar)
+
+
+def matrix(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(13, 13))
+
+
+def constant(tokens, grammar, visible):
+    return visible & (np.arange(tokens.shape[1]) == 0)
+
+
+def own(tokens, grammar, visible):
+    return visible & np.eye(tokens.shape[1], dtype=bool)
+
+
+def late(tokens, grammar, keys):
+    return np.broadcast_to(np.arange(tokens.shape[1]) > 3, tokens.shape)
+
+
+def early(tokens, grammar, keys):
+    return ~late(tokens, grammar, keys)
+
+
+MINE, OTHER = (Relation(rule.__name__, "my first token", "mass", "tokens", rule) for rule in (constant, own))
+LATE, EARLY = (Condition(rule.__name__, "it is my turn", "tokens", rule) for rule in (late, early))
+MODEL, MODELS = Made(lambda: TRAINED[0]), Made(lambda: TRAINED)
+STRANGERS = Made(lambda: [stranger(), stranger()])
+EIGHT = ["(()", "([]", "[()", "[[]", "()(", "()[", "[](", "[]["]
+AUDIT = {"model": MODEL, "num_inputs": 120, "length": 12, "untrained": False}
+LOTTERY = {"candidates": 8, "num_inputs": 3, "num_strings": 12}
+# Of audits: what `audit_claims` takes, whether through `audit_claim`, `scan_heads` or itself.
+HOW = {
+    "inputs": Pair(None, EIGHT, {"num_inputs": None, "length": None}),
+    "grammar": (None, DyckGrammar(2, 9)),
+    "readout": (None, "probe"),
+    "strata": Pair(None, [0, 1, 1, 0, 0, 1, 0, 1], {"inputs": EIGHT, "num_inputs": None, "length": None}),
+    "seed": (0, 1),
+    "num_inputs": (120, 130),
+    "length": (12, 14),
+    "untrained": (False, True),
+    "task_check": Pair(True, False, {"model": Made(stranger)}),
+}
+BARS = {"progress": "bars appear after two seconds: see test_progress.py"}
+TASK = {"task": "walked in test_audit.py, with tasks of its own"}
+
+TABLE = {
+    "analyze_variation": Entry(
+        probes.analyze_variation,
+        {
+            "model": (MODELS, Made(lambda: TRAINED[:2])),
+            "inputs": (None, "([])"),
+            "grammar": (None, DyckGrammar(2, 3), {"num_inputs": None}),
+            "seed": Pair(0, 1, {"grammar": DyckGrammar(2, 3)}),
+            "num_inputs": Pair(4, 5, {"grammar": DyckGrammar(2, 3)}),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"model": STRANGERS}),
+        },
+        base={"model": MODELS},
+    ),
+    "variation of the one default sentence": Entry(
+        probes.analyze_variation,
+        {"num_inputs": (None, 5)},
+        base={"model": MODELS},
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "seed", "untrained", "task_check"], "above"),
+    ),
+    "analyze_stack_likeness": Entry(
+        probes.analyze_stack_likeness,
+        {
+            "model": (MODELS, MODEL),
+            "inputs": (None, "([])"),
+            "grammar": (None, DyckGrammar(2, 3)),
+            "seed": (0, 1),
+            "num_inputs": (None, 5),
+            "length": (None, 12),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"model": STRANGERS}),
+        },
+        base={"model": MODELS},
+    ),
+    "stack-likeness of given inputs": Entry(
+        probes.analyze_stack_likeness,
+        {"num_inputs": (None, 5), "length": (None, 12)},
+        base={"model": MODEL, "inputs": ["([])", "(())"]},
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "seed", "untrained", "task_check"], "above"),
+    ),
+    "analyze_balance": Entry(
+        probes.analyze_balance,
+        {
+            "model": (MODELS, MODEL),
+            "grammar": (None, DyckGrammar(2, 3)),
+            "layer": (0, 1),
+            "seed": (0, 1),
+            "num_inputs": (4, 5),
+            "length": (8, 9),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"model": Made(stranger)}),
+        },
+        base={"model": MODEL, "num_inputs": 4, "length": 8, "untrained": False},
+    ),
+    "balance of a callable": Entry(
+        probes.analyze_balance,
+        {"layer": (None, 1)},
+        base={"model": TRAINED[0].forward, "grammar": GRAMMAR, "num_inputs": 4, "length": 8},
+        unwalked=dict.fromkeys(
+            ["model", "grammar", "seed", "num_inputs", "length", "untrained", "task_check"], "above"
+        ),
+    ),
+    "analyze_topic_blocks": Entry(
+        probes.analyze_topic_blocks,
+        {
+            "model": (Made(topics), Made(lambda: topics((2, 3)))),
+            "labels": (None, [-1, *np.tile(np.arange(3), 4)]),
+            "grammar": (None, TopicGrammar(4, 3)),
+            "matrix": ("value", "attention"),
+            "layer": (None, 3),
+            "head": (None, 3),
+            "seed": Pair(0, 1, {"model": matrix(0), "labels": LABELS}),
+            "permutations": (99, 120),
+            "theory": (None, TopicTheory.from_grammar(TOPICS)),
+            "inputs": Pair(None, [[0, 1, 2, 5, 6, 9]], {"matrix": "attention"}),
+            "untrained": (True, False),
+        },
+        base={"model": Made(topics), "permutations": 99},
+    ),
+    "topic blocks of a matrix": Entry(
+        probes.analyze_topic_blocks,
+        {
+            "layer": (None, 0),
+            "head": (None, 0),
+            "inputs": (None, [[0, 1]]),
+            "matrix": (None, "attention"),
+        },
+        base={"model": matrix(0), "labels": LABELS, "permutations": 99},
+        unwalked=dict.fromkeys(["model", "labels", "grammar", "seed", "permutations", "theory", "untrained"], "above"),
+    ),
+    "topic blocks of an embedding": Entry(
+        probes.analyze_topic_blocks,
+        {"layer": (None, 0), "head": (None, 0), "inputs": (None, [[0, 1]])},
+        base={"model": Made(topics), "matrix": "embedding", "permutations": 99},
+        unwalked=dict.fromkeys(
+            ["model", "labels", "grammar", "matrix", "seed", "permutations", "theory", "untrained"], "above"
+        ),
+    ),
+    "analyze_two_stages": Entry(
+        probes.analyze_two_stages,
+        {
+            "norms": (CURVES, {**CURVES, "W_V": CURVES["W_V"] * 2}),
+            "steps": (None, np.arange(40) * 10),
+            "snapshots": (None, {0: np.eye(3), 30: np.eye(3)[::-1]}),
+            "layer": (None, 0),
+        },
+        base={"norms": CURVES},
+    ),
+    "audit_claim": Entry(
+        probes.audit_claim,
+        {"model": (MODEL, Made(lambda: TRAINED[1])), "claim": (STACK, START), **HOW},
+        base={"claim": STACK, **AUDIT},
+        unwalked=TASK | BARS,
+    ),
+    "audit_claims": Entry(
+        probes.audit_claims,
+        {
+            "model": (MODEL, Made(lambda: TRAINED[1])),
+            "claims": ([STACK], [START]),
+            "relations": Pair([MINE], [OTHER], {"claims": ["L1H0 attends to my first token"]}),
+            **HOW,
+        },
+        base={"claims": [STACK], **AUDIT},
+        unwalked=TASK | BARS,
+    ),
+    "scan_heads": Entry(
+        probes.scan_heads,
+        {"model": (MODEL, Made(lambda: TRAINED[1])), "relations": (["previous"], ["start"]), "inputs": HOW["inputs"]},
+        base={"relations": ["previous"], **AUDIT},
+    ),
+    "demonstrate_lottery_ticket": Entry(
+        probes.demonstrate_lottery_ticket,
+        {
+            "target": (Made(target), Made(lambda: target(1))),
+            "candidates": (8, 10),
+            "seed": (0, 1),
+            "sweep": ((), (6,)),
+            "working": (None, (1, 5)),
+            "patterns": (None, {2: np.eye(4)}),
+            "d_model": (None, 400),
+            "d_mlp": (None, 900),
+            "num_inputs": (3, 4),
+            "num_strings": (12, 20),
+            "controls": (False, True),
+        },
+        base={"target": Made(target), "sweep": (), "controls": False, **LOTTERY},
+        unwalked=BARS,
+    ),
+    "demonstrate_shared_matrix": Entry(
+        probes.demonstrate_shared_matrix,
+        {
+            "first": (Made(target), Made(lambda: target(2))),
+            "second": (Made(lambda: target(1)), Made(lambda: target(2))),
+            "matrix": ("blocks.2.mlp.W_hid_1", "blocks.3.attn.W_K"),
+            "candidates": (8, 10),
+            "seed": (0, 1),
+            "patterns": (None, {2: np.eye(4)}),
+            "num_inputs": (3, 4),
+            "num_strings": (12, 20),
+        },
+        base={"first": Made(target), "second": Made(lambda: target(1)), **LOTTERY},
+    ),
+    "Claim.parse": Entry(
+        Claim.parse,
+        {
+            "text": (STACK, START),
+            "relations": Pair((MINE,), (OTHER,), {"text": "L1H0 attends to my first token"}),
+            "conditions": Pair((LATE,), (EARLY,), {"text": "L1H0 attends to START when it is my turn"}),
+        },
+    ),
+}
+ALL = cases(TABLE)
+
+
+@pytest.mark.parametrize(("name", "keyword"), ALL, ids=["-".join(case) for case in ALL])
+def test_a_keyword_changes_the_outcome_or_is_refused_by_name(name, keyword, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check(TABLE[name], keyword, tmp_path)
+
+
+def test_every_keyword_has_an_entry():
+    assert not missing(TABLE)
+
+
+def test_every_analyzer_has_an_entry():
+    callables = {name for name in probes.__all__ if inspect.isfunction(getattr(probes, name))}
+    assert callables <= set(TABLE)
