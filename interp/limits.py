@@ -18,6 +18,7 @@ from interp.errors import InterpError, RequestError, quoted
 MEMORY_VARIABLE = "INTERP_MEMORY_GB"
 DEFAULT_GB = 2.0
 GB = 10**9
+LEAST_WORKERS, WORKERS_A_CORE = 16, 4
 JSON_COST = 30  # bytes of Python objects that a byte of JSON becomes, at the worst: "[]," is a list of 56 and a pointer
 
 
@@ -43,9 +44,20 @@ def check_memory(what: str, need: float, instead: str, error: type[InterpError] 
     bound = memory_bound()
     if need > bound:
         raise error(
-            f"{what} needs about {in_gb(need)} of memory, and {in_gb(bound)} is the bound: {instead} "
+            f"{what} would take about {in_gb(need)} of memory, and {in_gb(bound)} is the bound: {instead} "
             f"({MEMORY_VARIABLE} sets another bound)"
         )
+
+
+def check_workers(workers: int) -> int:
+    """`workers`, or a `RequestError` for more processes than help on this machine: each holds its own libraries."""
+    most = max(LEAST_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
+    if workers > most:
+        raise RequestError(
+            f"workers={workers} processes are more than {most}, {WORKERS_A_CORE} a core of this machine: one a core is "
+            "best"
+        )
+    return workers
 
 
 def in_gb(size: float) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interp.errors import RequestError
-from interp.limits import check_memory
+from interp.limits import check_memory, check_workers
 from interp.processes import spread
 from interp.rng import check_seed
 from interp.stats import Estimate, clopper_pearson
@@ -151,6 +151,7 @@ def run_bench(
     for name in names:
         if name not in FAMILIES:
             raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
+    check_workers(workers)
     check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
     from interp.progress import progress_bar

@@ -136,7 +136,7 @@ def analyze_two_stages(
     count, length = curves["W_V"].shape
     check_memory(
         f"two stages of {count} runs of {length} steps",
-        8 * (4 * max(MEMORY, LENGTHS * length) + 3 * max(MEMORY // length, LENGTHS) * count + 2 * BEGINS * count),
+        8 * (7 * max(MEMORY, LENGTHS * max(length, count)) + 2 * BEGINS * count),
         "give fewer runs or steps",
     )  # fmt: skip
     where = _steps(steps, length)
@@ -261,7 +261,7 @@ def _left_over(steps: Array, curves: Array, begins: Array) -> tuple[Array, Array
     total = (centred**2).sum(1)
     shares = np.linspace(0, 1, LENGTHS + 1)[1:]
     left, end = np.empty((len(begins), len(curves))), np.empty((len(begins), len(curves)))
-    size = max(1, MEMORY // (LENGTHS * len(steps)))
+    size = max(1, MEMORY // (LENGTHS * max(len(steps), len(curves))))
     for first in range(0, len(begins), size):
         begin = begins[first : first + size, None]
         # At least two steps long, so that a jump of one value is no rise.

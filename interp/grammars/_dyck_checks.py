@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import MOST
 from interp.errors import GrammarError, quoted
 from interp.grammars._dyck_law import Bools, Ints
 
@@ -14,9 +15,9 @@ Mode = Literal["complete", "prefix"]
 def whole(name: str, value: Any, low: int, high: int | None) -> int:
     """`value` as an int within low..high (or no upper end)."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
+    if not is_whole or not low <= value <= (MOST if high is None else high):
         span = f"{low} or more" if high is None else f"{low} to {high}"
-        raise GrammarError(f"{name}={value!r} is not a whole number of {span}")
+        raise GrammarError(f"{name}={quoted(value)} is not a whole number of {span}")
     return int(value)
 
 

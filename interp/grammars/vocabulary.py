@@ -46,12 +46,12 @@ def find_token(grammar: Any, text: str) -> int | None:
     return None if found is None else int(found)
 
 
-def cut(text: str, ids: dict[str, int]) -> list[int]:
+def cut(text: str, ids: dict[str, int], longest: int | None = None) -> list[int]:
     """Ids of a text, at every place the longest token that fits; blanks between tokens are skipped.
 
     Raises `GrammarError` with the place (from 0) where no token fits.
     """
-    longest = max(map(len, ids), default=0)
+    longest = max(map(len, ids), default=0) if longest is None else longest
     out: list[int] = []
     at = 0
     while at < len(text):
@@ -137,11 +137,15 @@ class Vocabulary:
         """Id of each token by its name."""
         return {name: i for i, name in enumerate(self.names)}
 
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.names))
+
     def read(self, text: str) -> list[int]:
         """Ids of one text, START first if there is one. Longest token first, blanks between tokens skipped."""
         if not isinstance(text, str):
             raise GrammarError(f"{text!r} is not a text: give a str")
-        ids = cut(text, self.token_ids)
+        ids = cut(text, self.token_ids, self._longest)
         if self.start is None or not self.prepend_start or ids[:1] == [self.start]:
             return ids
         return [self.start, *ids]

@@ -25,7 +25,7 @@ from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
 from interp.grammars import Grammar, grammar_from_dict
 from interp.header import canonical_json
-from interp.limits import read_whole
+from interp.limits import check_workers, read_whole
 from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
@@ -341,7 +341,7 @@ def _workers(workers: int | None, seeds: int, device: str) -> int:
     if device != "cpu":
         not_read(f"on device {device!r} all seeds train in this process", workers=workers)
         return 1
-    return min(workers or _cores(), seeds)
+    return min(check_workers(workers) if workers else _cores(), seeds)
 
 
 def _cores() -> int:

@@ -49,7 +49,9 @@ def check_training(recipe: Recipe, seeds: int, most: int) -> None:
     # At the end all states lie beside the population that is made of them, and beside what is written.
     whole = 4 * seeds * params * (2 + 3 * tables) + JSON_COST * header
     cure = "train fewer seeds, evaluate less often (eval_every), or keep fewer snapshots"
-    check_memory(f"a population of {seeds} models of {params:,} weights, measured {evaluations:,} times,", whole, cure)
+    check_memory(
+        f"a population of {seeds} model(s) of {params:,} weights, measured {evaluations:,} times,", whole, cure
+    )
     if header > MAX_HEADER_BYTES:
         raise RequestError(
             f"{seeds} models measured {evaluations:,} times make a table of about {header / 1e6:,.0f} MB, and a "
@@ -64,7 +66,9 @@ def check_training(recipe: Recipe, seeds: int, most: int) -> None:
         together = min(seeds, most, seeds_that_fit(recipe, cells))
         cure = "take fewer or shorter strings (batch, length, max_length), or a smaller model or grammar"
     moments = 4 * params * 6
-    check_memory(f"training {together} models of {recipe.name!r} together", (each + moments) * together + common, cure)
+    check_memory(
+        f"training {together} model(s) of {recipe.name!r} together", (each + moments) * together + common, cure
+    )
 
 
 def _parameters(config: TransformerConfig) -> tuple[int, int]:

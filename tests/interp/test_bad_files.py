@@ -226,7 +226,7 @@ def test_a_header_beyond_the_bound_is_refused_before_it_is_parsed(tmp_path, monk
     monkeypatch.setenv(MEMORY_VARIABLE, "0.001")
     monkeypatch.setattr("json.loads", None)
     for read in (read_header, load_checkpoint, READERS["state dict"]):
-        with pytest.raises(InterpError, match=r"the header of .* needs about 0\.0015 GB of memory"):
+        with pytest.raises(InterpError, match=r"the header of .* would take about 0\.0015 GB of memory"):
             read(path)
 
 

@@ -30,7 +30,9 @@ def default_bound(monkeypatch):
 
 def test_what_needs_too_much_is_refused_with_estimate_bound_and_cure(monkeypatch):
     check_memory("a picture", 1.9e9, "draw less")
-    with pytest.raises(RequestError, match=r"^a picture needs about 3\.4 GB of memory, and 2 GB is the bound: draw "):
+    with pytest.raises(
+        RequestError, match=r"^a picture would take about 3\.4 GB of memory, and 2 GB is the bound: draw "
+    ):
         check_memory("a picture", 3.4e9, "draw less")
     monkeypatch.setenv(MEMORY_VARIABLE, "4")
     check_memory("a picture", 3.4e9, "draw less")
