@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from case_studies.contents import marks, write_index
 from case_studies.sheet import STYLE
 from case_studies.words import Cell, Row, written
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.files import write_text
 from interp.names import first_duplicate
 from interp.numbers import UNDEFINED
@@ -43,16 +43,18 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.head:
-            raise RequestError(f"a table without columns: {self.note!r}")
+            raise RequestError(f"a table without columns: {quoted(self.note)}")
         for row in self.rows:
             if len(row) != len(self.head) or not all(isinstance(cell, (str, Cell)) for cell in row):
-                raise RequestError(f"a row of a table of {len(self.head)} columns must be as many strings, not {row!r}")
+                raise RequestError(
+                    f"a row of a table of {len(self.head)} columns must be as many strings, not {quoted(row)}"
+                )
         head, rows, told = written(self.head, self.rows)
         object.__setattr__(self, "head", head)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "note", " ".join(part for part in (self.note, told) if part))
         if not all(isinstance(i, int) and 0 <= i < len(self.head) for i in self.text):
-            raise RequestError(f"text={self.text!r} names columns that a table of {len(self.head)} has not")
+            raise RequestError(f"text={quoted(self.text)} names columns that a table of {len(self.head)} has not")
 
 
 @dataclass(frozen=True)
@@ -102,25 +104,25 @@ class Page:
         for name in ("said", "answer"):
             given = getattr(self, name)
             if not isinstance(given, (list, tuple)) or not all(isinstance(x, str) and x.strip() for x in given):
-                raise RequestError(f"{name}={given!r} is no list of sentences")
+                raise RequestError(f"{name}={quoted(given)} is no list of sentences")
         if not 1 <= len(self.answer) <= MOST_SENTENCES:
             raise RequestError(f"a report answers in 1 to {MOST_SENTENCES} sentences, not {len(self.answer)}")
         for name in ("title", "asked", "said", "sure", "command", "digests"):
             given = getattr(self, name)
             if not (given.strip() if isinstance(given, str) else given):
-                raise RequestError(f"a report without {name!r}: {self.title!r}")
+                raise RequestError(f"a report without {quoted(name)}: {quoted(self.title)}")
         if not isinstance(self.lead, Figure):
-            raise RequestError(f"lead={self.lead!r} is no Figure of a report")
+            raise RequestError(f"lead={quoted(self.lead)} is no Figure of a report")
         for section in self.all_sections:
             for part in section.parts:
                 if not isinstance(part, (str, Table, Figure)):
-                    raise RequestError(f"{type(part).__name__} in {section.title!r} is no text, Table or Figure")
+                    raise RequestError(f"{type(part).__name__} in {quoted(section.title)} is no text, Table or Figure")
         for name in ("compared", "settings"):
             if not any(isinstance(part, Table) for part in getattr(self, name)):
-                raise RequestError(f"{name!r} of {self.title!r} holds no table")
+                raise RequestError(f"{quoted(name)} of {quoted(self.title)} holds no table")
         twice = first_duplicate(_anchor(section.title) for section in self.all_sections)
         if twice is not None:
-            raise RequestError(f"two sections of {self.title!r} have the anchor {twice!r}")
+            raise RequestError(f"two sections of {quoted(self.title)} have the anchor {quoted(twice)}")
 
     @property
     def all_sections(self) -> list[Section]:

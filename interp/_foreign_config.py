@@ -98,7 +98,9 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
     heads, width, size = get("n_heads", None, -1), settings["d_model"], settings["d_head"]
     if heads is None:
         if not all(isinstance(n, int) and n > 0 for n in (width, size)) or width % size:
-            raise ConfigError(f"n_heads is missing, and d_model={width!r} is no multiple of d_head={size!r}")
+            raise ConfigError(
+                f"n_heads is missing, and d_model={quoted(width)} is no multiple of d_head={quoted(size)}"
+            )
         heads = width // size
     only, norm = get("attn_only", False), settings.get("normalization_type", "LN")
     if not isinstance(only, bool):
@@ -151,7 +153,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
             close = difflib.get_close_matches(name, [key for key in settings if key not in _READ], n=1, cutoff=0.8)
             hint = f" ({close[0]!r} is there)" if close else ""
             raise ConfigError(
-                f"config setting {name!r} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
+                f"config setting {quoted(name)} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
             )
     twice = set()  # names close to a setting's that say the same as it does
     for name, value in settings.items():  # a slip of the pen must not pass for a default
@@ -160,10 +162,11 @@ def _check_names(settings: Mapping[str, Any]) -> None:
             continue
         right = settings.get(near[0])
         if right is None:
-            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {near[0]!r}?")
+            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {quoted(near[0])}?")
         if right != value:
             raise ConfigError(
-                f"config setting {quoted(name)}={quoted(value)} is unknown, and {near[0]!r}={quoted(right)} is there: "
+                f"config setting {quoted(name)}={quoted(value)} is unknown, and {quoted(near[0])}={quoted(right)} is "
+                "there: "
                 "leave it out"
             )
         twice.add(name)

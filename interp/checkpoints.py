@@ -94,7 +94,7 @@ def _check_comes_back(population: Population, text: str) -> None:
         )
     meta = json.loads(text)
     if wrong := wrong_entry(meta):
-        raise RequestError(f"cannot save this population: load_checkpoint would not take its {wrong!r}")
+        raise RequestError(f"cannot save this population: load_checkpoint would not take its {quoted(wrong)}")
     read: list[tuple[str, Any, Callable[[dict[str, Any]], Any]]] = [
         ("config", population.config, TransformerConfig.from_dict),
         ("grammar", population.grammar, grammar_from_dict),

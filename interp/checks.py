@@ -5,16 +5,19 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from interp.errors import RequestError, quoted
+from interp.errors import InterpError, RequestError, quoted
 
 MOST = 2**53  # beyond, floating point no longer counts one by one
 
 
-def whole_number(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
-    """`value` as an int, numpy's integers included; `RequestError` unless it is whole and from `least` to `most`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
-        upto = "" if most == MOST else f" and at most {most}"
-        raise RequestError(f"{name}={quoted(value)} is not a whole number of at least {least}{upto}")
+def whole_number(
+    name: str, value: Any, least: int = 1, most: int = MOST, error: type[InterpError] = RequestError
+) -> int:
+    """`value` as an int, numpy's integers included; an `error` unless it is whole and from `least` to `most`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        upto = f" and at most {most}" if most != MOST or (whole and value > most) else ""
+        raise error(f"{name}={quoted(value)} is not a whole number of at least {least}{upto}")
     return int(value)
 
 

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from interp.checks import make_plain
-from interp.errors import ConfigError
+from interp.checks import make_plain, whole_number
+from interp.errors import ConfigError, quoted
 from interp.numbers import power
 
 Embedding = Literal["learned", "onehot", "minimal", "minimal-sum", "minimal-angle"]
@@ -88,7 +88,7 @@ class TransformerConfig:
         make_plain(self)
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+                raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
         for name in ("d_vocab", "n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx"):
             _check_whole(name, getattr(self, name), 1)
         _check_whole("mlp_depth", self.mlp_depth, 0)
@@ -100,11 +100,11 @@ class TransformerConfig:
         for name in ("norm_eps", "init_std"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
-                raise ConfigError(f"{name}={value!r} is not a finite number from 0 to 1e6")
+                raise ConfigError(f"{name}={quoted(value)} is not a finite number from 0 to 1e6")
         self._check_later()
         for name in ("scale_scores", "biases"):
             if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name}={getattr(self, name)!r} is neither True nor False")
+                raise ConfigError(f"{name}={quoted(getattr(self, name))} is neither True nor False")
         if self.pad_token is not None:
             _check_whole("pad_token", self.pad_token, 0)
             if self.pad_token >= self.d_vocab:
@@ -116,17 +116,19 @@ class TransformerConfig:
         scale = self.attn_scale
         if scale is not None:
             if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 1e-6 <= scale <= 1e6:
-                raise ConfigError(f"attn_scale={scale!r} is not a number from 1e-6 to 1e6")
+                raise ConfigError(f"attn_scale={quoted(scale)} is not a number from 1e-6 to 1e6")
             if not self.scale_scores:
-                raise ConfigError(f"attn_scale={scale!r} divides scores, and scale_scores=False says that nothing does")
+                raise ConfigError(
+                    f"attn_scale={quoted(scale)} divides scores, and scale_scores=False says that nothing does"
+                )
         names = self.class_names
         if names is None:
             return
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            raise ConfigError(f"class_names={names!r} is not a list of strings")
+            raise ConfigError(f"class_names={quoted(names)} is not a list of strings")
         object.__setattr__(self, "class_names", tuple(names))  # JSON gives lists
         if len(names) != self.d_out or len(set(names)) != len(names):
-            raise ConfigError(f"class_names={list(names)!r} does not name each of {self.d_out} outputs once")
+            raise ConfigError(f"class_names={quoted(list(names))} does not name each of {self.d_out} outputs once")
 
     def _check_size(self) -> None:
         """Refuse what no machine this is made for could hold, before anything is built."""
@@ -151,12 +153,12 @@ class TransformerConfig:
     def _check_widths(self) -> None:
         if self.embedding in MINIMAL_EMBEDDINGS:
             if self.num_types is None or self.max_depth is None:
-                raise ConfigError(f"embedding={self.embedding!r} needs num_types and max_depth")
+                raise ConfigError(f"embedding={quoted(self.embedding)} needs num_types and max_depth")
             if self.positions != "none":
-                raise ConfigError(f"embedding={self.embedding!r} sees type and depth only: positions='none'")
+                raise ConfigError(f"embedding={quoted(self.embedding)} sees type and depth only: positions='none'")
             if self.d_vocab != 2 * self.num_types + 3:
                 raise ConfigError(
-                    f"embedding={self.embedding!r} with num_types={self.num_types} needs "
+                    f"embedding={quoted(self.embedding)} with num_types={self.num_types} needs "
                     f"d_vocab={2 * self.num_types + 3}, not {self.d_vocab}"
                 )
             needed = oracle_width(self.embedding, self.num_types, self.max_depth)
@@ -165,7 +167,7 @@ class TransformerConfig:
         else:
             needed = self.d_model
         if self.d_model != needed:
-            raise ConfigError(f"embedding={self.embedding!r} fixes d_model={needed}, not {self.d_model}")
+            raise ConfigError(f"embedding={quoted(self.embedding)} fixes d_model={needed}, not {self.d_model}")
         self._check_unembed()
         if self.block == "bare" and (self.n_layers != 1 or self.mlp_depth != 0):
             raise ConfigError(
@@ -183,7 +185,7 @@ class TransformerConfig:
             raise ConfigError(f"unembed='identity' needs a last layer of width {self.d_out}, not {self.d_final}")
         if self.unembed == "tied":
             if self.embedding != "learned":
-                raise ConfigError(f"unembed='tied' needs embedding='learned', not {self.embedding!r}")
+                raise ConfigError(f"unembed='tied' needs embedding='learned', not {quoted(self.embedding)}")
             if self.d_final != self.d_model or self.d_out != self.d_vocab:
                 raise ConfigError(
                     f"unembed='tied' maps d_model={self.d_model} to d_vocab={self.d_vocab}: the last layer has width "
@@ -216,7 +218,7 @@ class TransformerConfig:
         """Inverse of `to_dict`; an unknown or missing key is a `ConfigError`."""
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(data) - known):
-            raise ConfigError(f"unknown model setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+            raise ConfigError(f"unknown model setting {quoted(unknown[0])}; known are {', '.join(sorted(known))}")
         if "d_vocab" not in data:
             raise ConfigError("model setting 'd_vocab' is missing")
         return cls(**data)
@@ -232,5 +234,4 @@ def oracle_width(embedding: str, num_types: int, max_depth: int) -> int:
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name}={value!r} is not a whole number of at least {least}")
+    whole_number(name, value, least, error=ConfigError)

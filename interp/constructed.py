@@ -50,7 +50,7 @@ from torch import Tensor, nn
 
 from interp.checks import plain
 from interp.config import TransformerConfig
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.header import CONSTRUCTED
 from interp.model import SandboxTransformer
@@ -121,7 +121,7 @@ def balanced(
     # long as 2 noise(n) <= min(M/3, 1/10): n > 500 in float32 for spread 0.5 and D <= 6.
     grammar, spread = grammar or DyckGrammar(), plain(spread)
     if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 <= spread < math.inf:
-        raise RequestError(f"spread={spread!r} is not a finite number of at least 0")
+        raise RequestError(f"spread={quoted(spread)} is not a finite number of at least 0")
     basis = Basis(_states(grammar))
     literals, rules = _read_balanced(grammar, basis, spread)
     model = _model(
@@ -416,7 +416,7 @@ _BUILDERS: dict[str, Callable[[], SandboxTransformer]] = {
 def construct(name: str) -> SandboxTransformer:
     """The constructed model of that name, for the default grammar. Raises `RequestError` if there is none."""
     if name not in _BUILDERS:
-        raise RequestError(f"no constructed model {name!r}; there are {', '.join(_BUILDERS)}")
+        raise RequestError(f"no constructed model {quoted(name)}; there are {', '.join(_BUILDERS)}")
     return _BUILDERS[name]()
 
 

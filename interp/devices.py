@@ -2,7 +2,7 @@
 
 import torch
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 
 
 def usable_device(device: str | torch.device) -> str:
@@ -10,6 +10,6 @@ def usable_device(device: str | torch.device) -> str:
     try:
         torch.zeros(1, device=torch.device(device)).tolist()
     except (RuntimeError, AssertionError, TypeError, ImportError, AttributeError) as error:
-        raise RequestError(f"device {device!r} is not usable here: {str(error).splitlines()[0]}") from error
+        raise RequestError(f"device {quoted(device)} is not usable here: {str(error).splitlines()[0]}") from error
     name = str(torch.device(device))
     return "cpu" if name.startswith("cpu") else name

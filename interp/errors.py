@@ -16,8 +16,8 @@ def quoted(thing: Any) -> str:
         return repr(thing) if len(thing) <= 60 else repr(thing[:40] + "..." + thing[-15:])
     try:
         text = " ".join(repr(thing).split())
-    except ValueError:  # a number of more digits than Python writes
-        text = f"{type(thing).__name__} of very many digits"
+    except Exception as error:  # a number of more digits than Python writes, or a repr of other people's that fails
+        text = f"(of type {type(thing).__name__}, cannot be written: {type(error).__name__})"
     return text if len(text) <= 60 else text[:40] + "..." + text[-15:]
 
 

@@ -136,20 +136,25 @@ def check_tensors(state: dict[str, Tensor], config: TransformerConfig, source: s
         if name not in state:
             folded = config.norm == "LN" and name.rsplit(".", 1)[-1] in ("w", "b")
             hint = " (weights with folded norms have normalization_type 'LNPre')" if folded else ""
-            raise CheckpointError(f"{source}: tensor {name!r} of shape {list(shape)} is missing{hint}")
+            raise CheckpointError(f"{source}: tensor {quoted(name)} of shape {list(shape)} is missing{hint}")
     for name, tensor in state.items():
         _check_dense(name, tensor, source)
         if name not in expected:
-            raise CheckpointError(f"{source}: tensor {name!r} {list(tensor.shape)} does not belong to this config")
+            raise CheckpointError(
+                f"{source}: tensor {quoted(name)} {list(tensor.shape)} does not belong to this config"
+            )
         if tuple(tensor.shape) != expected[name]:
             raise CheckpointError(
-                f"{source}: tensor {name!r} has shape {list(tensor.shape)}, and the config needs {list(expected[name])}"
+                f"{source}: tensor {quoted(name)} has shape {list(tensor.shape)}, and the config needs "
+                f"{list(expected[name])}"
             )
         if not tensor.is_floating_point():
-            raise CheckpointError(f"{source}: tensor {name!r} holds {tensor.dtype}, and weights are floating-point")
+            raise CheckpointError(
+                f"{source}: tensor {quoted(name)} holds {tensor.dtype}, and weights are floating-point"
+            )
         state[name] = tensor.detach().to("cpu", torch.float32)
         if not bool(state[name].isfinite().all()):
-            raise CheckpointError(f"{source}: tensor {name!r} holds numbers that are not finite")
+            raise CheckpointError(f"{source}: tensor {quoted(name)} holds numbers that are not finite")
 
 
 def _check_dense(name: str, tensor: Tensor, source: str) -> None:
@@ -225,7 +230,9 @@ def _language(
 ) -> tuple[list[int | None] | None, Grammar | None]:
     """(the foreign id of each id of the grammar, or None where ids stay; the grammar or vocabulary)."""
     if grammar is not None and not isinstance(grammar, DyckGrammar):
-        raise RequestError(f"grammar={grammar!r} is no DyckGrammar: only models of brackets are mapped onto a grammar")
+        raise RequestError(
+            f"grammar={quoted(grammar)} is no DyckGrammar: only models of brackets are mapped onto a grammar"
+        )
     if grammar is not None or names is None or bracket_ids(names) is None:
         why = "grammar= has its own" if grammar is not None else "it bounds brackets, and vocab= names none"
         not_read(why, max_depth=max_depth)
@@ -244,7 +251,9 @@ def _language(
     order, pairs = found
     if grammar is not None:
         if grammar.num_types != len(pairs):
-            raise RequestError(f"vocab has {len(pairs)} bracket types, and grammar={grammar!r} {grammar.num_types}")
+            raise RequestError(
+                f"vocab has {len(pairs)} bracket types, and grammar={quoted(grammar)} {grammar.num_types}"
+            )
         return order, grammar
     classifier = is_classifier(config)
     depth = max_depth if max_depth is not None else min(config.n_ctx, 10_000) if classifier else DEFAULT_DEPTH
@@ -287,7 +296,7 @@ def _pad(
     if isinstance(told, str):
         found = (names or ()).index(told) if told in (names or ()) else find_token(Vocabulary.of(names or ("?",)), told)
         if found is None:
-            raise ConfigError(f"pad_token={told!r} is not in the vocabulary")
+            raise ConfigError(f"pad_token={quoted(told)} is not in the vocabulary")
         told = found
     told = plain(told)
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < config.d_vocab:
@@ -301,7 +310,7 @@ def _pad(
         return told
     if order[-1] != told:
         raise ConfigError(
-            f"pad_token={told!r} is {(names or ())[told]!r}: in a vocabulary of brackets PAD is called so"
+            f"pad_token={quoted(told)} is {(names or ())[told]!r}: in a vocabulary of brackets PAD is called so"
         )
     return len(order) - 1
 

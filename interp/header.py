@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interp.errors import CheckpointError
+from interp.errors import CheckpointError, quoted
 from interp.limits import JSON_COST, check_memory, check_regular
 from interp.names import first_duplicate
 
@@ -76,7 +76,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise CheckpointError(f"{str(path)!r} is damaged: its safetensors header does not parse") from error
     if text is None:
         raise CheckpointError(
-            f"{str(path)!r} is a foreign safetensors file: it has no {METADATA_KEY!r} metadata, "
+            f"{str(path)!r} is a foreign safetensors file: it has no {quoted(METADATA_KEY)} metadata, "
             "so save_checkpoint did not write it"
         )
     if size != 8 + length + end:
@@ -92,11 +92,15 @@ def _check_metadata(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged: its metadata does not parse") from error
     if version != FORMAT_VERSION:
-        raise CheckpointError(f"{str(path)!r} has format version {version!r}; this release reads {FORMAT_VERSION}")
+        raise CheckpointError(
+            f"{str(path)!r} has format version {quoted(version)}; this release reads {FORMAT_VERSION}"
+        )
     if not intact:
         raise CheckpointError(f"{str(path)!r} has been edited or damaged: its metadata does not match its digest")
     if wrong := wrong_entry(meta):
-        raise CheckpointError(f"{str(path)!r} was not written by save_checkpoint: its metadata has no valid {wrong!r}")
+        raise CheckpointError(
+            f"{str(path)!r} was not written by save_checkpoint: its metadata has no valid {quoted(wrong)}"
+        )
     return meta
 
 
@@ -191,7 +195,7 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     Raises `CheckpointError`.
     """
     if not isinstance(name_or_path, (str, Path)):
-        raise CheckpointError(f"a checkpoint is named by text or a path, not by {name_or_path!r}")
+        raise CheckpointError(f"a checkpoint is named by text or a path, not by {quoted(name_or_path)}")
     name = str(name_or_path)
     names = list_pretrained()
     if name in names:
@@ -200,7 +204,9 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     if os.path.isfile(path):  # unlike Path.is_file, takes any name
         return path
     if os.path.isdir(path):
-        raise CheckpointError(f"{name!r} is a folder; name the .safetensors file in it")
+        raise CheckpointError(f"{quoted(name)} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise CheckpointError(f"no file and no bundled checkpoint {name!r}{hint}; bundled are {', '.join(names) or 'none'}")
+    raise CheckpointError(
+        f"no file and no bundled checkpoint {quoted(name)}{hint}; bundled are {', '.join(names) or 'none'}"
+    )

@@ -9,7 +9,7 @@ import torch
 from interp import html
 from interp.checks import plain
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, RequestError
+from interp.errors import CheckpointError, RequestError, quoted
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.limits import check_memory
@@ -203,12 +203,14 @@ def check_params(config: TransformerConfig, params: Params, count: int, grammar:
         expected = dict(SandboxTransformer(config, grammar).named_parameters())
     for name in expected:
         if name not in params:
-            raise CheckpointError(f"tensor {name!r} is missing")
+            raise CheckpointError(f"tensor {quoted(name)} is missing")
     for name, tensor in params.items():
         if name not in expected:
-            raise CheckpointError(f"tensor {name!r} does not belong to this config")
+            raise CheckpointError(f"tensor {quoted(name)} does not belong to this config")
         if not tensor.is_floating_point():
-            raise CheckpointError(f"tensor {name!r} holds {tensor.dtype}, and weights are floating-point numbers")
+            raise CheckpointError(f"tensor {quoted(name)} holds {tensor.dtype}, and weights are floating-point numbers")
         shape = (count, *expected[name].shape)
         if tuple(tensor.shape) != shape:
-            raise CheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}; the config needs {list(shape)}")
+            raise CheckpointError(
+                f"tensor {quoted(name)} has shape {list(tensor.shape)}; the config needs {list(shape)}"
+            )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from interp.checks import plain
+from interp.checks import plain, whole_number
 from interp.config import TransformerConfig, oracle_width
 from interp.errors import ConfigError, InterpError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar, Grammar, TopicGrammar
@@ -42,17 +42,18 @@ class Recipe:
     def dyck(self) -> DyckGrammar:
         """The grammar, where it is one of brackets; else a `RequestError`."""
         if not isinstance(self.grammar, DyckGrammar):
-            raise RequestError(f"recipe {self.name!r} is for topic models, and a bracket grammar is needed")
+            raise RequestError(f"recipe {quoted(self.name)} is for topic models, and a bracket grammar is needed")
         return self.grammar
 
     def _check_topics(self, grammar: TopicGrammar) -> None:
         c, s = self.config, self.settings
         if s.data not in ("documents", "exact"):
-            raise ConfigError(f"data={s.data!r} is for brackets: topic models train on 'documents' or 'exact'")
+            raise ConfigError(f"data={quoted(s.data)} is for brackets: topic models train on 'documents' or 'exact'")
         shape = (c.block, c.norm, c.positions, c.direction, c.n_heads)
         if shape != ("bare", "none", "none", "bidirectional", 1):
             raise ConfigError(
-                f"block={c.block!r}, norm={c.norm!r}, positions={c.positions!r}, direction={c.direction!r}, "
+                f"block={quoted(c.block)}, norm={quoted(c.norm)}, positions={quoted(c.positions)}, "
+                f"direction={quoted(c.direction)}, "
                 f"n_heads={c.n_heads}: topic models train with 'bare', 'none', 'none', 'bidirectional' and 1"
             )
         if c.pad_token is not None:
@@ -60,26 +61,29 @@ class Recipe:
                 f"pad_token={c.pad_token}: documents have no padding, and every token is a word or [MASK]"
             )
         if s.compute != "attention":
-            raise ConfigError(f"compute={s.compute!r} is for brackets: topic models always train on counts")
+            raise ConfigError(f"compute={quoted(s.compute)} is for brackets: topic models always train on counts")
         if s.contrastive or s.targets != "all":
             raise ConfigError("contrastive and targets are for brackets: topic models predict the chosen positions")
         if s.trained == "attention" and c.attention == "uniform":
             raise ConfigError("trained='attention' needs attention='learned': a uniform one has no W_Q, W_K")
         if s.trained == "embedding" and c.embedding != "learned":
-            raise ConfigError(f"trained='embedding' needs embedding='learned', not {c.embedding!r}")
+            raise ConfigError(f"trained='embedding' needs embedding='learned', not {quoted(c.embedding)}")
         if s.start in ("block", "diagonal", "identity") and c.d_head != c.d_model:
-            raise ConfigError(f"start={s.start!r} needs a square W_V, not {c.d_model} x {c.d_head}")
+            raise ConfigError(f"start={quoted(s.start)} needs a square W_V, not {c.d_model} x {c.d_head}")
         if s.start in ("block", "diagonal") and (c.embedding, c.unembed) != ("onehot", "identity"):
-            raise ConfigError(f"start={s.start!r} is known for embedding='onehot' with unembed='identity' only")
+            raise ConfigError(f"start={quoted(s.start)} is known for embedding='onehot' with unembed='identity' only")
         if (s.start == "zero" and c.unembed == "tied") or (
             s.start in ("zero", "identity") and s.trained == "attention"
         ):
             raise ConfigError(
-                f"start={s.start!r} with trained={s.trained!r}, unembed={c.unembed!r} is where every gradient is 0: "
+                f"start={quoted(s.start)} with trained={quoted(s.trained)}, unembed={quoted(c.unembed)} is where every "
+                "gradient is 0: "
                 "nothing would train; start at random"
             )
         if s.trained != "all" and s.weight_decay:
-            raise ConfigError(f"weight_decay={s.weight_decay} would change what trained={s.trained!r} leaves alone")
+            raise ConfigError(
+                f"weight_decay={s.weight_decay} would change what trained={quoted(s.trained)} leaves alone"
+            )
         if s.start in ("block", "diagonal", "identity"):
             self._check_theory(grammar)
         if s.data == "exact":
@@ -98,24 +102,29 @@ class Recipe:
         try:
             TopicTheory.from_grammar(grammar)
         except InterpError as error:
-            raise ConfigError(f"start={self.settings.start!r} comes from the theory, and {error}") from error
+            raise ConfigError(f"start={quoted(self.settings.start)} comes from the theory, and {error}") from error
 
     def _check_brackets(self, grammar: DyckGrammar) -> None:
         s = self.settings
         if s.data not in ("complete", "prefix"):
-            raise ConfigError(f"data={s.data!r} is for topic models: bracket models train on 'complete' or 'prefix'")
+            raise ConfigError(
+                f"data={quoted(s.data)} is for topic models: bracket models train on 'complete' or 'prefix'"
+            )
         if s.start != "random" or s.trained != "all":
-            raise ConfigError(f"start={s.start!r}, trained={s.trained!r} are for topic models")
+            raise ConfigError(f"start={quoted(s.start)}, trained={quoted(s.trained)} are for topic models")
         if s.compute == "counts" and not self.config.counts_suffice:
             raise ConfigError(
                 f"compute='counts' needs one layer, positions='none' and norm_eps > 0, not n_layers="
-                f"{self.config.n_layers}, positions={self.config.positions!r}, norm_eps={self.config.norm_eps:g}: "
+                f"{self.config.n_layers}, positions={quoted(self.config.positions)}, "
+                f"norm_eps={self.config.norm_eps:g}: "
                 "elsewhere attention does not depend on counts alone, or zero rows are divided by 0"
             )
         if self.config.pad_token not in (None, grammar.pad):
             raise ConfigError(f"pad_token={self.config.pad_token} is not the grammar's PAD, {grammar.pad}")
         if self.config.direction != "causal":
-            raise ConfigError(f"direction={self.config.direction!r} sees the token it should predict: use 'causal'")
+            raise ConfigError(
+                f"direction={quoted(self.config.direction)} sees the token it should predict: use 'causal'"
+            )
         if self.settings.data == "complete":  # refuse bounds that admit no string before any work
             grammar.length_distribution(self.settings.min_length, self.settings.max_length)
         needed = self.settings.length if self.settings.data == "prefix" else self.settings.max_length + 1
@@ -293,7 +302,9 @@ def make_recipe(
     own, other = (_TOPIC_KEYS, _GRAMMAR_KEYS) if kind is TopicGrammar else (_GRAMMAR_KEYS, _TOPIC_KEYS)
     for key in options:
         if key in other and key not in own and key not in _SETTING_KEYS:
-            raise RequestError(f"option {key!r} is not one of {preset!r}, whose grammar takes {', '.join(own)}")
+            raise RequestError(
+                f"option {quoted(key)} is not one of {quoted(preset)}, whose grammar takes {', '.join(own)}"
+            )
     given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
     fields_of = {key: ("grammar", name) for key, name in own.items()}
     fields_of |= {key: ("config", name) for key, name in (*_MODEL_KEYS.items(), ("width", "d_head"))}
@@ -341,8 +352,7 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
     total = config.n_heads * config.d_head if width is None else width
     heads = changes.get("n_heads", config.n_heads)
     for name, value in (("width", total), ("heads", heads)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise RequestError(f"{name}={value!r} is not a whole number of at least 1")
+        whole_number(name, value)
     if total % heads:
         raise RequestError(f"width={total} is not divisible by heads={heads}")
     sizes = {"d_head": total // heads}

@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 
 MAX_SEED = 2**32 - 1
 
@@ -16,7 +16,7 @@ MAX_SEED = 2**32 - 1
 def check_seed(seed: int) -> int:
     """Return `seed` as an int, or raise `RequestError` unless 0 <= seed < 2**32."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= MAX_SEED:
-        raise RequestError(f"seed {seed!r} is not a whole number from 0 to {MAX_SEED}")
+        raise RequestError(f"seed {quoted(seed)} is not a whole number from 0 to {MAX_SEED}")
     return int(seed)
 
 

@@ -82,18 +82,18 @@ class TrainingSettings:
             ("compute", ("attention", "counts")),
         ):
             if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+                raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
         for name, (least, most) in _WHOLE.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ConfigError(f"{name}={value!r} is not a whole number from {least} to {most}")
+                raise ConfigError(f"{name}={quoted(value)} is not a whole number from {least} to {most}")
         for name in ("lr", "weight_decay", "l2", "contrastive"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
-                raise ConfigError(f"{name}={value!r} is not a number from 0 to {_LARGEST:g}")
+                raise ConfigError(f"{name}={quoted(value)} is not a number from 0 to {_LARGEST:g}")
         for step in self.snapshots:
             if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
-                raise ConfigError(f"snapshot step {step!r} is not within 0..{self.steps}")
+                raise ConfigError(f"snapshot step {quoted(step)} is not within 0..{self.steps}")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -105,5 +105,5 @@ class TrainingSettings:
         """Inverse of `to_dict`; an unknown key is a `ConfigError`."""
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(data) - known):
-            raise ConfigError(f"unknown training setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+            raise ConfigError(f"unknown training setting {quoted(unknown[0])}; known are {', '.join(sorted(known))}")
         return cls(**data)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.numbers import estimate
 from interp.rng import generator
 
@@ -49,7 +49,7 @@ class Estimate:
 
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):
-            raise RequestError(f"over={self.over!r} is not one of {', '.join(get_args(Over))}")
+            raise RequestError(f"over={quoted(self.over)} is not one of {', '.join(get_args(Over))}")
         for name in ("value", "low", "high"):
             given = getattr(self, name)
             number = _finite(given)
@@ -141,7 +141,7 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials") -> Estimat
 
     for name, value in (("successes", successes), ("n", n)):
         if isinstance(value, bool) or int(value) != value or value < 0:
-            raise RequestError(f"{name}={value!r} is not a whole number of at least 0")
+            raise RequestError(f"{name}={quoted(value)} is not a whole number of at least 0")
     if successes > n:
         raise RequestError(f"successes={successes} are more than n={n} trials")
     if n == 0:

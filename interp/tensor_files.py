@@ -12,7 +12,7 @@ import safetensors
 import torch
 from torch import Tensor
 
-from interp.errors import CheckpointError
+from interp.errors import CheckpointError, quoted
 from interp.limits import JSON_COST, check_memory, check_regular
 
 COPIES = 3.0  # of a file's tensors that are held while they are read, checked and put into models
@@ -46,7 +46,7 @@ def check_finite(params: Mapping[str, Tensor], seeds: tuple[int, ...], where: st
     for name, tensor in params.items():
         for seed, values in zip(seeds, tensor, strict=True):  # a seed at a time: no copy of all
             if not bool((values if values.element_size() > 1 else values.float()).isfinite().all()):
-                raise CheckpointError(f"tensor {where + name!r} of seed {seed} holds numbers that are not finite")
+                raise CheckpointError(f"tensor {quoted(where + name)} of seed {seed} holds numbers that are not finite")
 
 
 def read_torch(path: Path, copies: float = COPIES) -> Any:

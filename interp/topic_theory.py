@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.errors import RequestError
+from interp.checks import whole_number
+from interp.errors import RequestError, quoted
 from interp.limits import check_memory
 from interp.numbers import number
 
@@ -72,14 +73,11 @@ class TopicTheory:
 
     def __post_init__(self) -> None:
         for name, least in (("num_topics", 2), ("words_per_topic", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
-            object.__setattr__(self, name, int(value))
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         for name in ("mask_prob", "keep_prob", "random_prob"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
-                raise RequestError(f"{name}={value!r} is not a probability below 1")
+                raise RequestError(f"{name}={quoted(value)} is not a probability below 1")
             object.__setattr__(self, name, float(value))
         if self.mask_prob == 0:
             raise RequestError("mask_prob=0 leaves nothing to predict: the theory needs 0 < mask_prob < 1")
@@ -153,7 +151,9 @@ class TopicTheory:
 
     def _tau(self, tau: int) -> int:
         if isinstance(tau, bool) or not isinstance(tau, (int, np.integer)) or not 1 <= tau <= self.num_topics:
-            raise RequestError(f"tau={tau!r} topics a document: a whole number from 1 to {self.num_topics} is needed")
+            raise RequestError(
+                f"tau={quoted(tau)} topics a document: a whole number from 1 to {self.num_topics} is needed"
+            )
         return int(tau)
 
     # -- stage 1: W^V under uniform attention -----------------------------------------------------
@@ -206,7 +206,7 @@ class TopicTheory:
         Both families free an offset u_i a row and all that leaves the sum over a topic's columns as it is.
         """
         if family not in ("value", "embedding"):
-            raise RequestError(f"family={family!r} is neither 'value' nor 'embedding'")
+            raise RequestError(f"family={quoted(family)} is neither 'value' nor 'embedding'")
         w = self._matrix(matrix)
         shift = np.full(self.vocab_size, self.c1 if family == "value" else 0.0)
         shift[0] = 0.0
@@ -415,7 +415,7 @@ class TopicTheory:
         if kind == "block":
             v = self.words_per_topic
             return np.asarray(self.loss_block((v - 1) / v * al[:, None] + b / v, tau))
-        raise RequestError(f"kind={kind!r} is neither 'block' nor 'diagonal'")
+        raise RequestError(f"kind={quoted(kind)} is neither 'block' nor 'diagonal'")
 
     # -- bounds of Theorems 2.1.3 and 2.1.5 -------------------------------------------------------
 
@@ -476,7 +476,7 @@ class TopicTheory:
     def _ratio(self, name: str, value: ArrayLike) -> Array:
         x = _real(name, value)
         if x.size == 0 or not np.isfinite(x).all() or (x < 0).any():
-            shown = f"{value!r}" if x.ndim == 0 else "an array that"
+            shown = quoted(value) if x.ndim == 0 else "an array that"
             raise RequestError(f"{name}={shown} holds something other than finite numbers of at least 0")
         return x
 

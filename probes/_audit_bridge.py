@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import is_bridge, undisturbed
 from probes._audit_edits import hooked
 from probes._audit_labels import LaidOut
@@ -88,7 +88,7 @@ def trusted_logits(model: Any) -> bool:
 def check_readout(readout: Any, given: LaidOut | None) -> None:
     """Raise `RequestError` unless it is None, "logits" or "probe", and a probe has labels to learn."""
     if readout is not None and readout not in READOUTS:
-        raise RequestError(f"readout {readout!r} is neither {' nor '.join(map(repr, READOUTS))}")
+        raise RequestError(f"readout {quoted(readout)} is neither {' nor '.join(map(repr, READOUTS))}")
     if readout == "probe" and (given is None or len(given.classes) < 2):
         raise RequestError("readout 'probe' learns the inputs' labels: give inputs of two labels or more")
 

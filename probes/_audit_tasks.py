@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.rng import generator
 from probes._audit_thresholds import MIN_SEQUENCES
@@ -120,12 +120,12 @@ def task_for(grammar: Any, name: str | None) -> Task | None:
     """
     if not isinstance(grammar, DyckGrammar):
         if name is not None:
-            raise RequestError(f"use {name!r} is about brackets, and the model has no grammar of brackets")
+            raise RequestError(f"use {quoted(name)} is about brackets, and the model has no grammar of brackets")
         return None
     if name is None and grammar.num_types == 1:
         return None  # one type of bracket leaves nothing to get right
     if grammar.num_types == 1:
-        raise RequestError(f"use {name!r} has nothing to get right in a grammar of one bracket type")
+        raise RequestError(f"use {quoted(name)} has nothing to get right in a grammar of one bracket type")
     return _TASKS[name or ("copies" if isinstance(grammar, CopyGrammar) else "closers")]
 
 

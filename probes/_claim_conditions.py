@@ -33,7 +33,7 @@ class Condition:
 
 def _brackets(tokens: Tokens, grammar: Any, side: int) -> Rows:
     if not isinstance(grammar, DyckGrammar):
-        raise RequestError(f"grammar={grammar!r} is no DyckGrammar: this condition is one of brackets")
+        raise RequestError(f"grammar={quoted(grammar)} is no DyckGrammar: this condition is one of brackets")
     return np.asarray((tokens < grammar.start) & (tokens % 2 == side))
 
 

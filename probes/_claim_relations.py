@@ -44,13 +44,13 @@ def _same_depth_openers(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
 
 def _openers(tokens: Tokens, grammar: Any) -> NDArray[np.bool_]:
     if not isinstance(grammar, DyckGrammar):
-        raise RequestError(f"grammar={grammar!r} is no DyckGrammar: this relation is one of brackets")
+        raise RequestError(f"grammar={quoted(grammar)} is no DyckGrammar: this relation is one of brackets")
     return np.asarray((tokens < grammar.start) & (tokens % 2 == 0))
 
 
 def _same_topic(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
     if not hasattr(grammar, "topic_of"):
-        raise RequestError(f"grammar={grammar!r} has no topics: this relation needs a TopicGrammar")
+        raise RequestError(f"grammar={quoted(grammar)} has no topics: this relation needs a TopicGrammar")
     topic = np.asarray(grammar.topic_of)[tokens]
     return visible & (topic[:, :, None] == topic[:, None, :]) & (topic >= 0)[:, :, None]
 

@@ -176,7 +176,9 @@ def _look_up(
     words = {plain(p): p for p in known}
     if key in words and re.search(r"\b[pnt]$", phrase.strip()):
         example = re.sub(r"\b[pnt]$", "2", phrase.strip())
-        raise RequestError(f"{what} {quoted(phrase)} has a letter in the place of a number: write {example!r}, say")
+        raise RequestError(
+            f"{what} {quoted(phrase)} has a letter in the place of a number: write {quoted(example)}, say"
+        )
     near = [words[p] for p in difflib.get_close_matches(key[:LONGEST], words, n=3, cutoff=0.0)]
     raise RequestError(f"{what} {quoted(phrase)} is not understood; the nearest are {', '.join(map(repr, near))}")
 

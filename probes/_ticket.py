@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from interp.checks import whole_number
 from interp.config import MAX_PARAMETERS, TransformerConfig
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.model import SandboxTransformer
 from interp.numbers import power
 from interp.rng import check_seed, generator
@@ -90,7 +90,7 @@ def sizes_used(
         least, asked[name] = getattr(needed, name), whole_number(name, value)
         if value < least:
             raise AnalysisError(
-                f"lottery ticket: {name}={value!r} is too narrow for this target with {candidates} candidates an "
+                f"lottery ticket: {name}={quoted(value)} is too narrow for this target with {candidates} candidates an "
                 f"entry: at least {least} is needed"
             )
     sizes = _rounded(needed, asked)
@@ -265,7 +265,7 @@ def read_patterns(patterns: Patterns | None, target: Target, places: Sequence[in
     m, layers, found = target.width, 4 * len(target.layers), {}
     for at, given in patterns.items():
         if isinstance(at, (bool, np.bool_)) or not isinstance(at, (int, np.integer)):
-            raise RequestError(f"patterns: {at!r} is no layer: whole numbers from 0 to {layers - 1} are")
+            raise RequestError(f"patterns: {quoted(at)} is no layer: whole numbers from 0 to {layers - 1} are")
         if at in places or not 0 <= at < layers:
             raise RequestError(
                 f"patterns: layer {at} has no free attention; layers are 0 to {layers - 1}, and "

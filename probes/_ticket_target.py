@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import check_precision
 from interp.model import SandboxTransformer
 from interp.population import Population
@@ -110,7 +110,7 @@ def _check_architecture(c: TransformerConfig) -> None:
     wrong = []
     for name, needed in (("block", "paper"), ("norm", "unit"), ("n_heads", 1), ("mlp_depth", 2)):
         if getattr(c, name) != needed:
-            wrong.append(f"{name}={getattr(c, name)!r} should be {needed!r}")
+            wrong.append(f"{name}={quoted(getattr(c, name))} should be {needed!r}")
     if c.biases:
         wrong.append("biases=True should be False (let the embedding carry a constant)")
     if c.activation != "relu":

@@ -335,7 +335,7 @@ def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
         return task_for(grammar, name)
     if name is not None:
         what = f"gives {outputs} outputs for {size} tokens" if causal else "sees the tokens that it is to predict"
-        raise RequestError(f"use {name!r} is read off next-token logits, and this model {what}: pass task=")
+        raise RequestError(f"use {quoted(name)} is read off next-token logits, and this model {what}: pass task=")
     return None
 
 

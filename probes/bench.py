@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interp.errors import RequestError
+from interp.checks import whole_number
+from interp.errors import RequestError, quoted
 from interp.limits import check_memory, check_workers
 from interp.processes import spread
 from interp.rng import check_seed
@@ -143,14 +144,13 @@ def run_bench(
     """
     check_seed(seed)
     for name, value in (("per_family", per_family), ("workers", workers)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise RequestError(f"{name}={value!r} is not a whole number of at least 1")
+        whole_number(name, value)
     names = list(FAMILIES) if families is None else list(families)
     if not names:
         raise RequestError("families=[] asks for nothing: leave it out for all of them")
     for name in names:
         if name not in FAMILIES:
-            raise RequestError(f"family {name!r} is not one of {', '.join(map(repr, FAMILIES))}")
+            raise RequestError(f"family {quoted(name)} is not one of {', '.join(map(repr, FAMILIES))}")
     check_workers(workers)
     check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from interp.checks import true_or_false, whole_number
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.guests import hosting
 from interp.model import SandboxTransformer
 from interp.numbers import percent
@@ -244,7 +244,7 @@ def demonstrate_lottery_ticket(
 
 def _other_candidates(sweep: Any, n: int) -> list[int]:
     if isinstance(sweep, (str, bytes)) or not isinstance(sweep, (Sequence, set, frozenset, np.ndarray)):
-        raise RequestError(f"sweep={sweep!r} is no list of numbers of candidates; () leaves the curve out")
+        raise RequestError(f"sweep={quoted(sweep)} is no list of numbers of candidates; () leaves the curve out")
     return sorted({check_candidates(x) for x in sweep} - {n})
 
 

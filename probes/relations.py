@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 
 Tokens = NDArray[np.int64]  # [batch, pos]
@@ -70,7 +70,7 @@ def relation_scores(patterns: ArrayLike, keys: ArrayLike, visible: ArrayLike, ki
     Raises `AnalysisError` for weights that are not finite, are negative, or do not sum to 1 over the visible keys.
     """
     if kind not in get_args(Kind):
-        raise RequestError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
+        raise RequestError(f"kind={quoted(kind)} is not one of {', '.join(get_args(Kind))}")
     if np.iscomplexobj(patterns):
         raise RequestError("patterns are complex numbers, and weights are real")
     weights, chosen, seen = np.asarray(patterns, np.float64), np.asarray(keys, bool), np.asarray(visible, bool)
@@ -204,13 +204,13 @@ def complement(relation: Relation) -> Relation:
 
 def _whole(what: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise RequestError(f"{what} {value!r} is not a whole number of at least 0")
+        raise RequestError(f"{what} {quoted(value)} is not a whole number of at least 0")
     return int(value)
 
 
 def _dyck(grammar: Any) -> DyckGrammar:
     if not isinstance(grammar, DyckGrammar):
-        raise RequestError(f"grammar={grammar!r} is no DyckGrammar: this relation is one of brackets")
+        raise RequestError(f"grammar={quoted(grammar)} is no DyckGrammar: this relation is one of brackets")
     return grammar
 
 

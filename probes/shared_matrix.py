@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from interp.checks import whole_number
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.guests import hosting
 from interp.model import SandboxTransformer
@@ -250,8 +250,9 @@ def _together(first: Target, second: Target) -> tuple[Target, Target]:
     for name in ("n_layers", "d_vocab", "d_vocab_out", "positions", "direction", "n_ctx", "pad_token"):
         if getattr(a, name) != getattr(b, name):
             raise AnalysisError(
-                f"shared matrix: {name}={getattr(first.model.config, name)!r} of the first target is not the second's "
-                f"{getattr(second.model.config, name)!r}: one random network has one"
+                f"shared matrix: {name}={quoted(getattr(first.model.config, name))} of the first target is not the "
+                "second's "
+                f"{quoted(getattr(second.model.config, name))}: one random network has one"
             )
     if first.width != second.width:
         raise AnalysisError(
@@ -273,7 +274,7 @@ def _around(matrix: str, layers: int) -> tuple[int, ...]:
     known = [f"blocks.{i}.{kind}" for i in range(4 * layers) for kind in MATRICES]
     if matrix not in known:
         raise RequestError(
-            f"no matrix {matrix!r}: the random network has blocks.0 to blocks.{4 * layers - 1}, each with "
+            f"no matrix {quoted(matrix)}: the random network has blocks.0 to blocks.{4 * layers - 1}, each with "
             f"{', '.join(MATRICES)}"
         )
     layer, at = int(matrix.split(".")[1]), 0

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.checks import not_read, optional_whole, true_or_false
-from interp.errors import AnalysisError, GrammarError
+from interp.errors import AnalysisError, GrammarError, quoted
 from interp.grammars import DyckGrammar
 from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
 from interp.limits import check_memory
@@ -188,7 +188,8 @@ def _tokens(
         row, at = np.argwhere(wrong)[0].tolist()
         name = grammar.vocab[tokens[row, at + 1]]
         raise AnalysisError(
-            f"stack-likeness: row {row}, position {at + 1}: {name!r} does not belong there; an input reads START, "
+            f"stack-likeness: row {row}, position {at + 1}: {quoted(name)} does not belong there; an input reads "
+            "START, "
             "brackets, END or not, PAD"
         )
     return tokens

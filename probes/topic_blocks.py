@@ -167,10 +167,10 @@ def analyze_topic_blocks(
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS)
     if matrix is not None and matrix not in get_args(Kind):
-        raise RequestError(f"matrix={matrix!r} is not one of {', '.join(get_args(Kind))}")
+        raise RequestError(f"matrix={quoted(matrix)} is not one of {', '.join(get_args(Kind))}")
     pick = _Pick(matrix, layer, head, seed, inputs, grammar)
     if theory is not None and not isinstance(theory, TopicTheory):
-        raise RequestError(f"theory={theory!r} is {type(theory).__name__}, and a TopicTheory is needed")
+        raise RequestError(f"theory={quoted(theory)} is {type(theory).__name__}, and a TopicTheory is needed")
     check_size(model, matrix == "attention", permutations)
     source = _source(model, pick)
     words = words_of(labels, source.grammar, source.matrices.shape[-1])

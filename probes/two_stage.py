@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import index_of, not_read
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
@@ -354,7 +354,7 @@ def _rotation(snapshots: Mapping[int, Any] | None, runs: int) -> tuple[Array | N
         raise RequestError(f"two stages: snapshots={type(snapshots).__name__} is no mapping of steps to W_V")
     for step in snapshots:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-            raise RequestError(f"two stages: snapshot step {step!r} is not a whole number")
+            raise RequestError(f"two stages: snapshot step {quoted(step)} is not a whole number")
     steps = sorted(snapshots)
     if len(steps) < 2:
         return None, ()

@@ -422,7 +422,7 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
         if len(set(lengths)) > 1:
             other = next(i for i, n in enumerate(lengths) if n != lengths[0])
             raise RequestError(
-                f"inputs have unequal lengths: {texts[0]!r} has {lengths[0]} tokens, {texts[other]!r} has "
+                f"inputs have unequal lengths: {quoted(texts[0])} has {lengths[0]} tokens, {quoted(texts[other])} has "
                 f"{lengths[other]}; one call takes texts of one length"
             )
         tokens, told = np.concatenate(each), tuple(texts)

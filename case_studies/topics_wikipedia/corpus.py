@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, triu
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.limits import memory_bound
 
 BUNDLED = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"  # in gensim's test data
@@ -192,7 +192,8 @@ def check_vocabulary(vocabulary: Vocabulary, words: int, tokenizer_name: str) ->
     """Raise `AnalysisError` where the words do not suffice for one topic."""
     if len(vocabulary) <= words:
         raise AnalysisError(
-            f"{len(vocabulary)} words of the corpus are whole tokens of {tokenizer_name!r}, are no stop words, and "
+            f"{len(vocabulary)} words of the corpus are whole tokens of {quoted(tokenizer_name)}, are no stop words, "
+            "and "
             f"stand in at least {MIN_DOCUMENTS} and at most half of the documents: more than {words}, the words of one "
             "topic, are needed"
         )

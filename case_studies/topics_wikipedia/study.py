@@ -42,7 +42,7 @@ from case_studies.topics_wikipedia.measure import (
     unit_rows,
 )
 from case_studies.topics_wikipedia.report import report
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.files import make_folder
 from interp.rng import check_seed
 
@@ -87,7 +87,7 @@ def run(
     check_seed(seed)
     for name, given in (("corpus", corpus), ("model", model)):
         if given is not None and not isinstance(given, (str, Path)):
-            raise RequestError(f"{name}={given!r} is not a path{' or a name' if name == 'model' else ''}")
+            raise RequestError(f"{name}={quoted(given)} is not a path{' or a name' if name == 'model' else ''}")
     size = Size(asked, size.passes, size.documents, total, size.random_encoders, size.variants)
     folder = make_folder(out)
     found = collect(size, corpus, model, seed)
@@ -99,7 +99,7 @@ def run(
 def _at_least(name: str, value: Any, least: int) -> int:
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or int(value) != value or value < least:
-        raise RequestError(f"{name}={value!r} is not a whole number of at least {least}")
+        raise RequestError(f"{name}={quoted(value)} is not a whole number of at least {least}")
     return int(value)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
 from interp.cli.flags import refuse_unread
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
 from interp.numbers import number
 
@@ -75,19 +75,19 @@ def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def analyze(arguments: argparse.Namespace) -> int:
     """Measure a checkpoint with one analyzer."""
     if arguments.analyzer not in ANALYZERS:
-        raise RequestError(f"no analyzer {arguments.analyzer!r}; analyzers are {', '.join(ANALYZERS)}")
+        raise RequestError(f"no analyzer {quoted(arguments.analyzer)}; analyzers are {', '.join(ANALYZERS)}")
     check_figure(arguments.figure)
     refuse_unread(arguments)
     _, meta = find(arguments, arguments.json, arguments.figure)
     kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
         raise RequestError(
-            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {arguments.checkpoint!r} is of topics"
+            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {quoted(arguments.checkpoint)} is of topics"
         )
     if arguments.analyzer == "topics" and kind != "topics":
         if arguments.model_config is not None:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
-        raise RequestError(f"`analyze topics` is for topic models, and {arguments.checkpoint!r} is of brackets")
+        raise RequestError(f"`analyze topics` is for topic models, and {quoted(arguments.checkpoint)} is of brackets")
     model = load(arguments)
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
@@ -123,7 +123,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
     _, meta = find(arguments, arguments.out)
     refuse_unread(arguments, meta)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
-        raise RequestError(f"no seed {arguments.seed} in {arguments.checkpoint!r}; seeds are {meta['seeds']}")
+        raise RequestError(f"no seed {arguments.seed} in {quoted(arguments.checkpoint)}; seeds are {meta['seeds']}")
     model: Any = load(arguments)
     from interp.plots import attention_heatmap, save_figure
 
@@ -176,7 +176,7 @@ def prune(arguments: argparse.Namespace) -> int:
 def report(arguments: argparse.Namespace) -> int:
     """Run a case study."""
     if arguments.study not in STUDIES:
-        raise RequestError(f"no study {arguments.study!r}; studies are {', '.join(STUDIES)}")
+        raise RequestError(f"no study {quoted(arguments.study)}; studies are {', '.join(STUDIES)}")
     refuse_unread(arguments)
     given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
     from interp.devices import usable_device

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from interp.cli import audit, commands
 from interp.cli.commands import ANALYZERS
 from interp.cli.flags import ACTIONS
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 
 MATRICES = ("value", "embedding", "attention")
 
@@ -215,7 +215,7 @@ def whole(least: int, most: int = 2**53) -> Callable[[str], int]:
         except ValueError:
             value = least - 1
         if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+            raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number of at least {least}")
         if value > most:
             raise argparse.ArgumentTypeError(f"{text[:40]!r} is more than {most}")
         return value
@@ -227,7 +227,7 @@ def key_value(text: str) -> tuple[str, Any]:
     """A kind of argument: `key=value`."""
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not of the form key=value")
     return key, _value(value)
 
 

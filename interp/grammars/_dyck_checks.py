@@ -26,7 +26,7 @@ def probability(name: str, value: Any, one_allowed: bool) -> float:
     real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not real or not (0 < value < 1 or (one_allowed and value == 1)):
         span = "0 < p <= 1" if one_allowed else "0 < p < 1"
-        raise GrammarError(f"{name}={value!r} is not a probability with {span}")
+        raise GrammarError(f"{name}={quoted(value)} is not a probability with {span}")
     return float(value)
 
 
@@ -36,7 +36,7 @@ def known_mode(mode: Any) -> Mode:
         return "complete"
     if mode == "prefix":
         return "prefix"
-    raise GrammarError(f"mode={mode!r} is unknown: 'complete' or 'prefix'")
+    raise GrammarError(f"mode={quoted(mode)} is unknown: 'complete' or 'prefix'")
 
 
 def of_mode(mode: Any, min_length: int | None, max_length: int | None, **prefix: Any) -> tuple[Mode, int, int]:
@@ -49,7 +49,7 @@ def of_mode(mode: Any, min_length: int | None, max_length: int | None, **prefix:
     other, why = (prefix, "it is for prefixes") if kind == "complete" else (bounds, "it is for complete strings")
     for name, value in other.items():
         if value is not None:
-            raise GrammarError(f"{name}={quoted(value)} changes nothing with mode={kind!r}: {why}; leave it out")
+            raise GrammarError(f"{name}={quoted(value)} changes nothing with mode={quoted(kind)}: {why}; leave it out")
     return kind, 2 if min_length is None else min_length, 26 if max_length is None else max_length
 
 
@@ -57,10 +57,10 @@ def length_range(length: Any) -> tuple[int, int]:
     """`length` of prefixes, a whole number or a pair, as (low, high)."""
     pair = tuple(length) if isinstance(length, (tuple, list)) else (length, length)
     if len(pair) != 2:
-        raise GrammarError(f"length={length!r} is neither a whole number nor a pair (low, high)")
+        raise GrammarError(f"length={quoted(length)} is neither a whole number nor a pair (low, high)")
     low, high = (whole("length", value, 0, None) for value in pair)
     if low > high:
-        raise GrammarError(f"length={length!r} is empty: low must not exceed high")
+        raise GrammarError(f"length={quoted(length)} is empty: low must not exceed high")
     return low, high
 
 
@@ -78,7 +78,7 @@ def per_row(name: str, value: ArrayLike, count: int, limit: int) -> Ints:
     """A whole number, or one a row, within 0..limit-1, as int64 [count]."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or array.shape not in ((), (count,)):
-        raise GrammarError(f"{name} {value!r}: give a whole number, or one for each of the {count} rows")
+        raise GrammarError(f"{name} {quoted(value)}: give a whole number, or one for each of the {count} rows")
     wrong = (array < 0) | (array >= limit)
     if wrong.any():
         raise GrammarError(f"{name} {int(array[wrong][0])} is out of range: 0 to {limit - 1}")

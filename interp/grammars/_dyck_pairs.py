@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
 from interp.grammars._dyck_checks import per_row
 from interp.rng import generator
 
@@ -18,7 +18,7 @@ def counterfactual(
 ) -> NDArray[Any]:
     """As `DyckGrammar.counterfactual`, which says what it takes and gives."""
     if seed is not None and new_type is not None:
-        raise GrammarError(f"seed={seed!r} changes nothing beside new_type, which says all; leave it out")
+        raise GrammarError(f"seed={quoted(seed)} changes nothing beside new_type, which says all; leave it out")
     if grammar.num_types == 1:
         raise GrammarError("num_types=1 leaves no other type to change to: take num_types of 2 or more")
     array = grammar._ids(tokens)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
 from interp.grammars import _dyck_law as law
 from interp.grammars._dyck_law import Ints
 from interp.grammars.dyck import DyckGrammar
@@ -33,14 +33,15 @@ class BracketStrings(DyckGrammar):
         object.__setattr__(self, "names", checked_names(self.names or DyckGrammar(self.num_types).vocab))
         if len(self.names) != self.vocab_size or not isinstance(self.append_end, bool):
             raise GrammarError(
-                f"names={list(self.names)!r}, append_end={self.append_end!r}: {self.vocab_size} names of tokens and "
+                f"names={quoted(list(self.names))}, append_end={quoted(self.append_end)}: {self.vocab_size} names of "
+                "tokens and "
                 "True or False are needed"
             )
 
     def read(self, text: str) -> list[int]:
         """Ids of one text: START, the brackets, and END if texts get it; special tokens may be written out."""
         if not isinstance(text, str):
-            raise GrammarError(f"{text!r} is not a text of brackets: give a str such as '(()'")
+            raise GrammarError(f"{quoted(text)} is not a text of brackets: give a str such as '(()'")
         ids = cut(text, self.token_ids)
         ids = ids if ids[:1] == [self.start] else [self.start, *ids]
         return [*ids, self.end] if self.append_end and ids[-1] != self.end else ids

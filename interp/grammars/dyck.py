@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
 from interp.grammars import _dyck_law as law
 from interp.grammars._dyck_checks import (
     Mode,
@@ -112,7 +112,7 @@ class DyckGrammar:
         or, with `require_complete`, at its end when brackets are still open.
         """
         if not isinstance(text, str):
-            raise GrammarError(f"{text!r} is not a text of brackets: give a str such as '([])'")
+            raise GrammarError(f"{quoted(text)} is not a text of brackets: give a str such as '([])'")
         ids = {name: i for i, name in enumerate(self.vocab[: self.start])}
         tokens: list[int] = []
         stack: list[int] = []
@@ -125,7 +125,7 @@ class DyckGrammar:
             name = found.group() if found else text[at]
             if name not in ids:
                 raise GrammarError(
-                    f"text {quote(text)} position {at}: {name!r} is not a bracket of this grammar; "
+                    f"text {quote(text)} position {at}: {quoted(name)} is not a bracket of this grammar; "
                     f"its brackets are {' '.join(list(ids)[:12])}{' ...' if len(ids) > 12 else ''}"
                 )
             problem = self._step(stack, ids[name])
@@ -137,7 +137,7 @@ class DyckGrammar:
             closers = "".join(self._name(t + 1) for t in reversed(stack))
             raise GrammarError(
                 f"text {quote(text)} position {len(text)}: ends with {len(stack)} open bracket(s); "
-                f"{closers!r} would be right there"
+                f"{quoted(closers)} would be right there"
             )
         return tokens
 
@@ -164,7 +164,7 @@ class DyckGrammar:
                 raise GrammarError(f"token array of shape {body.shape}: to_tokens takes [batch, pos]")
         else:
             if not isinstance(texts, Sequence):
-                raise GrammarError(f"{texts!r} is neither a text nor a list: give '()' or ['()', [0, 1]]")
+                raise GrammarError(f"{quoted(texts)} is neither a text nor a list: give '()' or ['()', [0, 1]]")
             rows = [self._row(item) for item in ([texts] if isinstance(texts, str) else texts)]
             body = np.full((len(rows), max(map(len, rows), default=0)), self.pad, dtype=np.int64)
             for row, target in zip(rows, body, strict=True):
@@ -444,7 +444,7 @@ class DyckGrammar:
         steps = self._steps(mode, min_length, max_length, length)
         if known_mode(mode) == "prefix" and start_visible is not None:
             raise GrammarError(
-                f"start_visible={start_visible!r} changes nothing with mode='prefix': nothing ends there"
+                f"start_visible={quoted(start_visible)} changes nothing with mode='prefix': nothing ends there"
             )
         return law.depth_floor(steps, self.num_types, start_visible is not False)
 
@@ -460,7 +460,9 @@ class DyckGrammar:
         expected = {"kind", *(field.name for field in fields(cls))}
         keys = set(data) if isinstance(data, dict) else set()
         if keys != expected or data["kind"] != cls.KIND:
-            raise GrammarError(f"{data!r} is no {cls.__name__}: kind {cls.KIND!r} and the keys {sorted(expected)}")
+            raise GrammarError(
+                f"{quoted(data)} is no {cls.__name__}: kind {quoted(cls.KIND)} and the keys {sorted(expected)}"
+            )
         return cls(**{name: value for name, value in data.items() if name != "kind"})
 
     # ---- inside --------------------------------------------------------------------------------
@@ -568,7 +570,9 @@ class DyckGrammar:
         if isinstance(item, str):
             return self.parse(item)
         if np.ndim(item) != 1:
-            raise GrammarError(f"{item!r} is neither a text nor a list of ids: give texts, or lists of ids in a list")
+            raise GrammarError(
+                f"{quoted(item)} is neither a text nor a list of ids: give texts, or lists of ids in a list"
+            )
         return [int(token) for token in self._ids(item)]
 
     def _starts(self, array: Ints) -> Bools:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import make_plain
-from interp.errors import GrammarError
+from interp.checks import make_plain, whole_number
+from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
 
@@ -77,15 +77,13 @@ class TopicGrammar:
             ("min_length", 1),
             ("max_length", 1),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise GrammarError(f"{name}={value!r} is not a whole number of at least {least}")
+            whole_number(name, getattr(self, name), least, error=GrammarError)
         if self.num_topics * self.words_per_topic > MOST_WORDS:
             raise GrammarError(
                 f"num_topics={self.num_topics} times words_per_topic={self.words_per_topic} is more than {MOST_WORDS}"
             )
         if self.law not in get_args(Law):
-            raise GrammarError(f"law={self.law!r} is not one of {', '.join(get_args(Law))}")
+            raise GrammarError(f"law={quoted(self.law)} is not one of {', '.join(get_args(Law))}")
         if self.law == "idealised" and self.topics_per_document > self.num_topics:
             raise GrammarError(
                 f"topics_per_document={self.topics_per_document} is more than num_topics={self.num_topics}"
@@ -97,14 +95,15 @@ class TopicGrammar:
         for name in ("alpha", "mask_prob", "keep_prob", "random_prob"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e9 < value < 1e9:
-                raise GrammarError(f"{name}={value!r} is not a number")
+                raise GrammarError(f"{name}={quoted(value)} is not a number")
         if not 1e-3 <= self.alpha <= 1e6:
-            raise GrammarError(f"alpha={self.alpha!r} is not within 0.001..1e6")
+            raise GrammarError(f"alpha={quoted(self.alpha)} is not within 0.001..1e6")
         if not 0 < self.mask_prob <= 1:
-            raise GrammarError(f"mask_prob={self.mask_prob!r} is not within (0, 1]: nothing would be predicted")
+            raise GrammarError(f"mask_prob={quoted(self.mask_prob)} is not within (0, 1]: nothing would be predicted")
         if min(self.keep_prob, self.random_prob) < 0 or self.keep_prob + self.random_prob > 1:
             raise GrammarError(
-                f"keep_prob={self.keep_prob!r}, random_prob={self.random_prob!r} are not shares that sum to 1 at most"
+                f"keep_prob={quoted(self.keep_prob)}, random_prob={quoted(self.random_prob)} are not shares that sum "
+                "to 1 at most"
             )
 
     # -- vocabulary -------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ class TopicGrammar:
         for place, word in enumerate(text.split()):
             if word not in known:
                 raise GrammarError(
-                    f"word {place} is {word!r}: known are {MASK_TEXT} and t0w0 to "
+                    f"word {place} is {quoted(word)}: known are {MASK_TEXT} and t0w0 to "
                     f"t{self.num_topics - 1}w{self.words_per_topic - 1}"
                 )
             out.append(known[word])
@@ -151,7 +150,7 @@ class TopicGrammar:
         """One document or several of one length, [batch, pos]. There is no padding token."""
         given = [texts] if isinstance(texts, str) else texts
         if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
-            raise GrammarError(f"{texts!r} is neither a text nor a list of texts, such as 't0w0 t3w1 [MASK]'")
+            raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as 't0w0 t3w1 [MASK]'")
         rows = [self.tokenize(text) for text in given]
         if not rows:
             raise GrammarError("no documents were given")
@@ -172,8 +171,7 @@ class TopicGrammar:
 
     def sample(self, count: int, *, seed: int, stream: str = "documents") -> Documents:
         """`count` documents with their masks: a pure function of its arguments."""
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise GrammarError(f"count={count!r} is not a whole number of at least 0")
+        whole_number("count", count, 0, error=GrammarError)
         size = 100 * self.max_length + 24 * self.num_topics
         check_memory(f"{count} documents of {self.max_length} words", count * size, "draw fewer", GrammarError)
         return self.draw(generator(seed, stream), count)
@@ -248,5 +246,7 @@ class TopicGrammar:
         expected = {"kind", *(field.name for field in fields(cls))}
         keys = set(data) if isinstance(data, Mapping) else set()
         if keys != expected or data["kind"] != cls.KIND:
-            raise GrammarError(f"{data!r} is no {cls.__name__}: kind {cls.KIND!r} and the keys {sorted(expected)}")
+            raise GrammarError(
+                f"{quoted(data)} is no {cls.__name__}: kind {quoted(cls.KIND)} and the keys {sorted(expected)}"
+            )
         return cls(**{name: value for name, value in data.items() if name != "kind"})

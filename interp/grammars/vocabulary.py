@@ -107,9 +107,9 @@ class Vocabulary:
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.names)
             ):
-                raise GrammarError(f"{name}={value!r} is no id of a vocabulary of {len(self.names)} tokens")
+                raise GrammarError(f"{name}={quoted(value)} is no id of a vocabulary of {len(self.names)} tokens")
         if not isinstance(self.prepend_start, bool):
-            raise GrammarError(f"prepend_start={self.prepend_start!r} is neither True nor False")
+            raise GrammarError(f"prepend_start={quoted(self.prepend_start)} is neither True nor False")
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Vocabulary":
@@ -144,7 +144,7 @@ class Vocabulary:
     def read(self, text: str) -> list[int]:
         """Ids of one text, START first if there is one. Longest token first, blanks between tokens skipped."""
         if not isinstance(text, str):
-            raise GrammarError(f"{text!r} is not a text: give a str")
+            raise GrammarError(f"{quoted(text)} is not a text: give a str")
         ids = cut(text, self.token_ids, self._longest)
         if self.start is None or not self.prepend_start or ids[:1] == [self.start]:
             return ids

@@ -16,7 +16,7 @@ from interp import html
 from interp.checks import index_of, not_read
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.devices import usable_device
-from interp.errors import ConfigError, RequestError
+from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import DyckGrammar, Grammar
 from interp.grammars.vocabulary import find_token
 from interp.model import masks
@@ -79,13 +79,13 @@ class SandboxTransformer(NamedHooks):
         on come out, and the last block does no work (and runs no hooks) for those before.
         """
         if return_type not in ("logits", "loss", None):
-            raise RequestError(f"return_type {return_type!r} is not 'logits', 'loss' or None")
+            raise RequestError(f"return_type {quoted(return_type)} is not 'logits', 'loss' or None")
         if return_type == "loss" and self.config.d_out != self.config.d_vocab:
             raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
         tokens = self.to_tokens(tokens)
         n = tokens.shape[-1]
         if isinstance(first, bool) or not hasattr(first, "__index__") or not 0 <= first < max(1, n):
-            raise RequestError(f"first={first!r} is none of the {n} positions")
+            raise RequestError(f"first={quoted(first)} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
         seen = self._visible(visible, tokens)
@@ -197,7 +197,7 @@ class SandboxTransformer(NamedHooks):
         """Id of one vocabulary string."""
         found = find_token(self.grammar, token)
         if found is None:
-            raise RequestError(f"{token!r} is not one token of this model's vocabulary")
+            raise RequestError(f"{quoted(token)} is not one token of this model's vocabulary")
         return found
 
     def tokens_to_residual_directions(self, tokens: Any) -> Tensor:
@@ -249,7 +249,7 @@ class SandboxTransformer(NamedHooks):
         parts = [getattr(block, module, None) for block in self.blocks]
         if not all(hasattr(part, name) for part in parts):
             setting = {"attn": "attention", "mlp": "mlp_depth"}[module]
-            raise RequestError(f"this model has no {name}: {setting}={getattr(self.config, setting)!r}")
+            raise RequestError(f"this model has no {name}: {setting}={quoted(getattr(self.config, setting))}")
         return torch.stack([getattr(part, name) for part in parts])
 
     W_Q = property(lambda self: self._stack("attn", "W_Q"), doc="[layer, head, d_model, d_head]")
@@ -271,7 +271,7 @@ class SandboxTransformer(NamedHooks):
     def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
         """Embedding matrix; an oracle first layer has none."""
         if not hasattr(self.embed, "W_E"):
-            raise RequestError(f"this model has no W_E: embedding={self.config.embedding!r}")
+            raise RequestError(f"this model has no W_E: embedding={quoted(self.config.embedding)}")
         return self.embed.W_E
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from interp.checks import not_read, plain
-from interp.errors import ExportError, RequestError
+from interp.errors import ExportError, RequestError, quoted
 from interp.files import replacing, write_text
 from interp.plots import browser as browsers
 
@@ -49,13 +49,13 @@ def save_figure(
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise RequestError(f"{str(path)!r} ends in {ending or 'nothing'!r}: known are {', '.join(ENDINGS)}")
+        raise RequestError(f"{str(path)!r} ends in {quoted(ending or 'nothing')}: known are {', '.join(ENDINGS)}")
     if include_plotlyjs not in (None, "inline", "directory"):
-        raise RequestError(f"include_plotlyjs={include_plotlyjs!r} is not 'inline' or 'directory'")
+        raise RequestError(f"include_plotlyjs={quoted(include_plotlyjs)} is not 'inline' or 'directory'")
     pixels = 2.0 if scale is None else plain(scale)
     number = isinstance(pixels, (int, float)) and not isinstance(pixels, bool)
     if not number or not 0 < pixels <= MOST_SCALE:
-        raise RequestError(f"scale={scale!r} is not a number above 0, up to {MOST_SCALE}")
+        raise RequestError(f"scale={quoted(scale)} is not a number above 0, up to {MOST_SCALE}")
     if ending != ".html":
         not_read("it is for pages, .html", include_plotlyjs=include_plotlyjs)
     if ending != ".png":
@@ -158,13 +158,13 @@ def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
         data = browsers.render(drawing, {"format": kind, **size}, browser)
     except browsers.TooSlow as error:
         raise ExportError(
-            f"{browser!r} did not draw the .{kind} within {browsers.SECONDS:g} s and was ended: set BROWSER_PATH "
+            f"{quoted(browser)} did not draw the .{kind} within {browsers.SECONDS:g} s and was ended: set BROWSER_PATH "
             "to another Chromium or Chrome; .html needs none"
         ) from error
     except Exception as error:  # kaleido and choreographer share no base class
         said = next((part for part in error.args if isinstance(part, str)), str(error))
         reason = said.strip().split("\n")[0] or type(error).__name__
-        raise ExportError(f"{browser!r} could not draw the .{kind}: {reason}") from error
+        raise ExportError(f"{quoted(browser)} could not draw the .{kind}: {reason}") from error
     return _without_chance(data, kind)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from interp.checks import not_read, true_or_false, whole_number
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
 from interp.plots.arrays import is_causal
@@ -92,7 +92,7 @@ def attention_heatmap(
     `RequestError` for arguments that do not fit.
     """
     if not isinstance(population, str) or population not in get_args(Show):
-        raise RequestError(f"population={population!r} is not one of {', '.join(get_args(Show))}")
+        raise RequestError(f"population={quoted(population)} is not one of {', '.join(get_args(Show))}")
     max_panels, task_check = whole_number("max_panels", max_panels), true_or_false("task_check", task_check)
     if population != "grid":
         not_read("only population='grid' names its seeds", seed_labels=seed_labels)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.plots.style import BOXES, DEPTHS, INK, MUTED, PALETTE, escape, mix
 
 OVERLAYS = {
@@ -85,17 +85,21 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
 
 def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
     if name not in OVERLAYS:
-        raise RequestError(f"overlay={name!r} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)")
+        raise RequestError(
+            f"overlay={quoted(name)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
+        )
     if grammar is None or tokens is None:
-        raise RequestError(f"overlay={name!r} needs a grammar and the text: pass grammar= and text_or_tokens=")
+        raise RequestError(f"overlay={quoted(name)} needs a grammar and the text: pass grammar= and text_or_tokens=")
     if not hasattr(grammar, "topic_of" if name == "topic_blocks" else name):
         kind = "topics" if name == "topic_blocks" else "brackets"
-        raise RequestError(f"overlay={name!r} is for {kind}: {type(grammar).__name__} has none; give cells or None")
+        raise RequestError(
+            f"overlay={quoted(name)} is for {kind}: {type(grammar).__name__} has none; give cells or None"
+        )
 
 
 def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
     wrong = RequestError(
-        f"overlay={overlay!r} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
+        f"overlay={quoted(overlay)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
         if len(repr(overlay)) < 80
         else "overlay is neither a name nor a list of cells (query, key), whole numbers"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from interp.errors import PatternError, RequestError
+from interp.errors import PatternError, RequestError, quoted
 from interp.guests import is_model
 from interp.plots.arrays import even_pattern, permute_keys
 from interp.plots.sources import Show, Source, is_population, read_source, untrained
@@ -59,7 +59,7 @@ def seed_names(given: Sequence[object] | None, source: Source) -> tuple[str, ...
     if given is None:
         return tuple(f"seed {name}" for name in (source.seeds or range(source.count)))
     if isinstance(given, str) or not hasattr(given, "__len__"):
-        raise RequestError(f"seed_labels={given!r} is not a list of names, one a seed")
+        raise RequestError(f"seed_labels={quoted(given)} is not a list of names, one a seed")
     if len(given) != source.count:
         raise RequestError(f"{len(given)} seed_labels were given for {source.count} seeds")
     return tuple(str(label) for label in given)
@@ -144,7 +144,7 @@ def null_names(null: Any) -> list[str]:
     names = [] if null is None else list(null) if isinstance(null, (list, tuple)) else [null]
     for name in names:
         if not isinstance(name, str) or name not in NULLS:
-            raise RequestError(f"null={name!r} is not one of {', '.join(NULLS)}")
+            raise RequestError(f"null={quoted(name)} is not one of {', '.join(NULLS)}")
     return names
 
 
@@ -203,7 +203,7 @@ def _minus(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np
 def _index(kind: str, given: int, count: int) -> int:
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not -count <= given < count:
         names = f"{kind}s are 0 to {count - 1}" if count > 1 else f"the only {kind} is 0"
-        raise RequestError(f"{kind}={given!r} does not exist: {names}")
+        raise RequestError(f"{kind}={quoted(given)} does not exist: {names}")
     return int(given) % count
 
 

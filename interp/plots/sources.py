@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from interp.checks import not_read
-from interp.errors import PatternError, RequestError
+from interp.errors import PatternError, RequestError, quoted
 from interp.guests import grammar_of, is_model, language_of, models_of, read_tokens, untrained_of
 from interp.plots.arrays import as_array, check_patterns
 
@@ -77,7 +77,7 @@ def _from_models(given: Any, text: Any, population: Show, grammar: Any, task_che
     if text is None:
         raise RequestError("a model needs a text or tokens to attend to: attention_heatmap(model, '([])')")
     if population != "one" and is_model(given):
-        raise RequestError(f"population={population!r} needs a population of models, and one model was given")
+        raise RequestError(f"population={quoted(population)} needs a population of models, and one model was given")
     every = models_of(given, "heatmap")
     grammar = grammar_of(given, every, grammar, "heatmap")
     names = () if is_model(given) else tuple(getattr(given, "seeds", range(len(every))))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from interp.errors import OutputError, RequestError, WriteError
+from interp.errors import OutputError, RequestError, WriteError, quoted
 from interp.files import check_writable
 
 try:
@@ -75,7 +75,7 @@ def _check_content(folder: Path, resume: bool) -> None:
         raise RequestError(f"an unfinished run lies in {str(folder)!r}: resume it (--resume) or remove the folder")
     foreign = [path.name for path in there if not _is_ours(path)]
     if foreign:
-        raise RequestError(f"{str(folder)!r} holds {foreign[0]!r}, which no run put there: name another output")
+        raise RequestError(f"{str(folder)!r} holds {quoted(foreign[0])}, which no run put there: name another output")
 
 
 def _is_ours(path: Path) -> bool:

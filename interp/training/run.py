@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
-from interp.checks import not_read, plain
+from interp.checks import not_read, plain, whole_number
 from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, RequestError, TrainingError, quoted
@@ -302,7 +302,9 @@ def _recipe(
 ) -> Recipe:
     if isinstance(preset, str):
         if grammar is not None or settings is not None:
-            raise RequestError(f"preset {preset!r} brings its grammar and settings: change them with options={{...}}")
+            raise RequestError(
+                f"preset {quoted(preset)} brings its grammar and settings: change them with options={{...}}"
+            )
         return make_recipe(preset, options, steps=steps, batch=batch)
     if options:
         raise RequestError("options={...} change a preset; a Recipe or TransformerConfig is taken as it is")
@@ -311,7 +313,7 @@ def _recipe(
             raise RequestError("a TransformerConfig needs grammar= to be trained on")
         preset = Recipe("custom", grammar, preset, settings or TrainingSettings())
     elif not isinstance(preset, Recipe):
-        raise RequestError(f"cannot train {preset!r}: name a preset, or pass a Recipe or TransformerConfig")
+        raise RequestError(f"cannot train {quoted(preset)}: name a preset, or pass a Recipe or TransformerConfig")
     changes: dict[str, Any] = {k: v for k, v in (("steps", steps), ("batch", batch)) if v is not None}
     recipe = replace(preset, settings=replace(preset.settings, **changes)) if changes else preset
     check_read(recipe)
@@ -321,7 +323,7 @@ def _recipe(
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     seeds = seeds.tolist() if isinstance(seeds, np.ndarray) else plain(seeds)
     if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
-        raise RequestError(f"seeds={seeds!r} is neither a count nor a list of seeds")
+        raise RequestError(f"seeds={quoted(seeds)} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
         if not 1 <= seeds <= MAX_SEEDS:
             raise RequestError(f"seeds={seeds} is not a count from 1 to {MAX_SEEDS}")
@@ -330,14 +332,13 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
         raise RequestError(f"{len(seeds)} seeds are more than {MAX_SEEDS}")
     chosen = [check_seed(s) for s in seeds]
     if not chosen or len(set(chosen)) != len(chosen):
-        raise RequestError(f"seeds={list(seeds)!r} must name at least one seed and none twice")
+        raise RequestError(f"seeds={quoted(list(seeds))} must name at least one seed and none twice")
     return chosen
 
 
 def _workers(workers: int | None, seeds: int, device: str) -> int:
-    workers = plain(workers)
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise RequestError(f"workers={workers!r} is not a whole number of at least 1")
+    if workers is not None:
+        workers = whole_number("workers", workers)
     if device != "cpu":
         not_read(f"on device {device!r} all seeds train in this process", workers=workers)
         return 1

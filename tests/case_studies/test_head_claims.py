@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_every_interval_says_its_n(folder):
     page = (folder / "index.html").read_text()
     assert INTERVAL.search(page)

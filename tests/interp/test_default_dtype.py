@@ -42,6 +42,7 @@ def under(monkeypatch):
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "options"), CASES, ids=str)
 def test_training_gives_the_same_bits(under, preset, options):
     batch = None if options.get("data") == "exact" else 3

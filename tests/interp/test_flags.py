@@ -366,6 +366,7 @@ def outcome(line, folder, recorded, capsys):
 ALL = [(flag, case) for flag, listed in CASES.items() for case in listed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "case"), ALL, ids=[f"{c}-{d}-{case.changed}" for (c, d), case in ALL])
 def test_a_flag_changes_what_is_done_or_is_refused_by_name(flag, case, workplace, tmp_path, capsys):
     first, again = (outcome(case.plain, tmp_path, workplace, capsys) for _ in range(2))

@@ -228,6 +228,7 @@ def test_a_recipe_made_in_python_is_asked_the_same(config, grammar, settings, sa
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_a_preset_itself_says_is_never_refused(preset):
     """Not even where a run is so short that a schedule has no step left: nobody gave one."""

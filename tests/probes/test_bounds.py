@@ -189,6 +189,7 @@ def test_flags_are_bounded_alike_and_nothing_is_left(flag, tmp_path, capsys, no_
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_bound_is_raised_by_one_variable(monkeypatch, population):
     monkeypatch.setenv(MEMORY_VARIABLE, "0.0001")
     small = {
@@ -210,6 +211,7 @@ def test_the_bound_is_raised_by_one_variable(monkeypatch, population):
 # ---- what is long is summed up -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variation_of_a_thousand_seeds_is_written_as_quantiles():
     rng = np.random.default_rng(0)
     given = [rng.dirichlet(np.ones(3), (300, 1, 1, 3)) for _ in range(2)]
