@@ -36,6 +36,7 @@ from interp.header import (
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.tensor_files import check_finite, is_utf8, read_safetensors
+from interp.torch_modes import ordinary_torch
 
 
 def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) -> Path:
@@ -126,6 +127,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
             raise WriteError(f"cannot write {str(path)!r}: {error}") from error
 
 
+@ordinary_torch()
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:
     """A bundled checkpoint by name, or a file: one model or a population, on the CPU, in eval mode.
 

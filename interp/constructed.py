@@ -55,6 +55,7 @@ from interp.grammars import DyckGrammar
 from interp.header import CONSTRUCTED
 from interp.model import SandboxTransformer
 from interp.rng import generator
+from interp.torch_modes import ordinary_torch
 
 IMPOSSIBLE = -30.0
 Array = NDArray[np.float64]
@@ -413,6 +414,7 @@ _BUILDERS: dict[str, Callable[[], SandboxTransformer]] = {
 }
 
 
+@ordinary_torch()
 def construct(name: str) -> SandboxTransformer:
     """The constructed model of that name, for the default grammar. Raises `RequestError` if there is none."""
     if name not in _BUILDERS:

@@ -29,6 +29,7 @@ from interp.limits import read_whole
 from interp.model import SandboxTransformer
 from interp.names import first_duplicate
 from interp.tensor_files import read_safetensors, read_torch
+from interp.torch_modes import ordinary_torch
 
 DEFAULT_DEPTH = DyckGrammar().max_depth
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "params", "weights")
@@ -37,6 +38,7 @@ _STALE = (".attn.mask", ".attn.IGNORE", ".attn.rotary_sin", ".attn.rotary_cos", 
 NEVER = 30.0  # logits by which a token that the foreign model does not have stays below the mean of the others
 
 
+@ordinary_torch()
 def load_foreign(
     weights: Mapping[str, Any] | str | Path,
     config: Any,

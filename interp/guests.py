@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
 from interp.grammars.vocabulary import padded
+from interp.torch_modes import ordinary_torch
 
 Ints = NDArray[np.int64]
 P = ParamSpec("P")
@@ -315,6 +316,7 @@ def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpEr
 def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
 
+    Inside, torch is in none of the modes that the caller may have set (`ordinary_torch`).
     A wrong call (a keyword that does not exist) is Python's own `TypeError`, as everywhere.
     """
 
@@ -325,7 +327,7 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def hosted(*args: P.args, **kwargs: P.kwargs) -> R:
             shape.bind(*args, **kwargs)
             guest = args[0] if args else next(iter(kwargs.values()), None)
-            with guest_errors(who, guest, "could not be measured"):
+            with ordinary_torch(), guest_errors(who, guest, "could not be measured"):
                 return run(*args, **kwargs)
 
         return hosted

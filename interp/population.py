@@ -7,6 +7,7 @@ from typing import Any, overload
 import torch
 
 from interp import html
+from interp.torch_modes import ordinary_torch
 from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError, quoted
@@ -113,6 +114,7 @@ class Population(Sequence[SandboxTransformer]):
     @overload
     def __getitem__(self, index: slice) -> "Population": ...
 
+    @ordinary_torch()
     def __getitem__(self, index: int | slice) -> "SandboxTransformer | Population":
         """Copy one seed into a model, or cut out some seeds (with their history and snapshots)."""
         if isinstance(index, slice):

@@ -32,7 +32,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import RequestError, quoted
@@ -139,7 +138,6 @@ def audit_claim(
 
 
 @hosting("audit")
-@torch.inference_mode(False)  # nothing made in inference mode can be differentiated, as `reaches_output` does
 def audit_claims(
     model: Any,
     claims: Sequence[Claim | str],

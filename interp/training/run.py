@@ -31,6 +31,7 @@ from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
 from interp.progress import progress_bar
 from interp.rng import check_seed
 from interp.threads import one_thread
+from interp.torch_modes import ordinary_torch
 from interp.training.folder import PLAN_FILE, remove_run, run_folder
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
 from interp.training.pool import train_in_workers
@@ -41,6 +42,7 @@ MAX_CHUNK = 10  # more seeds together cost the same a seed, and more memory
 MAX_SEEDS = 100_000
 
 
+@ordinary_torch(gradients=True)
 def train_population(
     preset: str | Recipe | TransformerConfig,
     seeds: int | Sequence[int] = 40,
