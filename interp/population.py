@@ -7,7 +7,6 @@ from typing import Any, overload
 import torch
 
 from interp import html
-from interp.torch_modes import ordinary_torch
 from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, RequestError, quoted
@@ -18,6 +17,7 @@ from interp.model import SandboxTransformer
 from interp.names import printable
 from interp.numbers import ABSENT, number
 from interp.text import fold
+from interp.torch_modes import ordinary_torch
 
 
 @dataclass(frozen=True, eq=False, repr=False)
