@@ -18,6 +18,7 @@ from torch import Tensor
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.functional import Params, stacked_logits
 from interp.grammars import CopyGrammar, DyckGrammar
+from interp.grammars.dyck import Mode
 from interp.model import SandboxTransformer
 from interp.model.counts import is_hooked, num_states
 from interp.model.masks import Trusted
@@ -72,24 +73,22 @@ def held_out(
     grammar: DyckGrammar,
     count: int,
     *,
-    data: str = "complete",
-    min_length: int = 2,
-    max_length: int = 26,
-    length: int = 28,
+    data: Mode = "complete",
+    min_length: int | None = None,
+    max_length: int | None = None,
+    length: int | tuple[int, int] | None = None,
     score_from: int = 0,
     seed: int = 0,
 ) -> EvalSet:
     """Draw `count` strings of a data law from a stream no training run uses.
 
+    `data`, `min_length`, `max_length`, `length`: mode and lengths of `DyckGrammar.sample`.
     `score_from`: score only targets whose position in the string (from 0) is at least this, as in
     length generalisation, where position 400 and beyond is asked about.
     """
-    if data == "complete":
-        strings = grammar.sample(
-            count, seed=seed, mode="complete", min_length=min_length, max_length=max_length, stream="held-out"
-        )
-    else:
-        strings = grammar.sample(count, seed=seed, mode="prefix", length=length, stream="held-out")
+    strings = grammar.sample(
+        count, seed=seed, mode=data, min_length=min_length, max_length=max_length, length=length, stream="held-out"
+    )
     strings, counts = np.unique(np.asarray(strings, dtype=np.int64), axis=0, return_counts=True)
     order = np.argsort((strings != grammar.pad).sum(1), kind="stable")
     strings, counts = strings[order], counts[order]

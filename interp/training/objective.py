@@ -196,7 +196,9 @@ def _on(layout: Layout, device: str) -> dict[str, Trusted]:
 def in_distribution(recipe: Recipe, count: int) -> EvalSet:
     """Held-out strings of the recipe's own data law."""
     s = recipe.settings
-    return held_out(recipe.dyck, count, data=s.data, min_length=s.min_length, max_length=s.max_length, length=s.length)
+    if s.data == "prefix":
+        return held_out(recipe.dyck, count, data="prefix", length=s.length)
+    return held_out(recipe.dyck, count, data="complete", min_length=s.min_length, max_length=s.max_length)
 
 
 def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> EvalSet:

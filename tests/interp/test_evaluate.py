@@ -2,6 +2,7 @@
 
 import collections
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from closeness import assert_close
 from interp.config import TransformerConfig
+from interp.errors import GrammarError
 from interp.functional import stacked_logits
 from interp.grammars import DyckGrammar
 from interp.grammars import dyck as dyck_module
@@ -494,3 +496,18 @@ def test_copying_scores_every_bracket_against_itself():
     params["unembed.W_U"] = params["unembed.W_U"].roll(1, -1)
     assert evaluate(model, params, data)["copied"] == 0
     assert rule_floors(data) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"length": 20}, "length=20 changes nothing with mode='complete'"),
+        ({"data": "prefix", "min_length": 4}, "min_length=4 changes nothing with mode='prefix'"),
+        ({"data": "prefix", "max_length": 4}, "max_length=4 changes nothing with mode='prefix'"),
+        ({"data": "junk"}, "mode='junk' is unknown"),
+    ],
+    ids=str,
+)
+def test_held_out_strings_have_no_option_that_changes_nothing(options, said):
+    with pytest.raises(GrammarError, match=re.escape(said)):
+        held_out(DyckGrammar(), 3, **options)

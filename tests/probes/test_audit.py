@@ -492,7 +492,7 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"grammar": "dyck"}, "grammar='dyck' is no grammar"),
         ({"grammar": DyckGrammar(3, 4)}, r"grammar=DyckGrammar.* has 9 tokens, and the model 7"),
         ({"num_inputs": 10**9}, "num_inputs=1000000000 is not a whole number of at least 1 and at most"),
-        ({"num_inputs": 10**5000}, "num_inputs=(of type int, cannot be written: ValueError) is not a whole number"),
+        ({"num_inputs": 10**5000}, "num_inputs=.of type int, cannot be written: ValueError. is not a whole number"),
         ({"length": 10**6}, r"400 inputs of 1000001 tokens, 1\.6e\+15 attention weights"),
         ({"num_inputs": 10**6}, "give fewer or shorter ones"),
         *(
