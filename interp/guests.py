@@ -57,8 +57,10 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     if hasattr(models, "params"):  # of a population all have one config
         check_precision(models.params.items(), who)
         return models
-    first = models[0]
+    first, at = models[0], dict[int, int]()
     for i, model in enumerate(models):
+        if (before := at.setdefault(id(model), i)) != i:
+            raise RequestError(f"{who}: model {i} is model {before} again: each counts as a seed of its own, once")
         if not is_model(model):
             raise AnalysisError(
                 f"{who}: model {i} of the list, {quoted(model)}, shows no attention: pass hooked models"
@@ -120,14 +122,11 @@ class TokenizerVocabulary:
 
     def __init__(self, model: Any):
         self.tokenizer, self.model = model.tokenizer, model
-        self.pad, self.end = self.tokenizer.pad_token_id, self.tokenizer.sep_token_id
-        self.start = self.tokenizer.cls_token_id if self.tokenizer.cls_token_id is not None else self._bos()
-        if self.end is None:
-            self.end = self.tokenizer.eos_token_id
-
-    def _bos(self) -> int | None:
-        found: int | None = self.tokenizer.bos_token_id
-        return found
+        told = self.tokenizer
+        self.start: int | None = told.bos_token_id if told.cls_token_id is None else told.cls_token_id
+        self.end: int | None = told.eos_token_id if told.sep_token_id is None else told.sep_token_id
+        # Where START or END also pads, as in GPT-2's tokenizer, an id does not tell which of them it is.
+        self.pad: int | None = None if told.pad_token_id in (self.start, self.end) else told.pad_token_id
 
     @cached_property
     def vocab(self) -> tuple[str, ...]:
@@ -176,9 +175,23 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
                     f"{who}: model {i} has another vocabulary than model 0: models measured together have one; pass "
                     "grammar= if it is the same"
                 )
+    elif (own := getattr(models[0], "grammar", None)) is not None and _names_differ(own, grammar):
+        raise RequestError(
+            f"{who}: grammar={quoted(grammar)} calls the tokens otherwise than the model's own {quoted(own)}: pass the "
+            "grammar that it was trained on, or one with the same tokens"
+        )
     if grammar is not None:
         check_fits(grammar, models[0], who)
     return grammar
+
+
+def _names_differ(own: Any, grammar: Any) -> bool:
+    """Whether a model that was trained on one grammar is to be read by another of as many tokens.
+
+    Names that a user gave to ids (a plain vocabulary, bracket strings) say nothing of what they mean.
+    """
+    meant = hasattr(own, "sample") and hasattr(grammar, "sample")
+    return meant and own.vocab_size == grammar.vocab_size and own.vocab != grammar.vocab
 
 
 def check_fits(grammar: Any, model: Any, who: str) -> None:
@@ -261,6 +274,25 @@ def check_ids(tokens: Ints, model: Any, who: str) -> None:
     for bad in (int(tokens.min()), int(tokens.max())):
         if not 0 <= bad < known:
             raise RequestError(f"{who}: inputs hold token id {bad}, and the model knows ids 0 to {known - 1}")
+
+
+def pad_of(model: Any, grammar: Any) -> int | None:
+    """The id that fills up short inputs: the grammar's, the model's own, or its tokenizer's; None without one."""
+    for pad in (getattr(grammar, "pad", None), getattr(getattr(model, "config", None), "pad_token", None)):
+        if isinstance(pad, int):
+            return pad
+    language = language_of(model) if grammar is None else None
+    return None if language is None else language.pad
+
+
+def refuse_padding(tokens: Ints, model: Any, grammar: Any, who: str) -> None:
+    """Raise `RequestError` for PAD among `tokens` [input, pos]: attention to padding cannot be told from attention."""
+    pad = pad_of(model, grammar)
+    if pad is not None and (found := np.argwhere(tokens == pad)).size:
+        raise RequestError(
+            f"{who}: input {found[0][0]} holds PAD (id {pad}) at position {found[0][1]}, so their lengths differ; one "
+            "call takes inputs of one length"
+        )
 
 
 def longest_input(model: Any) -> int | None:

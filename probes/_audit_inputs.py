@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
-from interp.guests import read_tokens
+from interp.guests import pad_of, read_tokens
 from interp.limits import check_memory
 from interp.numbers import power
 from interp.rng import generator
@@ -126,9 +126,7 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
     n = tokens.shape[1]
     causal = getattr(model.cfg, "attention_dir", "causal") == "causal"
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
-    pad = getattr(grammar, "pad", None)
-    if pad is None:
-        pad = getattr(getattr(model, "config", None), "pad_token", None)
+    pad = pad_of(model, grammar)
     real = tokens != pad if pad is not None else np.ones(tokens.shape, dtype=bool)
     return np.asarray(seen & real[:, :, None] & real[:, None, :])
 

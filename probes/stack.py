@@ -147,9 +147,9 @@ def analyze_stack_likeness(
             f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
         )
     checked = check_task(models, grammar, tokens, seed, "stack-likeness", task_check)
-    measured = _measure_all(models, tokens, queries)
+    measured = _measure_all(models, tokens, queries, grammar.pad)
     fresh = untrained_of(model) if untrained else None
-    start = None if fresh is None else _measure_all(fresh, tokens, queries)
+    start = None if fresh is None else _measure_all(fresh, tokens, queries, grammar.pad)
     return replace(_result(measured, start, tokens, queries, grammar, seed), task_check=checked)
 
 
@@ -305,14 +305,14 @@ class _Measured:
     size: int
 
 
-def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Queries) -> _Measured:
+def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Queries, pad: int) -> _Measured:
     kinds = [(metric, trivial) for metric in _METRICS for trivial in (False, True)]
     means: list[list[list[Array]]] = []
     best, distance = [], []
     layers: list[_Layer] = []
     several = len(set(queries.input[~queries.trivial].tolist())) > 1
     for index, model in enumerate(models):
-        layers = _measure(model, tokens, queries)
+        layers = _measure(model, tokens, queries, pad)
         means.append([[layer.mean(*kind) for layer in layers] for kind in kinds])
         if [x.shape for x in means[-1][0]] != [x.shape for x in means[0][0]]:
             raise AnalysisError(
@@ -331,7 +331,7 @@ def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Que
     )
 
 
-def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_Layer]:
+def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries, pad: int) -> list[_Layer]:
     """Patterns of a few inputs at a time, `MEMORY` numbers at most."""
     import torch
 
@@ -344,7 +344,7 @@ def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_
     distance: list[Array] = []
     for first in range(0, len(tokens), step):
         part = torch.from_numpy(tokens[first : first + step]).to(cfg.device)
-        patterns = attention_patterns(model, part)
+        patterns = attention_patterns(model, part, pad=pad)
         if not values:
             values, distance = [[] for _ in patterns], [np.zeros((width, p.shape[1])) for p in patterns]
         low, high = np.searchsorted(queries.input, (first, first + len(part)))
