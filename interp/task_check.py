@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
-from interp.guests import Ints, guest_errors, longest_input, undisturbed
+from interp.guests import Ints, guest_errors, is_bridge, longest_input, undisturbed
 from interp.numbers import number, percent
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 
@@ -27,7 +27,8 @@ LEAST = 0.1  # of the way from chance to all right: the interval must lie beyond
 # mistaken, 31 pass both this and the question above, 27 of them with a remark.
 HALF, SURE = 0.5, 0.9  # below: refused; below: remarked on
 FEW = 20  # inputs with a question; with fewer, strings are drawn besides
-DRAWN, LENGTH = 40, 28  # how many, and of how many brackets
+DRAWN = 40  # how many
+LEAST_LENGTH, LENGTH = 6, 28  # of how many brackets: as long as the inputs, but from 6 on, or 28 without any
 CELLS = 2**22  # cells of attention of one head held at once
 
 
@@ -38,19 +39,20 @@ class TaskCheck:
     - `task`: in words.  `accuracy`: share of right answers, mean over inputs (of several models: over models), with
       its interval; its `null` is chance.
     - `legal`: share of these places whose most probable token of all is legal.
-    - `drawn`: how many of the inputs were drawn for it besides those given.
+    - `drawn`: how many of the inputs were drawn for it besides those given.  `remark`: what is doubtful, or "".
     """
 
     task: str
     accuracy: Estimate
     legal: float
     drawn: int
+    remark: str = ""
 
     def __str__(self) -> str:
         also = f", {self.drawn} of them drawn for this" if self.drawn else ""
         chance = self.accuracy.null if isinstance(self.accuracy.null, float) else None
         told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {number(chance, 2)}"
-        doubt = ": do its token ids mean what the grammar's do?" if self.legal < SURE else ""
+        doubt = f": {self.remark}" if self.remark else ""
         return f"{told}; most probable token legal at {percent(self.legal)} of places{doubt}"
 
 
@@ -78,13 +80,15 @@ def check_task(
     drawn = 0
     if len(given) < FEW:
         most = longest_input(strangers[0][1])
-        length = LENGTH if most is None else min(LENGTH, most - 1)
+        longest = LENGTH if tokens is None else max(LEAST_LENGTH, tokens.shape[1] - 1)
+        length = min(LENGTH, longest) if most is None else min(LENGTH, longest, most - 1)
         if length >= 2:
             strings = grammar.sample(DRAWN, mode="prefix", length=length, seed=seed, stream="task-check")
             asked.append(DyckGrammar.to_tokens(grammar, strings))
             drawn = DRAWN
     found = [_together([_answers(model, grammar, part, who) for part in asked]) for _, model in strangers]
-    for (i, _), answers in zip(strangers, found, strict=True):
+    for (i, model), answers in zip(strangers, found, strict=True):
+        cure = f"{_cause(model, grammar)}; or say task_check=False to measure an untrained or unrelated model"
         name = f"model {i}" if len(models) > 1 else "this model"
         if len(answers.right) == 0:
             raise AnalysisError(
@@ -94,32 +98,39 @@ def check_task(
         if answers.legal < HALF:
             raise AnalysisError(
                 f"{who}: {name} writes what is not legal: {_after(grammar)}its most probable token is illegal at "
-                f"{percent(1 - answers.legal)} of places. {_cure(grammar)}"
+                f"{percent(1 - answers.legal)} of places. {cure}"
             )
         share = bootstrap_mean(answers.right, seed, stream="task-check")
         low = share.value if share.low is None else share.low
         if low is None or low <= chance + LEAST * (1 - chance):
             raise AnalysisError(
-                f"{who}: {name} is at chance: {task} {share} where chance is {number(chance, 2)}. {_cure(grammar)}"
+                f"{who}: {name} is at chance: {task} {share} where chance is {number(chance, 2)}. {cure}"
             )
         if _token_tells(grammar) and answers.worst <= chance:
             raise AnalysisError(
                 f"{who}: {name} is at chance where {grammar.vocab[answers.worst_of]} is right: its most probable token "
                 f"is legal at {percent(answers.worst)} of these places, and chance is {percent(chance)}. "
-                f"{_cure(grammar)}"
+                f"{cure}"
             )
     if len(found) == 1:
         accuracy = bootstrap_mean(found[0].right, seed, stream="task-check")
     else:
         accuracy = mean_over_seeds([x.right.mean() for x in found], support=(0.0, 1.0))
-    return TaskCheck(task, accuracy.with_null(chance), float(np.mean([x.legal for x in found])), drawn)
+    legal = float(np.mean([x.legal for x in found]))
+    remark = _cause(strangers[0][1], grammar) if legal < SURE else ""
+    return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)
 
 
-def _cure(grammar: DyckGrammar) -> str:
-    return (
-        f"Its token ids are probably not those of {grammar!r}: load it with load_foreign(..., vocab=[...]), which maps "
-        "them; or say task_check=False to measure an untrained or unrelated model"
-    )
+def _cause(model: Any, grammar: DyckGrammar) -> str:
+    """What is wrong, most probably, with a model that does not do the task: in words, without a full stop."""
+    own = getattr(model, "grammar", None)
+    if isinstance(own, DyckGrammar) and own != grammar:
+        return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
+    trained = "it is not trained to do this, or on shorter strings than these"
+    if is_bridge(model):
+        return f"Its token ids are not those of {grammar!r}, or {trained}"
+    mapped = "load it with load_foreign(..., vocab=[...]), which maps them"
+    return f"Its token ids are probably not those of {grammar!r}: {mapped}; else {trained}"
 
 
 def vouched_for(model: Any, grammar: Any) -> bool:
