@@ -5,6 +5,7 @@ list of models of one shape. A grammar reads texts, names tokens, and has as man
 a library, or of a guest's own code, leaves bare: see `guest_errors`.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -101,17 +102,22 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
     So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
     """
     if hasattr(given, "untrained"):
-        return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
+        return given.untrained() if _redrawn(given) else None
     models = [given] if is_model(given) else list(given)
     for model in models:
-        told = getattr(model, "provenance", None) or {}
-        seed = told.get("seed")
+        seed = (getattr(model, "provenance", None) or {}).get("seed")
         known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
-        if not known or told.get("constructed") or told.get("trained") is False:
+        if not known or not _redrawn(model) or model.provenance.get("trained") is False:
             return None
     return [
         type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
     ]
+
+
+def _redrawn(given: Any) -> bool:
+    """Whether its weights were once those that config and seed give: not where the seed is a number given later."""
+    told = getattr(given, "provenance", None) or {}
+    return not told.get("constructed") and told.get("seeded", True)
 
 
 # -- grammars and vocabularies --------------------------------------------------------------------------
@@ -226,6 +232,9 @@ def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
     if 0 in tokens.shape:
         raise RequestError(f"{who}: inputs of shape {list(tokens.shape)} hold no token")
     check_ids(tokens, model, who)
+    if hasattr(grammar, "check_inputs") and not is_text(inputs):
+        # By the rule that texts are held to; whose grammar was only passed may have been trained without START.
+        grammar.check_inputs(tokens, start=getattr(model, "grammar", None) is not None)
     return tokens
 
 
@@ -345,6 +354,13 @@ def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpEr
         raise kind(f"{who}: {type(model).__name__} {doing} ({told})") from error
 
 
+def _with_nearest(said: str, known: Iterable[str]) -> str:
+    """Python's words for a keyword that does not exist, with the nearest that does."""
+    wrong = said.rpartition("keyword argument ")[2].strip("'")
+    near = difflib.get_close_matches(wrong, list(known), n=1) if "unexpected keyword" in said else []
+    return f"{said}: did you mean {near[0]!r}?" if near else said
+
+
 def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
 
@@ -357,7 +373,10 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(run)
         def hosted(*args: P.args, **kwargs: P.kwargs) -> R:
-            shape.bind(*args, **kwargs)
+            try:
+                shape.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{run.__name__}() {_with_nearest(str(error), shape.parameters)}") from None
             guest = args[0] if args else next(iter(kwargs.values()), None)
             with ordinary_torch(), guest_errors(who, guest, "could not be measured"):
                 return run(*args, **kwargs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, is_bridge, longest_input, undisturbed
 from interp.numbers import number, percent
@@ -92,8 +92,8 @@ def check_task(
         name = f"model {i}" if len(models) > 1 else "this model"
         if len(answers.right) == 0:
             raise AnalysisError(
-                f"{who}: {name} takes inputs too short to ask whether it speaks {grammar!r}; say task_check=False to "
-                "measure it all the same"
+                f"{who}: {name} takes inputs too short to ask whether it speaks {quoted(grammar)}; say "
+                "task_check=False to measure it all the same"
             )
         if answers.legal < HALF:
             raise AnalysisError(
