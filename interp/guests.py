@@ -191,6 +191,19 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     return grammar
 
 
+def no_brackets(model: Any, who: str) -> AnalysisError:
+    """Why a model cannot be read as one of brackets, and the cure."""
+    names = getattr(getattr(model, "grammar", None), "names", None)
+    if names is not None:
+        known = "START ([start], <s>, <bos>, BOS)"
+        shown = quoted(" ".join(names[:12]))
+        return AnalysisError(
+            f"{who}: the model's vocabulary {shown} is no Dyck grammar: load it with vocab=[...] that names {known} "
+            "and whole pairs of brackets"
+        )
+    return AnalysisError(f"{who}: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+
+
 def _names_differ(own: Any, grammar: Any) -> bool:
     """Whether a model that was trained on one grammar is to be read by another of as many tokens.
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, models_of, no_brackets, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
@@ -133,7 +133,7 @@ def analyze_stack_likeness(
     models = models_of(model, "stack-likeness")
     grammar = grammar_of(model, models, grammar, "stack-likeness")
     if not isinstance(grammar, DyckGrammar):
-        raise AnalysisError("stack-likeness: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+        raise no_brackets(models[0], "stack-likeness")
     if getattr(models[0].cfg, "attention_dir", "causal") != "causal":
         raise _not_causal()
     try:
