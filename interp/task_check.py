@@ -86,15 +86,15 @@ def check_task(
             strings = grammar.sample(DRAWN, mode="prefix", length=length, seed=seed, stream="task-check")
             asked.append(DyckGrammar.to_tokens(grammar, strings))
             drawn = DRAWN
+    if not any(_questions(part, grammar)[0].any() for part in asked):
+        raise AnalysisError(
+            f"{who}: inputs of {longest_input(strangers[0][1])} tokens at most are too short to ask whether a model "
+            f"speaks {quoted(grammar)}; say task_check=False to measure it all the same"
+        )
     found = [_together([_answers(model, grammar, part, who) for part in asked]) for _, model in strangers]
     for (i, model), answers in zip(strangers, found, strict=True):
         cure = f"{_cause(model, grammar)}; or say task_check=False to measure an untrained or unrelated model"
         name = f"model {i}" if len(models) > 1 else "this model"
-        if len(answers.right) == 0:
-            raise AnalysisError(
-                f"{who}: {name} takes inputs too short to ask whether it speaks {quoted(grammar)}; say "
-                "task_check=False to measure it all the same"
-            )
         if answers.legal < HALF:
             raise AnalysisError(
                 f"{who}: {name} writes what is not legal: {_after(grammar)}its most probable token is illegal at "
