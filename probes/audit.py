@@ -238,8 +238,18 @@ def scan_heads(
 
     Relations by name, words or as `Relation`; other arguments as for `audit_claims`.
     """
+    claims = _scanned(model, relations, how.get("grammar"))
+    return ScanResult(tuple(audit_claims(model, claims, inputs, **how)))
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+@hosting("audit")
+def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: Any) -> list[Claim]:
+    """A claim for every head and relation."""
     models = models_of(model, "audit")
-    grammar = grammar_of(model, models, how.get("grammar"), "audit") or language_of(models[0])
+    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
     cfg = models[0].cfg
     heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
     if relations is None:
@@ -252,10 +262,7 @@ def scan_heads(
         if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
             raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
-    return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
-
-
-# -- inside -------------------------------------------------------------------------------------------------
+    return [Claim([h], r) for h in heads for r in chosen]
 
 
 def _check_task(task: Any) -> None:
