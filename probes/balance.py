@@ -40,6 +40,7 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
+from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import ABSENT, absent, number, power
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
@@ -242,7 +243,10 @@ def _functional(
 
     def logits(tokens: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
         given = model(tokens if device is None else tokens.to(device), **how)
-        return checked_logits(given, tokens.shape, grammar.vocab_size, "balance", model)
+        found = checked_logits(given, tokens.shape, grammar.vocab_size, "balance", model)
+        check_finite(found, "balance", model)
+        refuse_probabilities(found, "balance", model)
+        return found
 
     def shifted(tokens: torch.Tensor, by: int) -> torch.Tensor:
         moved = torch.arange(tokens.shape[1])[None] + by
