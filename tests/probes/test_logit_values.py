@@ -111,7 +111,7 @@ def test_an_audit_with_labels_refuses_probabilities(trained):
     texts = sorted(set(map(GRAMMAR.format, GRAMMAR.sample(60, mode="prefix", length=8, seed=0))))
     inputs = [LabelledInput(text, ")" if i % 2 else "]", -1) for i, text in enumerate(texts)]
     with pytest.raises(RequestError, match="as probabilities do"):
-        audit_claim(guest_of(trained, lambda x: x.softmax(-1)), CLAIM, inputs)
+        audit_claim(guest_of(trained, lambda x: x.softmax(-1)), f"{CLAIM} to predict the label", inputs)
 
 
 def test_a_callable_is_not_told_that_its_attention_could_be_measured(trained):
