@@ -56,6 +56,8 @@ from probes.relations import Relation
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 heads makes some 3,000
+
 __all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
 
 
@@ -262,6 +264,11 @@ def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: An
         if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
             raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
+    if len(heads) * len(chosen) > MOST_CLAIMS:
+        raise RequestError(
+            f"{len(heads)} heads and {len(chosen):,} relations make more than {MOST_CLAIMS:,} claims, the most that "
+            "one audit corrects for: give fewer relations"
+        )
     return [Claim([h], r) for h in heads for r in chosen]
 
 
@@ -276,10 +283,15 @@ def _check_task(task: Any) -> None:
 def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
     single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
     listed = [] if single else list(claims)
+    if len(listed) > MOST_CLAIMS:
+        raise RequestError(f"{len(listed):,} claims, and {MOST_CLAIMS:,} are the most that one audit corrects for")
     if not listed:
         raise RequestError(
             f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
         )
+    own = list(relations) if isinstance(relations, Iterable) else []
+    if len(own) > MOST_CLAIMS:
+        raise RequestError(f"{len(own):,} relations, and {MOST_CLAIMS:,} are the most: each claim is compared with all")
     asked = []
     for claim in listed:
         if isinstance(claim, str):

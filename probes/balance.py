@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from interp.checks import index_of, not_read, true_or_false, whole_number
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.guests import (
     grammar_of,
@@ -156,6 +156,7 @@ def analyze_balance(
     if not isinstance(grammar, DyckGrammar):
         raise AnalysisError("balance: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
     first = models[0]
+    _check_depth(models, grammar)
     if hooked and getattr(first.cfg, "attention_dir", "causal") != "causal":
         raise AnalysisError("balance: S and P are defined for causal attention, and this model is bidirectional")
     if hooked:
@@ -179,6 +180,18 @@ def _given(model: Any) -> tuple[Sequence[Any], bool]:
     if len(members) and not is_model(members[0]) and all(callable(m) for m in members):
         return members, False
     return models_of(model, "balance"), True
+
+
+def _check_depth(models: Sequence[Any], grammar: DyckGrammar) -> None:
+    """Refuse a grammar of another depth than a model was made for: its states and its law are not the model's."""
+    for i, model in enumerate([models] if hasattr(models, "params") else models):
+        made = getattr(getattr(model, "config", None), "max_depth", None)
+        if made is not None and made != grammar.max_depth:
+            name = f"model {i}" if len(models) > 1 else "the model"
+            raise RequestError(
+                f"balance: grammar={quoted(grammar)} has max_depth={grammar.max_depth}, and {name} was made for "
+                f"max_depth={made}: pass grammar={quoted(replace(grammar, max_depth=made))}, or leave grammar= out"
+            )
 
 
 def _counts(model: Any, grammar: DyckGrammar, length: int) -> list[int]:
