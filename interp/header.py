@@ -204,7 +204,7 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     if os.path.isfile(path):  # unlike Path.is_file, takes any name
         return path
     if os.path.isdir(path):
-        raise CheckpointError(f"{quoted(name)} is a folder; name the .safetensors file in it")
+        raise CheckpointError(f"{str(path)!r} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise CheckpointError(

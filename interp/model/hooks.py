@@ -8,8 +8,11 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from transformer_lens.HookedRootModule import HookedRootModule
+from transformer_lens.utilities.slice import Slice
 
+from interp.devices import usable_device
 from interp.errors import RequestError, quoted
 
 Names = str | list[str] | tuple[str, ...] | Callable[[str], bool] | None
@@ -69,13 +72,48 @@ class NamedHooks(HookedRootModule):
         for known in self._named(name, "hook name"):
             super()._enable_hook(known, hook, dir)
 
-    def get_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+    def get_caching_hooks(
+        self,
+        names_filter: Names = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Any] | None = None,
+        pos_slice: Any = None,
+    ) -> Any:
         """As in TransformerLens: (cache, forward hooks, backward hooks)."""
-        return super().get_caching_hooks(self._filter(names_filter), *args, **kwargs)
+        device = None if device is None else usable_device(device)
+        wanted = check_slice(pos_slice)
+        return super().get_caching_hooks(self._filter(names_filter), incl_bwd, device, remove_batch_dim, cache, wanted)
 
-    def add_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+    def add_caching_hooks(
+        self,
+        names_filter: Names = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Any] | None = None,
+    ) -> Any:
         """As in TransformerLens: lasting hooks that fill the cache that is returned."""
-        return super().add_caching_hooks(self._filter(names_filter), *args, **kwargs)
+        device = None if device is None else usable_device(device)
+        return super().add_caching_hooks(self._filter(names_filter), incl_bwd, device, remove_batch_dim, cache)
 
     def _filter(self, wanted: Names) -> list[str] | None:
         return None if wanted is None else self._named(wanted)
+
+
+def check_slice(pos_slice: Any, length: int | None = None) -> Slice:
+    """Which positions a cache keeps. Raises `RequestError` for what names none, or not those of `length` tokens."""
+    try:
+        found = Slice.unwrap(pos_slice)
+        if found.mode == "array" and found.slice.dtype.kind not in "iub":
+            raise TypeError  # numpy would cut numbers off
+        if length is not None:
+            found.apply(torch.zeros(length, device="cpu"))
+    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+        among = "" if length is None else f" of {length} tokens"
+        raise RequestError(
+            f"pos_slice={quoted(pos_slice)} names no positions{among}: pass a whole number, a list of them, or "
+            "(from, to)"
+        ) from error
+    return found

@@ -328,7 +328,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
         raise RequestError(f"seeds={quoted(seeds)} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
         if not 1 <= seeds <= MAX_SEEDS:
-            raise RequestError(f"seeds={seeds} is not a count from 1 to {MAX_SEEDS}")
+            raise RequestError(f"seeds={quoted(seeds)} is not a count from 1 to {MAX_SEEDS}")
         return list(range(seeds))
     if len(seeds) > MAX_SEEDS:
         raise RequestError(f"{len(seeds)} seeds are more than {MAX_SEEDS}")
