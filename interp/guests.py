@@ -19,6 +19,7 @@ from interp.grammars.vocabulary import padded
 from interp.torch_modes import ordinary_torch
 
 Ints = NDArray[np.int64]
+MOST = 2**31
 P = ParamSpec("P")
 R = TypeVar("R")
 SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
@@ -213,7 +214,7 @@ def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
     if 0 in tokens.shape:
         raise RequestError(f"{who}: inputs of shape {list(tokens.shape)} hold no token")
     check_ids(tokens, model, who)
-    return tokens
+    return tokens.astype(np.int64)
 
 
 def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints:
@@ -234,7 +235,7 @@ def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints
 
 
 def _whole_ids(inputs: Any, who: str) -> Ints:
-    """[input, pos] from a tensor, an array or nested lists of whole numbers."""
+    """[input, pos] from a tensor, an array or nested lists of whole numbers, of whatever integer type they are."""
     try:
         ids = np.asarray(inputs.detach().cpu() if hasattr(inputs, "detach") else inputs)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -250,14 +251,13 @@ def _whole_ids(inputs: Any, who: str) -> Ints:
             f"{who}: inputs {shown} are neither texts nor token ids: give '([])', a list of texts, or whole numbers "
             "[input, pos]"
         )
-    return ids.astype(np.int64)
+    return ids
 
 
 def check_ids(tokens: Ints, model: Any, who: str) -> None:
     """Raise `RequestError` for a token id that the model does not have."""
     known = getattr(getattr(model, "cfg", None), "d_vocab", None)
-    if not isinstance(known, int) or known < 1:
-        return
+    known = known if isinstance(known, int) and known > 0 else MOST  # no vocabulary is larger
     for bad in (int(tokens.min()), int(tokens.max())):
         if not 0 <= bad < known:
             raise RequestError(f"{who}: inputs hold token id {bad}, and the model knows ids 0 to {known - 1}")

@@ -10,8 +10,8 @@ import torch
 
 from interp import html
 from interp.checks import plain
-from interp.devices import known_device, usable_device
 from interp.config import TransformerConfig
+from interp.devices import known_device, usable_device
 from interp.errors import CheckpointError, PlaceError, RequestError, quoted
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar

@@ -15,7 +15,6 @@ from transformer_lens.hook_points import HookPoint
 from interp import html
 from interp.checks import index_of, not_read
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
-from interp.devices import known_device
 from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import DyckGrammar, Grammar
 from interp.grammars.vocabulary import find_token
@@ -176,7 +175,7 @@ class SandboxTransformer(NamedHooks):
         - `move_to_device`: False leaves texts on the CPU, True moves ids to the model.
         - `truncate`: no more than n_ctx tokens, cut off at the end.
         """
-        if isinstance(text, np.ndarray) and text.dtype.kind in "iu" or isinstance(text, Tensor):
+        if (isinstance(text, np.ndarray) and text.dtype.kind in "iu") or isinstance(text, Tensor):
             not_read("token ids are taken as they are", prepend_bos=prepend_bos, padding_side=padding_side)
             ids = self._ids(text)
             ids = ids.to(self.device) if move_to_device else ids
