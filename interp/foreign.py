@@ -97,8 +97,11 @@ def load_foreign(
 
 def state_of(weights: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
     """Tensors by TransformerLens's names, float32 on the CPU; buffers that only old versions keep are left out."""
-    source = "the state dict" if isinstance(weights, Mapping) else repr(str(weights))
-    found = weights if isinstance(weights, Mapping) else _read(as_path(weights, "state dict", CheckpointError))
+    if isinstance(weights, Mapping):
+        source, found = "the state dict", weights
+    else:
+        path = as_path(weights, "state dict", CheckpointError)
+        source, found = repr(str(path)), _read(path)
     for _ in range(3):
         if isinstance(found, Mapping) and not any(isinstance(value, Tensor) for value in found.values()):
             inner = next((found[key] for key in _WRAPPERS if isinstance(found.get(key), Mapping)), None)

@@ -141,12 +141,13 @@ class Population(Sequence[SandboxTransformer]):
                 tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
-        if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
+        try:
+            index = operator.index("" if isinstance(index, (bool, np.bool_)) else index)
+        except TypeError as error:
             raise RequestError(
                 f"index {quoted(index)} of a population of {len(self)} is no whole number: p[0] is its first model, "
                 "p[:2] its first two"
-            )
-        index = operator.index(index)
+            ) from error
         if not -len(self) <= index < len(self):
             raise PlaceError(f"index {quoted(index)} of a population of {len(self)}")  # ends iteration
         seed = self.seeds[index]

@@ -66,7 +66,7 @@ def numbers(values: Any, needed: str = "a model, a population or a matrix [n, n]
         if given.dtype.kind == "c":
             raise RequestError("topic blocks: complex numbers were given, and real ones are needed")
         return given.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise RequestError(f"topic blocks: {type(values).__name__} is not {needed}") from error
 
 

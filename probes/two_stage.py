@@ -197,7 +197,7 @@ def _numbers(values: Any, what: str) -> Array:
         if given.dtype.kind == "c":
             raise RequestError(f"two stages: {what} holds complex numbers, and real ones are needed")
         array = given.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise RequestError(f"two stages: {what} is no array of numbers") from error
     if not np.isfinite(array).all():
         raise RequestError(f"two stages: {what} is not finite at {np.argwhere(~np.isfinite(array))[0].tolist()}")

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.checks import one_of
 from interp.errors import RequestError, quoted
 from interp.grammars import Grammar, Vocabulary
 
@@ -20,7 +21,7 @@ def read_texts(grammar: Grammar, text: Any, prepend_bos: bool | None, padding_si
     """Ids [batch, pos] of one text or several: with START or without (None: as the grammar has it), PAD on one side."""
     if prepend_bos is not None and not isinstance(prepend_bos, bool):
         raise RequestError(f"prepend_bos={quoted(prepend_bos)} is not True, False or None")
-    if padding_side is not None and (not isinstance(padding_side, str) or padding_side not in SIDES):
+    if padding_side is not None and not one_of(padding_side, SIDES):
         raise RequestError(f"padding_side={quoted(padding_side)} is not one of {', '.join(SIDES)}")
     if not isinstance(text, Iterable) or isinstance(text, (bytes, bytearray)):
         raise RequestError(f"{quoted(text)} is neither a text, a list of texts, nor token ids [batch, pos]")

@@ -13,7 +13,7 @@ from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 
 from interp import html
-from interp.checks import index_of, not_read
+from interp.checks import index_of, not_read, one_of, true_or_false
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
 from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import DyckGrammar, Grammar
@@ -81,14 +81,14 @@ class SandboxTransformer(NamedHooks):
         strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
         on come out, and the last block does no work (and runs no hooks) for those before.
         """
-        if return_type is not None and (not isinstance(return_type, str) or return_type not in ("logits", "loss")):
+        if return_type is not None and not one_of(return_type, ("logits", "loss")):
             raise RequestError(f"return_type {quoted(return_type)} is not 'logits', 'loss' or None")
         if return_type == "loss" and self.config.d_out != self.config.d_vocab:
             raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
         # What comes with a mask or positions that their maker answers for is training's own, and not looked at again.
         tokens = self._ids(tokens, trusted=isinstance(visible, Prepared) or isinstance(positions, Prepared))
         n = tokens.shape[-1]
-        if isinstance(first, bool) or not hasattr(first, "__index__") or not 0 <= first < max(1, n):
+        if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first < max(1, n):
             raise RequestError(f"first={quoted(first)} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
@@ -107,7 +107,7 @@ class SandboxTransformer(NamedHooks):
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
-        return masks.visible_keys(tokens, self.config)
+        return masks.visible_keys(self._ids(tokens, trusted=True), self.config)
 
     def _visible(self, visible: Any, tokens: Tensor) -> Any:
         if isinstance(visible, Prepared):
@@ -139,6 +139,11 @@ class SandboxTransformer(NamedHooks):
         Raises `RequestError` for a filter that names no hook, for several rows with `remove_batch_dim`, and for
         gradients of anything but return_type="loss".
         """
+        return_cache_object = true_or_false("return_cache_object", return_cache_object)
+        remove_batch_dim = true_or_false("remove_batch_dim", remove_batch_dim)
+        incl_bwd = true_or_false("incl_bwd", incl_bwd)
+        for name in ("reset_hooks_end", "clear_contexts"):
+            true_or_false(name, kwargs.get(name, False))
         tokens = self._ids(tokens, trusted=True)  # looked at in `forward`
         check_slice(kwargs.get("pos_slice"), tokens.shape[-1])
         if remove_batch_dim and len(tokens) != 1:
@@ -175,6 +180,9 @@ class SandboxTransformer(NamedHooks):
         - `move_to_device`: False leaves texts on the CPU, True moves ids to the model.
         - `truncate`: no more than n_ctx tokens, cut off at the end.
         """
+        truncate = true_or_false("truncate", truncate)
+        if move_to_device is not None:
+            move_to_device = true_or_false("move_to_device", move_to_device)
         if (isinstance(text, np.ndarray) and text.dtype.kind in "iu") or isinstance(text, Tensor):
             not_read("token ids are taken as they are", prepend_bos=prepend_bos, padding_side=padding_side)
             ids = self._ids(text)
@@ -241,6 +249,8 @@ class SandboxTransformer(NamedHooks):
 
         `layer` n_layers is the end; with `mlp_input` those before the MLP of `layer`.
         """
+        mlp_input = true_or_false("mlp_input", mlp_input)
+        include_mlp_biases = true_or_false("include_mlp_biases", include_mlp_biases)
         layer = index_of("layer", layer, self.config.n_layers + (not mlp_input))
         total = torch.zeros(self.config.d_model, device=self.device, dtype=self.unembed.W_U.dtype)
         for i in range(min(layer + mlp_input, self.config.n_layers)):

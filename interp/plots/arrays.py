@@ -18,7 +18,7 @@ def as_array(values: Any) -> np.ndarray:
         values = values.detach().cpu().double().numpy()
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise PatternError(f"patterns of type {type(values).__name__} are not an array of numbers") from error
 
 

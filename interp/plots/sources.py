@@ -129,6 +129,7 @@ def _pad_of(model: Any, grammar: Any) -> int | None:
 
 
 def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+    grammar = grammar_of(None, [None], grammar, "heatmap")
     items = list(given) if _is_layer_list(given) else [given]
     if not items:
         raise PatternError("an empty list holds no patterns")
@@ -195,7 +196,7 @@ def _whole_numbers(text: Any) -> np.ndarray:
     if values.ndim == 2 and len(values) == 1:
         values = values[0]
     if values.ndim != 1 or not (values == np.rint(values)).all():
-        raise RequestError(f"{_short(text)} is neither a text, nor token ids [pos], nor strings, one a position")
+        raise RequestError(f"{quoted(text)} is neither a text, nor token ids [pos], nor strings, one a position")
     return values.astype(int)
 
 
@@ -212,8 +213,3 @@ def _names(tokens: np.ndarray, grammar: Any) -> list[str]:
     if len(bad := tokens[(tokens < 0) | (tokens >= len(vocab))]):
         raise RequestError(f"token {bad[0]} is outside the grammar's vocabulary of {len(vocab)}")
     return [vocab[i] for i in tokens]
-
-
-def _short(thing: Any) -> str:
-    text = " ".join(repr(thing).split())
-    return text if len(text) <= 60 else text[:57] + "..."
