@@ -142,7 +142,8 @@ class Population(Sequence[SandboxTransformer]):
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
         try:
-            index = operator.index("" if isinstance(index, (bool, np.bool_)) else index)
+            place: Any = None if isinstance(index, (bool, np.bool_)) else index
+            index = operator.index(place)
         except TypeError as error:
             raise RequestError(
                 f"index {quoted(index)} of a population of {len(self)} is no whole number: p[0] is its first model, "

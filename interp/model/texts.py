@@ -43,8 +43,8 @@ def read_texts(grammar: Grammar, text: Any, prepend_bos: bool | None, padding_si
 def checked_ids(ids: Tensor, count: int, trusted: bool = False) -> Int[Tensor, "batch pos"]:
     """Token ids, int64 [batch, pos], of a tensor of any integer type [batch, pos] or [pos].
 
-    Raises `RequestError` for ids that are none of 0 to `count` - 1. Not looked at are ids whose maker answers for them
-    (`trusted`), and those of which nobody can read the numbers: on "meta", or batched by `torch.vmap`.
+    Raises `RequestError` for ids that are none of 0 to `count` - 1. Ids whose maker answers for them (`trusted`) are
+    taken as they are; those of which nobody can read the numbers, on "meta" or batched by `torch.vmap`, unseen.
     """
     if ids.ndim not in (1, 2):
         raise RequestError(f"token ids of shape {list(ids.shape)} are neither [batch, pos] nor [pos]")
@@ -56,8 +56,10 @@ def known_ids(ids: Tensor, count: int, trusted: bool = False) -> Int[Tensor, "..
     """The same of any shape."""
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise RequestError(f"a tensor of {ids.dtype} holds no token ids: pass whole numbers")
+    if trusted:
+        return ids
     whole = ids.to(torch.int64)
-    if trusted or whole.is_meta or whole.numel() == 0 or torch._C._functorch.is_functorch_wrapped_tensor(whole):
+    if whole.is_meta or whole.numel() == 0 or torch._C._functorch.is_functorch_wrapped_tensor(whole):
         return whole
     for bad in map(int, torch.aminmax(whole)):
         if not 0 <= bad < count:

@@ -107,13 +107,13 @@ class SandboxTransformer(NamedHooks):
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
-        return masks.visible_keys(self._ids(tokens, trusted=True), self.config)
+        return masks.visible_keys(self._ids(tokens), self.config)
 
     def _visible(self, visible: Any, tokens: Tensor) -> Any:
         if isinstance(visible, Prepared):
             return visible.ready()
         if visible is None:
-            return self.visible_keys(tokens)
+            return masks.visible_keys(tokens, self.config)
         return masks.checked_visible(visible, tokens, self.config)
 
     def _positions(self, positions: Any, tokens: Tensor) -> Any:
