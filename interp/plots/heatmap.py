@@ -93,8 +93,6 @@ def attention_heatmap(
     """
     if not isinstance(population, str) or population not in get_args(Show):
         raise RequestError(f"population={quoted(population)} is not one of {', '.join(get_args(Show))}")
-    if title is not None and not isinstance(title, str):
-        raise RequestError(f"title={quoted(title)} is no text")
     max_panels, task_check = whole_number("max_panels", max_panels), true_or_false("task_check", task_check)
     if population != "grid":
         not_read("only population='grid' names its seeds", seed_labels=seed_labels)
@@ -144,7 +142,8 @@ def attention_heatmap(
         causal=causal,
         seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
     )
-    return draw(_reduced(_ordered(drawing, truth.order), block), title)
+    head = title if title is None or isinstance(title, str) else quoted(title)
+    return draw(_reduced(_ordered(drawing, truth.order), block), head)
 
 
 class _LaterKeys(Exception):

@@ -433,7 +433,8 @@ def test_a_keyword_changes_the_outcome_or_is_refused_by_name(table, name, keywor
     check(TABLES[table][name], keyword, tmp_path, lambda: capsys.readouterr()[:])
 
 
-ANY_LABEL = {("interp.plots", "attention_heatmap", "seed_labels")}  # names are whatever can be shown
+# Names are whatever can be shown.
+ANY_LABEL = {("interp.plots", "attention_heatmap", keyword) for keyword in ("seed_labels", "title")}
 
 
 @pytest.mark.parametrize(
