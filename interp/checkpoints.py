@@ -34,7 +34,7 @@ from interp.header import (
     wrong_entry,
 )
 from interp.model import SandboxTransformer
-from interp.population import Population
+from interp.population import Population, seeded
 from interp.tensor_files import check_finite, is_utf8, read_safetensors
 from interp.torch_modes import ordinary_torch
 
@@ -188,6 +188,8 @@ def _population(meta: dict[str, Any], tensors: dict[str, Tensor]) -> Population:
 def _alone(model: SandboxTransformer) -> Population:
     alone = Population.from_models([model])
     provenance = {k: v for k, v in model.provenance.items() if k != "seed"}
+    if not seeded(model):
+        provenance["seeded"] = False
     return Population(alone.config, alone.grammar, alone.params, alone.seeds, provenance)
 
 

@@ -5,6 +5,7 @@ list of models of one shape. A grammar reads texts, names tokens, and has as man
 a library, or of a guest's own code, leaves bare: see `guest_errors`.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -58,8 +59,10 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     if hasattr(models, "params"):  # of a population all have one config
         check_precision(models.params.items(), who)
         return models
-    first = models[0]
+    first, at = models[0], dict[int, int]()
     for i, model in enumerate(models):
+        if (before := at.setdefault(id(model), i)) != i:
+            raise RequestError(f"{who}: model {i} is model {before} again: each counts as a seed of its own, once")
         if not is_model(model):
             raise AnalysisError(
                 f"{who}: model {i} of the list, {quoted(model)}, shows no attention: pass hooked models"
@@ -100,17 +103,22 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
     So of a constructed model or a ticket (which nobody trained), of a bridge, of a foreign checkpoint.
     """
     if hasattr(given, "untrained"):
-        return None if getattr(given, "provenance", {}).get("constructed") else given.untrained()
+        return given.untrained() if _redrawn(given) else None
     models = [given] if is_model(given) else list(given)
     for model in models:
-        told = getattr(model, "provenance", None) or {}
-        seed = told.get("seed")
+        seed = (getattr(model, "provenance", None) or {}).get("seed")
         known = isinstance(seed, int) and not isinstance(seed, bool) and hasattr(type(model), "init")
-        if not known or told.get("constructed") or told.get("trained") is False:
+        if not known or not _redrawn(model) or model.provenance.get("trained") is False:
             return None
     return [
         type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
     ]
+
+
+def _redrawn(given: Any) -> bool:
+    """Whether its weights were once those that config and seed give: not where the seed is a number given later."""
+    told = getattr(given, "provenance", None) or {}
+    return not told.get("constructed") and told.get("seeded", True)
 
 
 # -- grammars and vocabularies --------------------------------------------------------------------------
@@ -121,14 +129,11 @@ class TokenizerVocabulary:
 
     def __init__(self, model: Any):
         self.tokenizer, self.model = model.tokenizer, model
-        self.pad, self.end = self.tokenizer.pad_token_id, self.tokenizer.sep_token_id
-        self.start = self.tokenizer.cls_token_id if self.tokenizer.cls_token_id is not None else self._bos()
-        if self.end is None:
-            self.end = self.tokenizer.eos_token_id
-
-    def _bos(self) -> int | None:
-        found: int | None = self.tokenizer.bos_token_id
-        return found
+        told = self.tokenizer
+        self.start: int | None = told.bos_token_id if told.cls_token_id is None else told.cls_token_id
+        self.end: int | None = told.eos_token_id if told.sep_token_id is None else told.sep_token_id
+        # Where START or END also pads, as in GPT-2's tokenizer, an id does not tell which of them it is.
+        self.pad: int | None = None if told.pad_token_id in (self.start, self.end) else told.pad_token_id
 
     @cached_property
     def vocab(self) -> tuple[str, ...]:
@@ -177,9 +182,36 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
                     f"{who}: model {i} has another vocabulary than model 0: models measured together have one; pass "
                     "grammar= if it is the same"
                 )
+    elif (own := getattr(models[0], "grammar", None)) is not None and _names_differ(own, grammar):
+        raise RequestError(
+            f"{who}: grammar={quoted(grammar)} calls the tokens otherwise than the model's own {quoted(own)}: pass the "
+            "grammar that it was trained on, or one with the same tokens"
+        )
     if grammar is not None:
         check_fits(grammar, models[0], who)
     return grammar
+
+
+def no_brackets(model: Any, who: str) -> AnalysisError:
+    """Why a model cannot be read as one of brackets, and the cure."""
+    names = getattr(getattr(model, "grammar", None), "names", None)
+    if names is not None:
+        known = "START ([start], <s>, <bos>, BOS)"
+        shown = quoted(" ".join(names[:12]))
+        return AnalysisError(
+            f"{who}: the model's vocabulary {shown} is no Dyck grammar: load it with vocab=[...] that names {known} "
+            "and whole pairs of brackets"
+        )
+    return AnalysisError(f"{who}: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+
+
+def _names_differ(own: Any, grammar: Any) -> bool:
+    """Whether a model that was trained on one grammar is to be read by another of as many tokens.
+
+    Names that a user gave to ids (a plain vocabulary, bracket strings) say nothing of what they mean.
+    """
+    meant = hasattr(own, "sample") and hasattr(grammar, "sample")
+    return meant and own.vocab_size == grammar.vocab_size and own.vocab != grammar.vocab
 
 
 def check_fits(grammar: Any, model: Any, who: str) -> None:
@@ -214,7 +246,11 @@ def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
     if 0 in tokens.shape:
         raise RequestError(f"{who}: inputs of shape {list(tokens.shape)} hold no token")
     check_ids(tokens, model, who)
-    return tokens.astype(np.int64)
+    tokens = tokens.astype(np.int64)
+    if hasattr(grammar, "check_inputs") and not is_text(inputs):
+        # By the rule that texts are held to; whose grammar was only passed may have been trained without START.
+        grammar.check_inputs(tokens, start=getattr(model, "grammar", None) is not None)
+    return tokens
 
 
 def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints:
@@ -261,6 +297,25 @@ def check_ids(tokens: Ints, model: Any, who: str) -> None:
     for bad in (int(tokens.min()), int(tokens.max())):
         if not 0 <= bad < known:
             raise RequestError(f"{who}: inputs hold token id {bad}, and the model knows ids 0 to {known - 1}")
+
+
+def pad_of(model: Any, grammar: Any) -> int | None:
+    """The id that fills up short inputs: the grammar's, the model's own, or its tokenizer's; None without one."""
+    for pad in (getattr(grammar, "pad", None), getattr(getattr(model, "config", None), "pad_token", None)):
+        if isinstance(pad, int):
+            return pad
+    language = language_of(model) if grammar is None else None
+    return None if language is None else language.pad
+
+
+def refuse_padding(tokens: Ints, model: Any, grammar: Any, who: str) -> None:
+    """Raise `RequestError` for PAD among `tokens` [input, pos]: attention to padding cannot be told from attention."""
+    pad = pad_of(model, grammar)
+    if pad is not None and (found := np.argwhere(tokens == pad)).size:
+        raise RequestError(
+            f"{who}: input {found[0][0]} holds PAD (id {pad}) at position {found[0][1]}, so their lengths differ; one "
+            "call takes inputs of one length"
+        )
 
 
 def longest_input(model: Any) -> int | None:
@@ -313,6 +368,13 @@ def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpEr
         raise kind(f"{who}: {type(model).__name__} {doing} ({told})") from error
 
 
+def _with_nearest(said: str, known: Iterable[str]) -> str:
+    """Python's words for a keyword that does not exist, with the nearest that does."""
+    wrong = said.rpartition("keyword argument ")[2].strip("'")
+    near = difflib.get_close_matches(wrong, list(known), n=1) if "unexpected keyword" in said else []
+    return f"{said}: did you mean {near[0]!r}?" if near else said
+
+
 def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
 
@@ -325,7 +387,10 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(run)
         def hosted(*args: P.args, **kwargs: P.kwargs) -> R:
-            shape.bind(*args, **kwargs)
+            try:
+                shape.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{run.__name__}() {_with_nearest(str(error), shape.parameters)}") from None
             guest = args[0] if args else next(iter(kwargs.values()), None)
             with ordinary_torch(), guest_errors(who, guest, "could not be measured"):
                 return run(*args, **kwargs)

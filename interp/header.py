@@ -171,6 +171,7 @@ _PROVENANCE: dict[str, Callable[[object], bool]] = {
     "about": _is_text,
     "target": _is_text,
     "trained": lambda value: isinstance(value, bool),
+    "seeded": lambda value: isinstance(value, bool),
     "settings": lambda value: value is None or isinstance(value, dict),
     "versions": _is_table,
     "diverged": _is_diverged,
@@ -204,9 +205,9 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     if os.path.isfile(path):  # unlike Path.is_file, takes any name
         return path
     if os.path.isdir(path):
-        raise CheckpointError(f"{str(path)!r} is a folder; name the .safetensors file in it")
+        raise CheckpointError(f"{str(name)!r} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise CheckpointError(
-        f"no file and no bundled checkpoint {quoted(name)}{hint}; bundled are {', '.join(names) or 'none'}"
+        f"no file and no bundled checkpoint {str(name)!r}{hint}; bundled are {', '.join(names) or 'none'}"
     )

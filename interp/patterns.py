@@ -8,14 +8,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from interp.errors import AnalysisError
-from interp.guests import check_length, guest_errors, undisturbed
+from interp.guests import check_length, guest_errors, is_bridge, undisturbed
 
 
-def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = None) -> list[NDArray[np.float64]]:
+def attention_patterns(
+    model: Any, tokens: Tensor, layers: list[int] | None = None, pad: int | None = None
+) -> list[NDArray[np.float64]]:
     """Attention patterns of a `SandboxTransformer` or `TransformerBridge`.
 
     One array [batch, head, query, key] a layer (all layers, or those named), float64. The model is
-    left as it was: mode, gradients, device and the user's own hooks.
+    left as it was: mode, gradients, device and the user's own hooks. `pad`: the id that no token of a bridge attends
+    to; our own models know theirs.
 
     Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for, takes fewer tokens, or
     raises anything itself.
@@ -31,5 +34,7 @@ def attention_patterns(model: Any, tokens: Tensor, layers: list[int] | None = No
     length = tokens.shape[-1]
     check_length(model, length, "attention patterns")
     with undisturbed(model), torch.no_grad(), guest_errors("attention patterns", model, f"fails on {length} tokens"):
-        _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None)
+        real = torch.ones_like(tokens) if pad is None else tokens.ne(pad).long()
+        mask = {"attention_mask": real} if is_bridge(model) and not real.all() else {}
+        _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None, **mask)
     return [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]

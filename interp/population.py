@@ -30,7 +30,8 @@ class Population(Sequence[SandboxTransformer]):
     - `params`: every parameter stacked, name -> [S, ...].
     - `history`: a tidy table, one dict a seed and evaluated step ("seed", "step", "loss", ...).
     - `snapshots`: step -> parameters stacked as in `params`.
-    - `provenance`: recipe name, training settings, versions, seeds that diverged.
+    - `provenance`: recipe name, training settings, versions, seeds that diverged; "seeded" False where seeds are mere
+      numbers, since nobody knows from which first weights the models come.
     - `timing`: CPU seconds a seed, where this process trained it. Never saved: files stay reproducible.
     """
 
@@ -79,8 +80,10 @@ class Population(Sequence[SandboxTransformer]):
         known = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in told)
         # Two models of one seed (or of none) are told apart by their place.
         seeds = tuple(told) if known and len(set(told)) == len(told) else tuple(range(len(models)))
-        trained = any(m.provenance.get("trained", True) for m in models)
-        return cls(first.config, first.grammar, params, seeds, {"trained": trained})
+        provenance: dict[str, Any] = {"trained": any(m.provenance.get("trained", True) for m in models)}
+        if not all(seeded(m) for m in models):
+            provenance["seeded"] = False
+        return cls(first.config, first.grammar, params, seeds, provenance)
 
     def untrained(self) -> "Population":
         """The same config and seeds before training: the null of every analyzer."""
@@ -243,3 +246,8 @@ def check_params(config: TransformerConfig, params: Params, count: int, grammar:
             raise CheckpointError(
                 f"tensor {quoted(name)} has shape {list(tensor.shape)}; the config needs {list(shape)}"
             )
+
+
+def seeded(model: SandboxTransformer) -> bool:
+    """Whether its seed is the one its first weights were drawn with, and no number that it got later."""
+    return "seed" in model.provenance and bool(model.provenance.get("seeded", True))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import AnalysisError, RequestError
+from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar
-from interp.guests import Ints, guest_errors, longest_input, undisturbed
+from interp.guests import Ints, guest_errors, is_bridge, longest_input, undisturbed
 from interp.numbers import number, percent
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 
@@ -27,7 +27,8 @@ LEAST = 0.1  # of the way from chance to all right: the interval must lie beyond
 # mistaken, 31 pass both this and the question above, 27 of them with a remark.
 HALF, SURE = 0.5, 0.9  # below: refused; below: remarked on
 FEW = 20  # inputs with a question; with fewer, strings are drawn besides
-DRAWN, LENGTH = 40, 28  # how many, and of how many brackets
+DRAWN = 40  # how many
+LEAST_LENGTH, LENGTH = 6, 28  # of how many brackets: as long as the inputs, but from 6 on, or 28 without any
 CELLS = 2**22  # cells of attention of one head held at once
 
 
@@ -37,22 +38,21 @@ class TaskCheck:
 
     - `task`: in words.  `accuracy`: share of right answers, mean over inputs (of several models: over models), with
       its interval; its `null` is chance.
-    - `legal`: share of these places whose most probable token of all is legal; None where not asked.
-    - `drawn`: how many of the inputs were drawn for it besides those given.
+    - `legal`: share of these places whose most probable token of all is legal.
+    - `drawn`: how many of the inputs were drawn for it besides those given.  `remark`: what is doubtful, or "".
     """
 
     task: str
     accuracy: Estimate
-    legal: float | None
+    legal: float
     drawn: int
+    remark: str = ""
 
     def __str__(self) -> str:
         also = f", {self.drawn} of them drawn for this" if self.drawn else ""
         chance = self.accuracy.null if isinstance(self.accuracy.null, float) else None
         told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {number(chance, 2)}"
-        if self.legal is None:
-            return told
-        doubt = ": do its token ids mean what the grammar's do?" if self.legal < SURE else ""
+        doubt = f": {self.remark}" if self.remark else ""
         return f"{told}; most probable token legal at {percent(self.legal)} of places{doubt}"
 
 
@@ -80,41 +80,57 @@ def check_task(
     drawn = 0
     if len(given) < FEW:
         most = longest_input(strangers[0][1])
-        length = LENGTH if most is None else min(LENGTH, most - 1)
+        longest = LENGTH if tokens is None else max(LEAST_LENGTH, tokens.shape[1] - 1)
+        length = min(LENGTH, longest) if most is None else min(LENGTH, longest, most - 1)
         if length >= 2:
             strings = grammar.sample(DRAWN, mode="prefix", length=length, seed=seed, stream="task-check")
             asked.append(DyckGrammar.to_tokens(grammar, strings))
             drawn = DRAWN
-    both = [np.concatenate([_answers(model, grammar, part, who) for part in asked], axis=1) for _, model in strangers]
-    each = [x[0][~np.isnan(x[0])] for x in both]
-    told = [float(np.nanmean(x[1])) for x in both if not np.isnan(x[1]).all()]
-    for at, ((i, _), right) in enumerate(zip(strangers, each, strict=True)):
-        if len(right) == 0:
-            return None
+    if not any(_questions(part, grammar)[0].any() for part in asked):
+        raise AnalysisError(
+            f"{who}: inputs of {longest_input(strangers[0][1])} tokens at most are too short to ask whether a model "
+            f"speaks {quoted(grammar)}; say task_check=False to measure it all the same"
+        )
+    found = [_together([_answers(model, grammar, part, who) for part in asked]) for _, model in strangers]
+    for (i, model), answers in zip(strangers, found, strict=True):
+        cure = f"{_cause(model, grammar)}; or say task_check=False to measure an untrained or unrelated model"
         name = f"model {i}" if len(models) > 1 else "this model"
-        if told and told[at] < HALF:
+        if answers.legal < HALF:
             raise AnalysisError(
-                f"{who}: {name} writes what is not legal: after a closing bracket its most probable token is illegal "
-                f"at {percent(1 - told[at])} of places. {_cure(grammar)}"
+                f"{who}: {name} writes what is not legal: {_after(grammar)}its most probable token is illegal at "
+                f"{percent(1 - answers.legal)} of places. {cure}"
             )
-        found = bootstrap_mean(right, seed, stream="task-check")
-        low = found.value if found.low is None else found.low
+        share = bootstrap_mean(answers.right, seed, stream="task-check")
+        low = share.value if share.low is None else share.low
         if low is None or low <= chance + LEAST * (1 - chance):
             raise AnalysisError(
-                f"{who}: {name} is at chance: {task} {found} where chance is {number(chance, 2)}. {_cure(grammar)}"
+                f"{who}: {name} is at chance: {task} {share} where chance is {number(chance, 2)}. {cure}"
             )
-    if len(each) == 1:
-        accuracy = bootstrap_mean(each[0], seed, stream="task-check")
+        if _token_tells(grammar) and answers.worst <= chance:
+            raise AnalysisError(
+                f"{who}: {name} is at chance where {grammar.vocab[answers.worst_of]} is right: its most probable token "
+                f"is legal at {percent(answers.worst)} of these places, and chance is {percent(chance)}. "
+                f"{cure}"
+            )
+    if len(found) == 1:
+        accuracy = bootstrap_mean(found[0].right, seed, stream="task-check")
     else:
-        accuracy = mean_over_seeds([x.mean() for x in each], support=(0.0, 1.0))
-    return TaskCheck(task, accuracy.with_null(chance), float(np.mean(told)) if told else None, drawn)
+        accuracy = mean_over_seeds([x.right.mean() for x in found], support=(0.0, 1.0))
+    legal = float(np.mean([x.legal for x in found]))
+    remark = _cause(strangers[0][1], grammar) if legal < SURE else ""
+    return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)
 
 
-def _cure(grammar: DyckGrammar) -> str:
-    return (
-        f"Its token ids are probably not those of {grammar!r}: load it with load_foreign(..., vocab=[...]), which maps "
-        "them; or say task_check=False to measure an untrained or unrelated model"
-    )
+def _cause(model: Any, grammar: DyckGrammar) -> str:
+    """What is wrong, most probably, with a model that does not do the task: in words, without a full stop."""
+    own = getattr(model, "grammar", None)
+    if isinstance(own, DyckGrammar) and own != grammar:
+        return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
+    trained = "it is not trained to do this, or on shorter strings than these"
+    if is_bridge(model):
+        return f"Its token ids are not those of {grammar!r}, or {trained}"
+    mapped = "load it with load_foreign(..., vocab=[...]), which maps them"
+    return f"Its token ids are probably not those of {grammar!r}: {mapped}; else {trained}"
 
 
 def vouched_for(model: Any, grammar: Any) -> bool:
@@ -136,12 +152,21 @@ def _predicts(model: Any, grammar: Any) -> bool:
 def _task_of(grammar: DyckGrammar) -> tuple[str, float]:
     """What is asked, in words, and the share of right answers of one who guesses."""
     k = grammar.num_types
-    if isinstance(grammar, CopyGrammar):
-        return "most probable bracket is the one it reads", 1 / (2 * k)
+    if isinstance(grammar, CopyGrammar):  # a copy of other ids is a copy too
+        return "most probable bracket is the one it reads (which tells nothing of the order of token ids)", 1 / (2 * k)
     if k == 1:
         return "most probable bracket is the only legal one", 0.5
-    after = "after a closing bracket, " if grammar.max_depth > 1 else ""
-    return f"{after}most probable closer has the right type", 1 / k
+    return f"{_after(grammar)}most probable closer has the right type", 1 / k
+
+
+def _after(grammar: DyckGrammar) -> str:
+    """Where brackets are asked about, in words."""
+    return "" if _token_tells(grammar) else "after a closing bracket, "
+
+
+def _token_tells(grammar: DyckGrammar) -> bool:
+    """Whether the token read decides the answer, so that one who gives each token a fixed one may be right by luck."""
+    return isinstance(grammar, CopyGrammar) or grammar.num_types == 1 or grammar.max_depth == 1
 
 
 def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], Ints, Ints]:
@@ -166,8 +191,34 @@ def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], I
     return inside & after, opener + 1, np.arange(1, 2 * k, 2)
 
 
-def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
-    """[2, input]: share of right answers, and of places whose most probable token is legal; NaN where none is asked.
+@dataclass(frozen=True)
+class _Answers:
+    """What one model answered.
+
+    - `right` [input]: share of right answers.  `legal`: share of places whose most probable token of all is legal.
+    - `worst`: the same of the right answer of which it is least, `worst_of`.
+    """
+
+    right: Array
+    legal: float
+    worst: float
+    worst_of: int
+
+
+def _together(parts: Sequence[tuple[Array, Array, Ints, Ints]]) -> _Answers:
+    """One model's answers to several sets of inputs."""
+    right = np.concatenate([part[0] for part in parts])
+    each = np.concatenate([part[1] for part in parts])
+    legal, places = (sum(part[i] for part in parts) for i in (2, 3))
+    share = np.where(places > 0, legal / np.maximum(places, 1), np.inf)
+    asked = ~np.isnan(right)
+    mean = float(each[asked].mean()) if asked.any() else 0.0
+    return _Answers(right[asked], mean, float(share.min()), int(share.argmin()))
+
+
+def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> tuple[Array, Array, Ints, Ints]:
+    """Share of right answers [input], and of places whose most probable token is legal [input]; NaN where none is
+    asked. Legal ones, and all places, by the right answer [vocab].
 
     Places are weighted so that each right answer counts for as much as the others: one who always says the same gets
     what chance gives.
@@ -175,29 +226,37 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> Array:
     import torch
 
     asked, right, candidates = _questions(tokens, grammar)
-    writes = not isinstance(grammar, CopyGrammar) and grammar.num_types > 1
-    places = np.bincount(right[asked], minlength=grammar.vocab_size)
+    size = grammar.vocab_size
+    places = np.bincount(right[asked], minlength=size)
     weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
-    room = grammar.depth(tokens) < grammar.max_depth
+    depth = grammar.depth(tokens)
     where = getattr(getattr(model, "cfg", None), "device", None)
     out = np.full((2, len(tokens)), np.nan)
+    by_answer = np.zeros(size, dtype=np.int64)
     rows = max(1, CELLS // tokens.shape[1] ** 2)
     for begin in range(0, len(tokens), rows):
         part = slice(begin, begin + rows)
         ids = torch.from_numpy(tokens[part])
         with undisturbed(model), torch.no_grad(), guest_errors(who, model, f"fails on {ids.shape[1]} tokens"):
             logits = model(ids if where is None else ids.to(where))
-        logits = checked_logits(logits, ids.shape, grammar.vocab_size, who, model)
+        logits = checked_logits(logits, ids.shape, size, who, model)
         chosen = candidates[logits[..., candidates].argmax(-1).numpy()]
         here, heavy = asked[part].sum(1), weight[part].sum(1)
         good = ((chosen == right[part]) * weight[part]).sum(1)
         out[0, part] = np.where(here > 0, good / np.where(here > 0, heavy, 1), np.nan)
-        if writes:
-            best = logits.argmax(-1).numpy()
-            opens = (best < grammar.start) & (best % 2 == 0) & room[part]
-            legal = ((best == right[part]) | opens) & asked[part]
-            out[1, part] = np.where(here > 0, legal.sum(1) / np.maximum(here, 1), np.nan)
-    return out
+        best = logits.argmax(-1).numpy()
+        legal = ((best == right[part]) | _also_legal(best, depth[part], grammar)) & asked[part]
+        out[1, part] = np.where(here > 0, legal.sum(1) / np.maximum(here, 1), np.nan)
+        by_answer += np.bincount(right[part][legal], minlength=size)
+    return out[0], out[1], by_answer, places
+
+
+def _also_legal(best: Ints, depth: Ints, grammar: DyckGrammar) -> NDArray[np.bool_]:
+    """Which tokens [input, pos] are legal after strings of these depths, beside the right answer."""
+    if isinstance(grammar, CopyGrammar):
+        return np.zeros(best.shape, dtype=bool)
+    opens = (best < grammar.start) & (best % 2 == 0) & (depth < grammar.max_depth)
+    return np.asarray(opens | ((best == grammar.end) & (depth == 0)))
 
 
 def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model: Any) -> "torch.Tensor":

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar, TopicGrammar
-from interp.guests import read_tokens
+from interp.guests import pad_of, read_tokens
 from interp.limits import check_memory
 from interp.numbers import power
 from interp.rng import generator
@@ -126,9 +126,7 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
     n = tokens.shape[1]
     causal = getattr(model.cfg, "attention_dir", "causal") == "causal"
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
-    pad = getattr(grammar, "pad", None)
-    if pad is None:
-        pad = getattr(getattr(model, "config", None), "pad_token", None)
+    pad = pad_of(model, grammar)
     real = tokens != pad if pad is not None else np.ones(tokens.shape, dtype=bool)
     return np.asarray(seen & real[:, :, None] & real[:, None, :])
 
@@ -146,15 +144,7 @@ def _tokens(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, 
         raise RequestError(
             f"inputs={quoted(given)} would be read as one text: a file is given as Path({quoted(given)})"
         )
-    tokens = read_tokens(given, model, grammar, "audit")
-    if isinstance(grammar, DyckGrammar):
-        grammar.validate(tokens)
-        if (tokens[:, 0] != grammar.start).any() or (tokens[:, 1:] == grammar.start).any():
-            raise RequestError("inputs must read START, brackets, PAD: START first and only there")
-        ended = np.logical_or.accumulate(tokens == grammar.pad, axis=1)
-        if (ended & (tokens != grammar.pad)).any():
-            raise RequestError("inputs must read START, brackets, PAD: something stands after PAD")
-    return tokens
+    return read_tokens(given, model, grammar, "audit")
 
 
 def _roles(tokens: Ints, grammar: Any) -> Ints:

@@ -16,6 +16,7 @@ from interp.errors import InterpError, RequestError, quoted
 from interp.foreign import is_classifier, read_json
 from interp.grammars import DyckGrammar
 from interp.grammars.vocabulary import find_token, padded
+from interp.guests import pad_of
 from interp.rng import generator
 from probes._audit_tasks import Bools, Ints, Items
 from probes._audit_thresholds import SHARED_DONOR
@@ -147,8 +148,7 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
         read.append(entry.position % len(ids))
         labels.append(_label(number, entry.label, None if classes is None else numbers, model, grammar, free))
     kept = _distinct(rows, read, labels)
-    pad = getattr(grammar, "pad", None)
-    pad = getattr(getattr(model, "config", None), "pad_token", None) if pad is None else pad
+    pad = pad_of(model, grammar)
     if pad is None and getattr(model.cfg, "attention_dir", "causal") == "causal":
         pad = 0  # any token will do: nothing before it sees it, and `make_inputs` is told the lengths
     try:

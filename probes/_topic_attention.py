@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from interp.checks import index_of
 from interp.errors import AnalysisError
-from interp.guests import read_tokens
+from interp.guests import read_tokens, refuse_padding
 from interp.stats import Estimate, mean_over_seeds
 from probes._topic_words import MEMORY, Array, Ints, Words
 
@@ -90,7 +90,9 @@ def attention(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSum
 def documents(inputs: Any, model: Any, grammar: Any, seed: int) -> Ints:
     """Token ids [batch, pos], every document of one length: attention to padding cannot be told from attention."""
     if inputs is not None:
-        return read_tokens(inputs, model, grammar, "topic blocks")
+        tokens = read_tokens(inputs, model, grammar, "topic blocks")
+        refuse_padding(tokens, model, grammar, "topic blocks")
+        return tokens
     if not hasattr(grammar, "topic_of") or not hasattr(grammar, "sample"):
         raise AnalysisError("topic blocks: average attention needs inputs= (token ids) or a model with a TopicGrammar")
     words = grammar.sample(DOCUMENTS, seed=seed, stream="topic-attention").words

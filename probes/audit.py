@@ -204,7 +204,7 @@ def audit_claims(
         tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
     tokens, alike, lengths = (inputs, None, None) if given is None else (given.tokens, given.strata, given.length)
     laid = Laid(make_inputs(models[0], grammar, tokens, count, size, seed, together(strata, alike), lengths))
-    checked = None if labels else check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
+    checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     if fixed is None and labels:
         assert given is not None
         each = np.arange(len(given.tokens))

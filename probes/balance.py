@@ -36,6 +36,7 @@ from interp.guests import (
     layers_and_heads,
     longest_input,
     models_of,
+    no_brackets,
     undisturbed,
     untrained_of,
 )
@@ -153,7 +154,7 @@ def analyze_balance(
     models, hooked = _given(model)
     grammar = grammar_of(model, models, grammar, "balance")
     if not isinstance(grammar, DyckGrammar):
-        raise AnalysisError("balance: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+        raise no_brackets(models[0], "balance")
     first = models[0]
     if hooked and getattr(first.cfg, "attention_dir", "causal") != "causal":
         raise AnalysisError("balance: S and P are defined for causal attention, and this model is bidirectional")

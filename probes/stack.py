@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.checks import not_read, optional_whole, true_or_false
-from interp.errors import AnalysisError, GrammarError, quoted
+from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, models_of, no_brackets, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
@@ -133,7 +133,7 @@ def analyze_stack_likeness(
     models = models_of(model, "stack-likeness")
     grammar = grammar_of(model, models, grammar, "stack-likeness")
     if not isinstance(grammar, DyckGrammar):
-        raise AnalysisError("stack-likeness: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+        raise no_brackets(models[0], "stack-likeness")
     if getattr(models[0].cfg, "attention_dir", "causal") != "causal":
         raise _not_causal()
     try:
@@ -147,9 +147,9 @@ def analyze_stack_likeness(
             f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
         )
     checked = check_task(models, grammar, tokens, seed, "stack-likeness", task_check)
-    measured = _measure_all(models, tokens, queries)
+    measured = _measure_all(models, tokens, queries, grammar.pad)
     fresh = untrained_of(model) if untrained else None
-    start = None if fresh is None else _measure_all(fresh, tokens, queries)
+    start = None if fresh is None else _measure_all(fresh, tokens, queries, grammar.pad)
     return replace(_result(measured, start, tokens, queries, grammar, seed), task_check=checked)
 
 
@@ -180,18 +180,6 @@ def _tokens(
     not_read("inputs are given", num_inputs=num_inputs, length=length)
     tokens = read_tokens(inputs, model, grammar, "stack-likeness")
     _check_size(model, *tokens.shape)
-    grammar.validate(tokens)
-    kind = np.where(tokens < grammar.start, 1, tokens - grammar.start + (tokens > grammar.start))
-    begins, steps = kind[:, 1:] == 0, np.diff(kind, axis=1)  # START 0, bracket 1, END 2, PAD 3
-    wrong = begins | (steps < 0) | ((steps == 0) & (kind[:, 1:] == 2))
-    if wrong.any():
-        row, at = np.argwhere(wrong)[0].tolist()
-        name = grammar.vocab[tokens[row, at + 1]]
-        raise AnalysisError(
-            f"stack-likeness: row {row}, position {at + 1}: {quoted(name)} does not belong there; an input reads "
-            "START, "
-            "brackets, END or not, PAD"
-        )
     return tokens
 
 
@@ -305,14 +293,14 @@ class _Measured:
     size: int
 
 
-def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Queries) -> _Measured:
+def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Queries, pad: int) -> _Measured:
     kinds = [(metric, trivial) for metric in _METRICS for trivial in (False, True)]
     means: list[list[list[Array]]] = []
     best, distance = [], []
     layers: list[_Layer] = []
     several = len(set(queries.input[~queries.trivial].tolist())) > 1
     for index, model in enumerate(models):
-        layers = _measure(model, tokens, queries)
+        layers = _measure(model, tokens, queries, pad)
         means.append([[layer.mean(*kind) for layer in layers] for kind in kinds])
         if [x.shape for x in means[-1][0]] != [x.shape for x in means[0][0]]:
             raise AnalysisError(
@@ -331,7 +319,7 @@ def _measure_all(models: Iterable[Any], tokens: NDArray[np.int64], queries: _Que
     )
 
 
-def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_Layer]:
+def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries, pad: int) -> list[_Layer]:
     """Patterns of a few inputs at a time, `MEMORY` numbers at most."""
     import torch
 
@@ -344,7 +332,7 @@ def _measure(model: Any, tokens: NDArray[np.int64], queries: _Queries) -> list[_
     distance: list[Array] = []
     for first in range(0, len(tokens), step):
         part = torch.from_numpy(tokens[first : first + step]).to(cfg.device)
-        patterns = attention_patterns(model, part)
+        patterns = attention_patterns(model, part, pad=pad)
         if not values:
             values, distance = [[] for _ in patterns], [np.zeros((width, p.shape[1])) for p in patterns]
         low, high = np.searchsorted(queries.input, (first, first + len(part)))

@@ -23,6 +23,7 @@ from interp.guests import (
     layers_and_heads,
     models_of,
     read_tokens,
+    refuse_padding,
     untrained_of,
 )
 from interp.limits import check_memory
@@ -428,9 +429,7 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
         tokens, told = np.concatenate(each), tuple(texts)
     else:
         tokens, told = read_tokens(inputs, model, grammar, "variation"), ()
-        pad = getattr(grammar, "pad", None)
-        if pad is not None and (tokens == pad).any():
-            raise RequestError("inputs hold PAD, so their lengths differ; one call takes inputs of one length")
+        refuse_padding(tokens, model, grammar, "variation")
         if hasattr(grammar, "format"):
             told = tuple(grammar.format(row) for row in tokens)
     if tokens.shape[1] < 2:

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(end="", flush=True)  # here, where a full disk or a reader that has gone can still be told of
             return status
     except InterpError as error:
-        complain(str(error))
+        complain(in_flags(str(error)))
         return error.exit_code
     except KeyboardInterrupt:
         # Python ends by SIGINT if the last interruption came inside an `exec` (dataclasses use it): not this process.
@@ -49,6 +49,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         _settle(sys.stdout)
         complain(f"the work failed: {type(error).__name__}: {error} (INTERP_DEBUG=1 shows where)")
         return 1
+
+
+# What a message of the library advises in Python, as the command line has it.
+_IN_FLAGS = (
+    ("task_check=False", "--no-task-check"),
+    ("load_foreign(..., vocab=[...])", "--model-config and --vocab"),
+    ("vocab=[...]", "--vocab FILE.json"),
+    ("pass grammar=DyckGrammar(...)", "name its tokens with --vocab FILE.json"),
+    (" (train_population(..., seeds=8)) or a list of models", " (interp train PRESET --seeds 8)"),
+)
+
+
+def in_flags(said: str) -> str:
+    """A message of the library in the words of the command line."""
+    for python, flags in _IN_FLAGS:
+        said = said.replace(python, flags)
+    return said
 
 
 @contextlib.contextmanager

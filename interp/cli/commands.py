@@ -82,12 +82,12 @@ def analyze(arguments: argparse.Namespace) -> int:
     kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
     if arguments.analyzer in ("balance", "stack") and kind == "topics":
         raise RequestError(
-            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {quoted(arguments.checkpoint)} is of topics"
+            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {str(arguments.checkpoint)!r} is of topics"
         )
     if arguments.analyzer == "topics" and kind != "topics":
         if arguments.model_config is not None:
             raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
-        raise RequestError(f"`analyze topics` is for topic models, and {quoted(arguments.checkpoint)} is of brackets")
+        raise RequestError(f"`analyze topics` is for topic models, and {str(arguments.checkpoint)!r} is of brackets")
     model = load(arguments)
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     if arguments.analyzer == "variation":
@@ -123,7 +123,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
     _, meta = find(arguments, arguments.out)
     refuse_unread(arguments, meta)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
-        raise RequestError(f"no seed {arguments.seed} in {quoted(arguments.checkpoint)}; seeds are {meta['seeds']}")
+        raise RequestError(f"no seed {arguments.seed} in {str(arguments.checkpoint)!r}; seeds are {meta['seeds']}")
     model: Any = load(arguments)
     from interp.plots import attention_heatmap, save_figure
 

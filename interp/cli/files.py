@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interp.errors import RequestError, quoted
+from interp.errors import RequestError
 
 
 def write_json(path: Path | None, data: Any) -> None:
@@ -62,7 +62,7 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
         return checkpoint, read_header(checkpoint)
     checkpoint = Path(arguments.checkpoint)
     if not os.path.isfile(checkpoint):  # unlike Path.is_file, takes any name
-        raise RequestError(f"no file {quoted(arguments.checkpoint)}: with --model-config it is a state dict's file")
+        raise RequestError(f"no file {str(arguments.checkpoint)!r}: with --model-config it is a state dict's file")
     check_outputs(*outputs, keep=checkpoint)
     return checkpoint, {"kind": "model", "seeds": [0]}
 

@@ -74,12 +74,12 @@ def _one_model(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
     if "seed" in a.given:
         return "--seed chooses one model, and this says how to show several"
     alone = bool(meta) and (meta["kind"] == "model" or len(meta["seeds"]) == 1)
-    return f"{quoted(str(a.checkpoint))} is one model, and this says how to show several" if alone else None
+    return f"{str(a.checkpoint)!r} is one model, and this says how to show several" if alone else None
 
 
 def _no_seeds(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
     alone = bool(meta) and meta["kind"] == "model"
-    return f"it chooses a model of a population, and {quoted(str(a.checkpoint))} is one model" if alone else None
+    return f"it chooses a model of a population, and {str(a.checkpoint)!r} is one model" if alone else None
 
 
 VOCAB = Unread(("vocab",), _without_config, "give its --model-config too")

@@ -281,6 +281,25 @@ class DyckGrammar:
         """Raise `GrammarError` (row, position) unless every row of [..., pos] is a legal prefix."""
         self._structure(tokens)
 
+    def check_inputs(self, tokens: ArrayLike, start: bool = True) -> None:
+        """Raise `GrammarError` unless every row of [batch, pos] is an input of a model: START, a legal prefix, PAD.
+
+        `start`: whether START must stand first; it stands nowhere else in any case.
+        """
+        self.validate(tokens)
+        ids = np.asarray(tokens)
+        wrong = (ids == self.start) & (np.arange(ids.shape[1]) > 0)
+        if start:
+            wrong[:, 0] = ids[:, 0] != self.start
+        ended = np.logical_or.accumulate((ids == self.pad) | (ids == self.end), axis=1)[:, :-1]
+        wrong[:, 1:] |= ended & (ids[:, 1:] != self.pad)
+        if wrong.any():
+            row, at = np.argwhere(wrong)[0]
+            raise GrammarError(
+                f"row {row}, position {at}: {self._name(int(ids[row, at]))!r} does not belong there: an input reads "
+                "START, brackets, PAD"
+            )
+
     def depth(self, tokens: ArrayLike) -> Ints:
         """Stack depth after each token, int64 [..., pos]."""
         return self._structure(tokens).depth

@@ -8,7 +8,16 @@ import numpy as np
 
 from interp.checks import not_read
 from interp.errors import PatternError, RequestError, quoted
-from interp.guests import grammar_of, is_model, language_of, models_of, read_tokens, untrained_of
+from interp.guests import (
+    grammar_of,
+    is_model,
+    language_of,
+    models_of,
+    pad_of,
+    read_tokens,
+    refuse_padding,
+    untrained_of,
+)
 from interp.plots.arrays import as_array, check_patterns
 
 Show = Literal["one", "mean", "grid", "sd"]
@@ -86,7 +95,8 @@ def _from_models(given: Any, text: Any, population: Show, grammar: Any, task_che
     tokens = read_tokens(text, first, grammar, "heatmap")
     if len(tokens) != 1:
         raise RequestError(f"one heatmap shows one text, and {len(tokens)} were given")
-    tokens = tokens[:, : _without_padding(tokens[0], _pad_of(first, grammar))]
+    tokens = tokens[:, _without_padding(tokens[0], pad_of(first, grammar))]
+    refuse_padding(tokens, first, grammar, "heatmap")
     ids = torch.from_numpy(tokens).to(first.cfg.device)
     layers = int(first.cfg.n_layers)
 
@@ -118,11 +128,6 @@ def _labels_of(model: Any, ids: np.ndarray, grammar: Any) -> list[str]:
 
         return [str(word) for word in model.to_str_tokens(torch.from_numpy(ids))]
     return _names(ids, grammar)
-
-
-def _pad_of(model: Any, grammar: Any) -> int | None:
-    pad = getattr(getattr(model, "config", None), "pad_token", None)
-    return pad if pad is not None else getattr(grammar, "pad", None)
 
 
 # -- plain arrays ----------------------------------------------------------------------------------
@@ -176,7 +181,7 @@ def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray 
         names, tokens = [str(t) for t in text], None
     else:
         tokens = _whole_numbers(text)
-        tokens = tokens[: _without_padding(tokens, getattr(grammar, "pad", None))]
+        tokens = tokens[_without_padding(tokens, getattr(grammar, "pad", None))]
         names = _names(tokens, grammar)
     start = getattr(grammar, "start", None)
     if isinstance(text, str) and len(names) + 1 == n:
@@ -200,10 +205,10 @@ def _whole_numbers(text: Any) -> np.ndarray:
     return values.astype(int)
 
 
-def _without_padding(tokens: np.ndarray, pad: int | None) -> int:
-    """Length of `tokens` [pos] without PAD at its end."""
+def _without_padding(tokens: np.ndarray, pad: int | None) -> slice:
+    """The part of `tokens` [pos] without PAD at its ends; all of them where nothing else is there."""
     kept = np.flatnonzero(tokens != pad) if pad is not None else np.arange(len(tokens))
-    return int(kept[-1]) + 1 if len(kept) else len(tokens)
+    return slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(None)
 
 
 def _names(tokens: np.ndarray, grammar: Any) -> list[str]:

@@ -344,6 +344,14 @@ DYCK = {
         {"text": ("()", "[]"), "require_complete": (False, True, {"text": "("}, "open bracket")},
         {"text": "()"},
     ),
+    "check_inputs": brackets(
+        "check_inputs",
+        {
+            "tokens": ([[6, 0, 1]], [[6, 1, 0]], {}, "closes nothing"),
+            "start": (False, True, {"tokens": [[0, 1]]}, "does not belong there"),
+        },
+        {"tokens": [[6, 0, 1]]},
+    ),
     "format": brackets("format", {"tokens": ([0], [1]), "specials": Pair(False, True, {"tokens": [6, 0]})}),
     "to_tokens": brackets("to_tokens", {"texts": ("()", "[]")}),
     "length_distribution": brackets("length_distribution", {"min_length": (2, 4), "max_length": (26, 8)}),

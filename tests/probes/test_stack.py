@@ -363,7 +363,11 @@ def test_texts_tokens_and_the_default_are_the_same_strings():
 
 def test_without_start_a_query_that_sees_one_key_is_left_out_and_counted():
     pattern = noise(2, 1, 5)
-    result = analyze_stack_likeness(Stub(fixed(pattern)), [[0, 2, 3, 0, 1], [2, 2, 3, 3, 0]])
+    inputs = [[0, 2, 3, 0, 1], [2, 2, 3, 3, 0]]
+    with pytest.raises(InterpError, match="does not belong there"):  # whoever carries a grammar has START
+        analyze_stack_likeness(Stub(fixed(pattern)), inputs)
+    stranger = Stub(fixed(pattern), grammar=None)
+    result = analyze_stack_likeness(stranger, inputs, grammar=GRAMMAR, task_check=False)
     assert result.excluded == 2
     assert "see one key only: 2 queries" in result.summary()
     assert result.rivals["start"] is None
