@@ -19,7 +19,7 @@ from torch import Tensor
 from interp.config import TransformerConfig
 from interp.constructed import construct
 from interp.errors import CheckpointError, InterpError, OutputError, RequestError, quoted
-from interp.files import replacing
+from interp.files import as_path, replacing
 from interp.functional import Params
 from interp.grammars import grammar_from_dict
 from interp.header import (
@@ -48,6 +48,7 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
     """
     if not isinstance(model, (SandboxTransformer, Population)):
         raise RequestError(f"cannot save {type(model).__name__!r}: a SandboxTransformer or Population is needed")
+    path = as_path(path)
     kind = "population" if isinstance(model, Population) else "model"
     population = model if isinstance(model, Population) else _alone(model)
     try:
@@ -78,7 +79,7 @@ def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) ->
         raise RequestError(f"provenance or history cannot be written as JSON: {error}") from error
     _check_comes_back(population, text)
     write_tensors(path, tensors, meta)
-    return Path(path)
+    return path
 
 
 def _groups(population: Population) -> list[tuple[str, Params]]:

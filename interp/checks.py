@@ -1,5 +1,6 @@
 """Arguments that many entry points take, each checked in one way. Imports no torch."""
 
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any, SupportsIndex
 
@@ -31,6 +32,11 @@ def true_or_false(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise RequestError(f"{name}={quoted(value)} is neither True nor False")
     return bool(value)
+
+
+def one_of(value: Any, known: Collection[str]) -> bool:
+    """Whether `value` is one of several words: of an array, which equals nothing as a whole, False."""
+    return isinstance(value, str) and value in known
 
 
 def index_of(name: str, value: Any, count: SupportsIndex, who: str = "") -> int:

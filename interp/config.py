@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from interp.checks import make_plain, whole_number
+from interp.checks import make_plain, one_of, whole_number
 from interp.errors import ConfigError, quoted
 from interp.numbers import power
 
@@ -87,7 +87,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         make_plain(self)
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
+            if not one_of(getattr(self, name), allowed):
                 raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
         for name in ("d_vocab", "n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx"):
             _check_whole(name, getattr(self, name), 1)

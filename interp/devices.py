@@ -1,15 +1,34 @@
 """Where tensors live: one spelling a device, tried out before any work."""
 
+from typing import Any
+
 import torch
 
 from interp.errors import RequestError, quoted
 
 
-def usable_device(device: str | torch.device) -> str:
-    """The device's one spelling, after a try-out. Raises `RequestError` where it is not usable."""
+def known_device(device: Any) -> torch.device:
+    """`device` as torch's, the CPU without a number. Raises `RequestError` for what names none."""
     try:
-        torch.zeros(1, device=torch.device(device)).tolist()
+        found = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise RequestError(f"device {quoted(device)} is not usable here: {_first_line(error)}") from error
+    if found.type != "cpu":
+        return found
+    if found.index not in (None, 0):
+        raise RequestError(f"device {quoted(device)} does not exist: there is one CPU, 'cpu'")
+    return torch.device("cpu")
+
+
+def usable_device(device: Any) -> str:
+    """The device's one spelling, after a try-out. Raises `RequestError` where it is not usable."""
+    found = known_device(device)
+    try:
+        torch.zeros(1, device=found).tolist()
     except (RuntimeError, AssertionError, TypeError, ImportError, AttributeError) as error:
-        raise RequestError(f"device {quoted(device)} is not usable here: {str(error).splitlines()[0]}") from error
-    name = str(torch.device(device))
-    return "cpu" if name.startswith("cpu") else name
+        raise RequestError(f"device {quoted(device)} is not usable here: {_first_line(error)}") from error
+    return str(found)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

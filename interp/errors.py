@@ -35,6 +35,10 @@ class RequestError(InterpError):
     """An argument, option or combination of options that cannot be honoured."""
 
 
+class PlaceError(RequestError, IndexError):
+    """A place in a sequence that it does not have: Python's own protocol of sequences ends at an `IndexError`."""
+
+
 class GrammarError(InterpError):
     """A grammar, a text or a token array that breaks the grammar's rules."""
 

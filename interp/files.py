@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from interp.errors import OutputError, WriteError
+from interp.errors import InterpError, OutputError, WriteError, quoted
 
 try:
     import fcntl
@@ -24,6 +25,14 @@ UNFINISHED = ".part"  # how the name of a file that is being written ends
 _NOT_THE_PATH = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE, errno.EMFILE, errno.ENOMEM}
 
 
+def as_path(given: Any, what: str = "path", error: type[InterpError] = OutputError) -> Path:
+    """`given` as a path. Raises `error` for anything but text and paths of text."""
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(text, str):
+        raise error(f"{what} {quoted(given)} names no file: give text or a Path")
+    return Path(text)
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it over `path` if the block succeeds.
@@ -31,7 +40,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     What a killed process left of the same file is removed. Raises `WriteError` when the folder does not exist or
     cannot be written, and for an `OSError` of the block.
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         path = _target(path)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
@@ -99,7 +108,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 def check_writable(path: str | Path) -> None:
     """Raise `OutputError` now if `path` could not be written later. Leaves nothing behind."""
-    path = Path(path)
+    path = as_path(path)
     try:
         path = _target(path)
         with tempfile.TemporaryFile(dir=path.parent):
@@ -110,7 +119,7 @@ def check_writable(path: str | Path) -> None:
 
 def check_folder(path: str | Path) -> Path:
     """Create a folder and its parents. Raises `OutputError` if that cannot be done or it cannot be written."""
-    path = Path(path)
+    path = as_path(path, "folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -122,7 +131,7 @@ def check_folder(path: str | Path) -> Path:
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
     """`check_folder`; if the block fails with nothing in the folder, it goes again, and the parents made for it."""
-    path = Path(path)
+    path = as_path(path, "folder")
     made = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
     try:
         yield check_folder(path)

@@ -21,6 +21,7 @@ from interp._foreign_config import to_config
 from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, ConfigError, RequestError, quoted
+from interp.files import as_path
 from interp.grammars import BracketStrings, DyckGrammar, Grammar, Vocabulary
 from interp.grammars.brackets import PAIRS, bracket_ids
 from interp.grammars.vocabulary import checked_names, find_token
@@ -96,8 +97,11 @@ def load_foreign(
 
 def state_of(weights: Mapping[str, Any] | str | Path) -> dict[str, Tensor]:
     """Tensors by TransformerLens's names, float32 on the CPU; buffers that only old versions keep are left out."""
-    source = "the state dict" if isinstance(weights, Mapping) else repr(str(weights))
-    found = weights if isinstance(weights, Mapping) else _read(Path(weights))
+    if isinstance(weights, Mapping):
+        source, found = "the state dict", weights
+    else:
+        path = as_path(weights, "state dict", CheckpointError)
+        source, found = repr(str(path)), _read(path)
     for _ in range(3):
         if isinstance(found, Mapping) and not any(isinstance(value, Tensor) for value in found.values()):
             inner = next((found[key] for key in _WRAPPERS if isinstance(found.get(key), Mapping)), None)
@@ -192,7 +196,7 @@ def _names(vocab: Any) -> tuple[str, ...] | None:
         ids = list(vocab.values())
         whole = all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
         if not whole or sorted(ids) != list(range(len(ids))):
-            raise ConfigError(f"vocab maps tokens to ids {str(ids)[:60]}: each of 0 to {len(ids) - 1} once is needed")
+            raise ConfigError(f"vocab maps tokens to ids {quoted(ids)}: each of 0 to {len(ids) - 1} once is needed")
         vocab = [name for name, _ in sorted(vocab.items(), key=lambda item: item[1])]
     return None if vocab is None else checked_names(vocab)
 

@@ -22,6 +22,7 @@ from interp.numeric_arrays import id_array
 from interp.torch_modes import ordinary_torch
 
 Ints = NDArray[np.int64]
+MOST = 2**31
 P = ParamSpec("P")
 R = TypeVar("R")
 # Hooks and modes are state of a model, so two measurements of one model at a time would read each other's: whoever
@@ -250,6 +251,7 @@ def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
     if 0 in tokens.shape:
         raise RequestError(f"{who}: inputs of shape {list(tokens.shape)} hold no token")
     check_ids(tokens, model, who)
+    tokens = tokens.astype(np.int64)
     if hasattr(grammar, "check_inputs") and not is_text(inputs):
         # By the rule that texts are held to; whose grammar was only passed may have been trained without START.
         grammar.check_inputs(tokens, start=getattr(model, "grammar", None) is not None)
@@ -290,8 +292,7 @@ def _whole_ids(inputs: Any, who: str) -> Ints:
 def check_ids(tokens: Ints, model: Any, who: str) -> None:
     """Raise `RequestError` for a token id that the model does not have."""
     known = getattr(getattr(model, "cfg", None), "d_vocab", None)
-    if not isinstance(known, int) or known < 1:
-        return
+    known = known if isinstance(known, int) and known > 0 else MOST  # no vocabulary is larger
     for bad in (int(tokens.min()), int(tokens.max())):
         if not 0 <= bad < known:
             raise RequestError(f"{who}: inputs hold token id {bad}, and the model knows ids 0 to {known - 1}")

@@ -8,12 +8,12 @@ There is one bound for all of them, `DEFAULT_GB`, which the environment variable
 Imports no torch.
 """
 
-import math
 import os
 import stat
 from pathlib import Path
 
 from interp.errors import InterpError, RequestError, quoted
+from interp.numbers import written_number
 
 MEMORY_VARIABLE = "INTERP_MEMORY_GB"
 DEFAULT_GB = 2.0
@@ -27,10 +27,7 @@ def memory_bound() -> float:
     told = os.environ.get(MEMORY_VARIABLE)
     if told is None:
         return DEFAULT_GB * GB
-    try:
-        bound = float(told)
-    except ValueError:
-        bound = math.nan
+    bound = written_number(told) or 0.0
     if not bound > 0:
         raise RequestError(f"{MEMORY_VARIABLE}={quoted(told)} is not a number of gigabytes above 0, such as 8")
     return bound * GB

@@ -10,11 +10,14 @@
   not apply. That is not the same as undefined.
 - An interval names its n, at the number (`n=True`) or, where a whole table has one n, once in its head or caption:
   `Cells` decides which.
+- Numbers that users write, in flags, claims and variables of the environment, are read by `written_whole` and
+  `written_number` everywhere.
 
 Imports neither torch nor numpy.
 """
 
 import math
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -26,6 +29,19 @@ ABSENT = "–"
 NO_INTERVAL = "[no interval]"
 LARGE = 1e5  # from here on decimals say nothing: four significant digits
 SMALL = 1e-2  # below it three decimals show too little
+MOST_DIGITS = 1000  # of a number that is read; Python reads no more than 4300
+_WHOLE = re.compile(r"[+-]?[0-9]+")  # and not what `int` reads besides: 2_0, blanks, digits of other scripts
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def written_whole(text: str) -> int | None:
+    """The whole number that `text` writes in the digits 0 to 9, a sign before them or not; None for any other text."""
+    return int(text) if _WHOLE.fullmatch(text) and len(text) <= MOST_DIGITS else None
+
+
+def written_number(text: str) -> float | None:
+    """The number that `text` writes as 3, 0.5 or 1e-3; None for any other text, infinities and NaN among them."""
+    return float(text) if _NUMBER.fullmatch(text) and math.isfinite(float(text)) else None
 
 
 def number(value: float | None, digits: int | None = 3, *, none: str = UNDEFINED) -> str:

@@ -55,7 +55,12 @@ def _array(values: Any, what: str, needed: str, error: type[InterpError]) -> NDA
                 raise error(f"{what} of type {values.dtype}: {needed}")
             values = values.numpy()
         return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as failed:  # rows of unequal lengths; sparse or meta tensors
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+    ) as failed:  # rows of unequal lengths; sparse or meta tensors
         raise error(f"{what} of type {type(values).__name__}, {quoted(values)}: {needed}") from failed
 
 

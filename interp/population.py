@@ -1,15 +1,18 @@
 """`Population`: S models of one config, as stacked tensors with their provenance."""
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+import numpy as np
 import torch
 
 from interp import html
 from interp.checks import plain
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, RequestError, quoted
+from interp.devices import known_device, usable_device
+from interp.errors import CheckpointError, PlaceError, RequestError, quoted
 from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.limits import check_memory
@@ -42,12 +45,13 @@ class Population(Sequence[SandboxTransformer]):
     timing: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seeds", tuple(map(plain, self.seeds)))
+        object.__setattr__(self, "seeds", seeds_of(self.seeds))
         check_params(self.config, self.params, len(self.seeds), self.grammar)
 
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
         """Untrained models, one a seed."""
+        seeds = seeds_of(seeds)
         with torch.device("meta"):
             _check_size(len(seeds), SandboxTransformer(config))
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
@@ -90,9 +94,12 @@ class Population(Sequence[SandboxTransformer]):
         return next(iter(self.params.values())).device
 
     def to(self, device: str | torch.device) -> "Population":
-        """The same population with its weights and snapshots on `device`."""
-        if torch.device(device) == self.device:
+        """The same population with its weights and snapshots on `device`. Raises `RequestError` for an unusable one."""
+        device = known_device(device)
+        if device == self.device:
             return self
+        if device.type != "meta":
+            usable_device(device)
         params = {n: p.to(device) for n, p in self.params.items()}
         snapshots = {step: {n: p.to(device) for n, p in ps.items()} for step, ps in self.snapshots.items()}
         return replace(self, params=params, snapshots=snapshots)
@@ -100,9 +107,9 @@ class Population(Sequence[SandboxTransformer]):
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""
         step = plain(step)
-        if step not in self.snapshots:
+        if isinstance(step, bool) or not isinstance(step, int) or step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
-            raise RequestError(f"no snapshot of step {step}; snapshots are {have}")
+            raise RequestError(f"no snapshot of step {quoted(step)}; snapshots are {have}")
         return Population(
             self.config, self.grammar, self.snapshots[step], self.seeds, {**self.provenance, "step": step}
         )
@@ -120,9 +127,12 @@ class Population(Sequence[SandboxTransformer]):
     def __getitem__(self, index: int | slice) -> "SandboxTransformer | Population":
         """Copy one seed into a model, or cut out some seeds (with their history and snapshots)."""
         if isinstance(index, slice):
-            seeds = self.seeds[index]
+            try:
+                seeds = self.seeds[index]
+            except (TypeError, ValueError) as error:
+                raise RequestError(f"{quoted(index)} of a population of {len(self)}: {error}") from error
             if not seeds:
-                raise RequestError(f"slice {index.start}:{index.stop} of {len(self)} models is empty")
+                raise RequestError(f"slice {quoted(index.start)}:{quoted(index.stop)} of {len(self)} models is empty")
             chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
             return Population(
                 self.config,
@@ -133,8 +143,16 @@ class Population(Sequence[SandboxTransformer]):
                 tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
+        try:
+            place: Any = None if isinstance(index, (bool, np.bool_)) else index
+            index = operator.index(place)
+        except TypeError as error:
+            raise RequestError(
+                f"index {quoted(index)} of a population of {len(self)} is no whole number: p[0] is its first model, "
+                "p[:2] its first two"
+            ) from error
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} of a population of {len(self)}")  # ends iteration
+            raise PlaceError(f"index {quoted(index)} of a population of {len(self)}")  # ends iteration
         seed = self.seeds[index]
         like = next(iter(self.params.values()))
         model = SandboxTransformer(self.config, self.grammar, {**self.provenance, "seed": seed})
@@ -187,6 +205,15 @@ class Population(Sequence[SandboxTransformer]):
         if not rows:
             return page
         return page + html.table(shown, [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows])
+
+
+def seeds_of(given: Any) -> tuple[int, ...]:
+    """Seeds as they were given, plain numbers. Raises `RequestError` for what is no list of whole numbers."""
+    listed = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, (str, bytes))
+    seeds = tuple(map(plain, given)) if listed and getattr(given, "ndim", 1) == 1 else ("",)
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one a model")
+    return seeds
 
 
 _HEADS = {"argmax_closers": "closers", "mass_nontrivial": "non-triv."}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from interp.checks import make_plain, plain
+from interp.checks import make_plain, one_of, plain
 from interp.errors import ConfigError, quoted
 
 _WHOLE = {  # beyond, nothing here would ever finish
@@ -81,7 +81,7 @@ class TrainingSettings:
             ("trained", ("all", "attention", "embedding")),
             ("compute", ("attention", "counts")),
         ):
-            if getattr(self, name) not in allowed:
+            if not one_of(getattr(self, name), allowed):
                 raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
         for name, (least, most) in _WHOLE.items():
             value = getattr(self, name)

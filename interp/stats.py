@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from interp.checks import one_of
 from interp.errors import RequestError, quoted
 from interp.numbers import estimate
 from interp.numeric_arrays import real_array
@@ -49,7 +50,7 @@ class Estimate:
         return self.value, self.low, self.high
 
     def __post_init__(self) -> None:
-        if self.over not in get_args(Over):
+        if not one_of(self.over, get_args(Over)):
             raise RequestError(f"over={quoted(self.over)} is not one of {', '.join(get_args(Over))}")
         for name in ("value", "low", "high"):
             given = getattr(self, name)

@@ -87,7 +87,7 @@ def trusted_logits(model: Any) -> bool:
 
 def check_readout(readout: Any, given: LaidOut | None) -> None:
     """Raise `RequestError` unless it is None, "logits" or "probe", and a probe has labels to learn."""
-    if readout is not None and readout not in READOUTS:
+    if readout is not None and (not isinstance(readout, str) or readout not in READOUTS):
         raise RequestError(f"readout {quoted(readout)} is neither {' nor '.join(map(repr, READOUTS))}")
     if readout == "probe" and (given is None or len(given.classes) < 2):
         raise RequestError("readout 'probe' learns the inputs' labels: give inputs of two labels or more")

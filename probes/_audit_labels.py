@@ -5,12 +5,13 @@ the inputs, of the same length, read at the same place and with another label, w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from interp.checks import plain
 from interp.errors import InterpError, RequestError, quoted
 from interp.foreign import is_classifier, read_json
 from interp.grammars import DyckGrammar
@@ -119,6 +120,7 @@ def _entry(number: int, entry: Any) -> LabelledInput:
         entry = LabelledInput(**entry)
     if not isinstance(entry, LabelledInput):
         raise RequestError(f"entry {number}: {quoted(entry)} is no {{'text': ..., 'label': ..., 'position': ...}}")
+    entry = replace(entry, position=plain(entry.position), label=plain(entry.label))
     if isinstance(entry.position, bool) or not isinstance(entry.position, int):
         raise RequestError(f"entry {number}: position {quoted(entry.position)} is no whole number")
     return entry

@@ -7,9 +7,10 @@ are one word. What is not found is refused with the nearest phrases that are.
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from interp.errors import RequestError, quoted
+from interp.numbers import written_whole
 from probes import _claim_relations as built
 from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
 from probes.relations import Relation
@@ -25,7 +26,10 @@ def whole(digits: str) -> int:
     """The number written so, a sign included."""
     if len(digits) > DIGITS:
         raise RequestError(f"number {quoted(digits)} of a claim is too long: {DIGITS} digits at most")
-    return int(digits)
+    number = written_whole(digits)
+    if number is None:
+        raise RequestError(f"number {quoted(digits)} of a claim is not written in the digits 0 to 9")
+    return number
 
 
 # -- phrases ------------------------------------------------------------------------------------------------
@@ -147,6 +151,11 @@ def _own(things: Sequence[Thing], kind: type[Thing], name: str) -> Sequence[Thin
     if not listed or not all(isinstance(thing, kind) for thing in things):
         raise RequestError(f"{name}={quoted(things)} is no list of {kind.__name__}s")
     return things
+
+
+def own_relations(relations: Any) -> Sequence[Relation]:
+    """`relations`, or a `RequestError` where they are no list of `Relation`s, whether a claim names one or not."""
+    return _own(relations, Relation, "relations")
 
 
 def relation_phrases(own: Sequence[Relation] = ()) -> list[str]:

@@ -48,8 +48,8 @@ def stack_summary(result: "StackResult") -> str:
     """A table, a line a head, with what to compare it with."""
     lines = [
         f"{NAME}: attention to the last unmatched opener, {counted(result.num_models, 'model')}",
-        f"{counted(result.num_inputs, 'input')} of N <= {result.positions} positions, {result.queries} closers inside "
-        f"a bracket",
+        f"{counted(result.num_inputs, 'input')} of N <= {result.positions} positions, "
+        f"{counted(result.queries, 'closer')} inside a bracket",
         f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
     ]
     heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
@@ -138,7 +138,7 @@ def stack_figure(result: "StackResult") -> "go.Figure":
     fig.add_trace(mean)
     whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
     inputs = counted(result.num_inputs, "input")
-    note = f"{whose}; {inputs}, {result.queries} closers inside a bracket; [{cells.over}]"
+    note = f"{whose}; {inputs}, {counted(result.queries, 'closer')} inside a bracket; [{cells.over}]"
     told = ", ".join(f"{cells(e)} in {name}" for e, name in zip(estimates, names, strict=True))
     known = [(e.value, i) for i, e in enumerate(estimates) if e.value is not None]
     if count > 4 and known:

@@ -247,8 +247,8 @@ def place_layers(layers: int, working: Sequence[int] | None) -> tuple[int, ...]:
     apart = whole and all(b - a >= 2 for a, b in zip([-1, *given], given, strict=False))
     if len(given) != layers or not apart or given[-1] >= 4 * layers:
         raise RequestError(
-            f"working={given}: {layers} layers from 1 to {4 * layers - 1} are needed, ascending, each with a layer "
-            "of its own before it"
+            f"working={quoted(given)}: {layers} layers from 1 to {4 * layers - 1} are needed, ascending, each with a "
+            "layer of its own before it"
         )
     return tuple(int(w) for w in given)
 

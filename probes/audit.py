@@ -29,6 +29,7 @@ failure to find an effect: nothing is left through which one could pass. Such a 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +49,9 @@ from probes._audit_pattern import Laid
 from probes._audit_population import Seeds, over_seeds
 from probes._audit_tasks import NoTask, Task, task_for
 from probes._claim_relations import BUILT_IN, check_usable, known_type, usable
-from probes._claim_words import FORM
+from probes._claim_words import FORM, own_relations
 from probes._result import Result
-from probes.claims import Claim, heads_text
+from probes.claims import Claim, check_each_once, heads_text
 from probes.relations import Relation
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def audit_claims(
 ) -> list[AuditResult]:
     """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
 
-    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`.
+    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`; each claim once.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
     Default: `num_inputs` (400) prefixes of `length` (26) brackets drawn with `seed`. Or `LabelledInput`s, dicts of the
     same (text, label, position), or the path of a JSON file of them.
@@ -190,13 +191,15 @@ def audit_claims(
     count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
-    asked = _asked(claims, relations)
+    asked = _asked(claims, own_relations(relations))
     for claim in asked:
         _check(claim, models[0], grammar)
     entries = labelled(inputs)
     given = None if entries is None else lay_out(entries, models[0], grammar, free=readout == "probe")
     check_readout(readout, given)
     labels = given is not None and bool((given.label >= 0).any())
+    if readout == "logits" and not labels and (not is_bridge(models[0]) or trusted_logits(models[0])):
+        not_read("it says where labels are read, and the inputs have none", readout=readout)
     fixed = task if task is not None or not labels else _untrusted(models[0], readout)
     tasks: dict[Claim, Task | NoTask] = {}
     if fixed is None and not labels:
@@ -238,8 +241,9 @@ def scan_heads(
 ) -> ScanResult:
     """Audit every head against every relation (default: all built-in ones that apply), corrected together.
 
-    Relations by name, words or as `Relation`; other arguments as for `audit_claims`.
+    Relations by name, words or as `Relation`, each once; other arguments as for `audit_claims`.
     """
+    signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
     claims = _scanned(model, relations, how.get("grammar"))
     return ScanResult(tuple(audit_claims(model, claims, inputs, **how)))
 
@@ -299,6 +303,7 @@ def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
         if not isinstance(claim, Claim):
             raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
         asked.append(claim)
+    check_each_once(asked)
     return asked
 
 

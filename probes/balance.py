@@ -178,7 +178,14 @@ def _given(model: Any) -> tuple[Sequence[Any], bool]:
     """(the models or callables, whether they show attention)."""
     several = isinstance(model, Sequence) and not isinstance(model, (str, bytes))
     members = model if several else [model]
-    if len(members) and not is_model(members[0]) and all(callable(m) for m in members):
+    hooked = [is_model(m) for m in members]
+    if any(hooked) and not all(hooked):
+        other = members[hooked.index(False)]
+        raise AnalysisError(
+            f"balance: models and other things, {quoted(other)}, in one list: pass hooked models, or callables tokens "
+            "-> logits, alone"
+        )
+    if hooked and not any(hooked) and all(callable(m) for m in members):
         return members, False
     return models_of(model, "balance"), True
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from interp.errors import RequestError, quoted
+from interp.names import first_duplicate
 from probes._claim_conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
 from probes._claim_relations import BUILT_IN, MOST, brackets_of_type, offset, position, token
 from probes._claim_words import (
@@ -129,6 +130,15 @@ def heads_text(heads: Sequence[tuple[int, int]]) -> str:
     """ "L1H0", "L0H1 and L1H0", or "some head" for none."""
     names = [f"L{layer}H{head}" for layer, head in heads]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "some head"
+
+
+def check_each_once(claims: Iterable[Claim]) -> None:
+    """Raise `RequestError` for two claims of the same words: each is one of several that are corrected together."""
+    if (twice := first_duplicate(claim.text for claim in claims)) is not None:
+        raise RequestError(
+            f"claim {quoted(twice)} is given twice: claims that are audited together are held to a level for their "
+            "number, so give each once"
+        )
 
 
 def wordings() -> dict[str, list[str]]:

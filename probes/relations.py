@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import one_of
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.numeric_arrays import real_array
@@ -70,7 +71,7 @@ def relation_scores(patterns: ArrayLike, keys: ArrayLike, visible: ArrayLike, ki
 
     Raises `AnalysisError` for weights that are not finite, are negative, or do not sum to 1 over the visible keys.
     """
-    if kind not in get_args(Kind):
+    if not one_of(kind, get_args(Kind)):
         raise RequestError(f"kind={quoted(kind)} is not one of {', '.join(get_args(Kind))}")
     weights = real_array(patterns, "patterns", RequestError)
     chosen, seen = np.asarray(keys, bool), np.asarray(visible, bool)

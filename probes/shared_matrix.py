@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from interp.checks import whole_number
+from interp.checks import one_of, whole_number
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.guests import hosting
@@ -272,7 +272,7 @@ def _with_c(target: Target, c: float) -> Target:
 def _around(matrix: str, layers: int) -> tuple[int, ...]:
     """Working layers that leave the layer of `matrix` idle."""
     known = [f"blocks.{i}.{kind}" for i in range(4 * layers) for kind in MATRICES]
-    if matrix not in known:
+    if not one_of(matrix, known):
         raise RequestError(
             f"no matrix {quoted(matrix)}: the random network has blocks.0 to blocks.{4 * layers - 1}, each with "
             f"{', '.join(MATRICES)}"

@@ -455,7 +455,7 @@ def _nested(
 def _best(measured: _Measured, start: _Measured | None, at: int, seed: int) -> Estimate:
     if measured.best is None:
         reason = "one input has no second half to score the chosen head on"
-        return Estimate.undefined(reason, 1, "inputs" if measured.size == 1 else "seeds")
+        return Estimate.undefined(reason, measured.size, "inputs" if measured.size == 1 else "seeds")
     each = None if measured.single is None else measured.single[at].best("score")
     null = {
         "uniform": 0.0,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from interp.checks import not_read, true_or_false, whole_number
+from interp.checks import not_read, one_of, true_or_false, whole_number
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import check_precision, grammar_of, hosting, untrained_of
 from interp.rng import check_seed
@@ -166,7 +166,7 @@ def analyze_topic_blocks(
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS)
-    if matrix is not None and matrix not in get_args(Kind):
+    if matrix is not None and not one_of(matrix, get_args(Kind)):
         raise RequestError(f"matrix={quoted(matrix)} is not one of {', '.join(get_args(Kind))}")
     pick = _Pick(matrix, layer, head, seed, inputs, grammar)
     if theory is not None and not isinstance(theory, TopicTheory):

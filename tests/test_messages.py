@@ -1,24 +1,33 @@
 """Every message quotes what was given in one way, which holds for any value."""
 
 import ast
+import inspect
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from interp import CopyGrammar, DyckGrammar, InterpError, TopicGrammar, TransformerConfig
+from interp import (
+    CopyGrammar,
+    DyckGrammar,
+    InterpError,
+    Population,
+    SandboxTransformer,
+    TopicGrammar,
+    TransformerConfig,
+    load_checkpoint,
+)
 from interp.errors import quoted
+from interp.grammars import Vocabulary
 from interp.plots import attention_heatmap
-from probes import analyze_balance, analyze_stack_likeness, analyze_topic_blocks, analyze_variation, audit_claim
+from interp.settings import TrainingSettings
+from interp.topic_theory import TopicTheory
+from probes import Claim, analyze_topic_blocks, audit_claim, audit_claims
+from walk import HUGE, ODD, Mute
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(path for top in ("interp", "probes", "case_studies") for path in (ROOT / top).rglob("*.py"))
-HUGE = 10**5000  # more digits than Python writes: its repr raises
-
-
-class Mute:
-    def __repr__(self):
-        raise RuntimeError("no words")
 
 
 def test_quoted_writes_anything_on_one_short_line():
@@ -52,38 +61,57 @@ def test_the_walk_finds_a_bare_repr():
     assert not list(_bare_reprs(ast.parse('raise ValueError(f"{quoted(value)} and {str(path)!r}")')))
 
 
-@pytest.mark.parametrize("value", [HUGE, -HUGE, Mute()], ids=["huge", "-huge", "mute"])
+# Frozen descriptions: every field of each. The keywords of functions and methods are walked in test_keywords.py.
+MADE = {
+    TransformerConfig: {"d_vocab": 7},
+    TrainingSettings: {},
+    DyckGrammar: {},
+    CopyGrammar: {},
+    TopicGrammar: {"num_topics": 4, "words_per_topic": 2},
+    TopicTheory: {"num_topics": 4, "words_per_topic": 3},
+    Vocabulary: {"names": ("a", "b")},
+    Claim: {"heads": [(0, 0)], "relation": "previous"},
+}
+FIELDS = [(kind, name) for kind in MADE for name in inspect.signature(kind).parameters]
+
+
+@pytest.mark.parametrize(("kind", "name"), FIELDS, ids=[f"{kind.__name__}-{name}" for kind, name in FIELDS])
+def test_fields_refuse_values_that_cannot_be_in_our_words(kind, name):
+    for odd in ODD.values():
+        with pytest.raises(InterpError) as error:
+            kind(**{**MADE[kind], name: odd})
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 500
+
+
+POPULATION = load_checkpoint("dyck-standard")
+
+
+@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 @pytest.mark.parametrize(
     "call",
     [
-        lambda v: DyckGrammar(v, 4),
-        lambda v: DyckGrammar(2, v),
-        lambda v: DyckGrammar(2, 4, open_prob=v),
-        lambda v: CopyGrammar(v, 4),
-        lambda v: TopicGrammar(v, 2),
-        lambda v: TopicGrammar(4, 2, alpha=v),
-        lambda v: DyckGrammar(2, 4).sample(v, seed=0),
-        lambda v: DyckGrammar(2, 4).sample(1, length=v, seed=0),
-        lambda v: DyckGrammar(2, 4).sample(1, seed=v),
-        lambda v: DyckGrammar(2, 4).to_tokens(v),
+        lambda v: POPULATION[v],
+        lambda v: POPULATION[v:0],
+        lambda v: POPULATION[0](v),
+        lambda v: POPULATION[0](torch.tensor([[4]]), visible=v),
+        lambda v: POPULATION[0](torch.tensor([[4]]), positions=v),
         lambda v: DyckGrammar(2, 4).to_tokens([[v]]),
-        lambda v: TransformerConfig(v),
-        lambda v: TransformerConfig(7, d_model=v),
-        lambda v: TransformerConfig(7, attn_scale=v),
-        lambda v: TransformerConfig(7, norm=v),
-        lambda v: TransformerConfig(7, class_names=[v]),
-        lambda v: analyze_variation(v),
-        lambda v: analyze_variation(np.full((2, 1, 1, 2, 2), 0.5), seed=v),
-        lambda v: analyze_stack_likeness(v),
-        lambda v: analyze_balance(v),
-        lambda v: analyze_topic_blocks(np.eye(4), permutations=v),
+        lambda v: DyckGrammar(2, 4).sample(1, mode="prefix", length=(1, v), seed=0),
+        lambda v: SandboxTransformer(v),
+        lambda v: SandboxTransformer(POPULATION.config, v),
+        lambda v: Population(POPULATION.config, None, POPULATION.params, v),
+        lambda v: audit_claim(POPULATION[0], "L1H0 attends to START", task=v),
+        lambda v: audit_claims(POPULATION[0], ["L1H0 attends to START"], relations=v),
         lambda v: analyze_topic_blocks(np.eye(4), labels=v),
-        lambda v: attention_heatmap(v, "()"),
-        lambda v: audit_claim(v, "L0H0 attends to START"),
+        lambda v: attention_heatmap(np.eye(3), v),
+        lambda v: attention_heatmap(np.eye(3), grammar=v),
+        lambda v: attention_heatmap(np.eye(3), overlay=[(0, v)]),
     ],
-    ids=range(24),
+    ids=range(16),
 )
 def test_a_value_that_cannot_be_written_is_refused_in_our_words(call, value):
     with pytest.raises(InterpError) as error:
         call(value)
     assert "\n" not in str(error.value)
+    assert "could not be measured" not in str(error.value)

@@ -20,7 +20,7 @@ def audit(arguments: argparse.Namespace) -> int:
         return bench(arguments)
     if arguments.checkpoint is None:
         raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
-    from probes.claims import Claim
+    from probes.claims import Claim, check_each_once
 
     check_figure(arguments.figure)
     # A wrong claim is refused before torch is loaded.
@@ -29,6 +29,7 @@ def audit(arguments: argparse.Namespace) -> int:
         raise RequestError("nothing to audit: give --claim 'L1H0 attends to the last unmatched open bracket'")
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
+    check_each_once(claims)
     find(arguments, arguments.json, arguments.figure)
     model = load(arguments)
     from probes import audit_claims

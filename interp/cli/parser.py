@@ -11,6 +11,7 @@ from interp.cli import audit, commands
 from interp.cli.commands import ANALYZERS
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
+from interp.numbers import written_number, written_whole
 
 MATRICES = ("value", "embedding", "attention")
 
@@ -129,9 +130,12 @@ def make_parser() -> argparse.ArgumentParser:
     foreign_options(heatmap)
     heatmap.add_argument("--text", required=True, metavar="STRING", help="what the model reads, e.g. '([])'")
     heatmap.add_argument(
-        "--layer", type=whole(0), metavar="L", help="from 0 (default: all of one model, else the last)"
+        "--layer",
+        type=whole(),
+        metavar="L",
+        help="from 0, negative from the end (default: all of one model, else the last)",
     )
-    heatmap.add_argument("--head", type=whole(0), metavar="H", help="from 0 (default: all)")
+    heatmap.add_argument("--head", type=whole(), metavar="H", help="from 0, negative from the end (default: all)")
     heatmap.add_argument("--seed", type=whole(0), metavar="N", help="one model of a population, by seed")
     heatmap.add_argument(
         "--population", choices=("grid", "mean", "sd"), help="how to show several models (default grid)"
@@ -206,18 +210,16 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
 # -- kinds of values ------------------------------------------------------------------------------------
 
 
-def whole(least: int, most: int = 2**53) -> Callable[[str], int]:
-    """A kind of argument: whole numbers from `least` to `most`."""
+def whole(least: int | None = None, most: int = 2**53) -> Callable[[str], int]:
+    """A kind of argument: whole numbers from `least` (None: negative ones too) to `most`."""
 
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number of at least {least}")
+        value = written_whole(text)
+        if value is None or value < (-most if least is None else least):
+            upward = "" if least is None else f" of at least {least}"
+            raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number{upward}")
         if value > most:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is more than {most}")
+            raise argparse.ArgumentTypeError(f"{quoted(text)} is more than {most}")
         return value
 
     return parse
@@ -233,9 +235,6 @@ def key_value(text: str) -> tuple[str, Any]:
 
 def _value(text: str) -> Any:
     """A whole number, a number or a word."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    whole_value = written_whole(text)
+    number = written_number(text) if whole_value is None else whole_value
+    return text if number is None else number

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import MOST
+from interp.checks import MOST, one_of
 from interp.errors import GrammarError, quoted
 from interp.grammars._dyck_law import Bools, Ints
 
@@ -32,10 +32,9 @@ def probability(name: str, value: Any, one_allowed: bool) -> float:
 
 def known_mode(mode: Any) -> Mode:
     """`mode`, if it is one."""
-    if mode == "complete":
-        return "complete"
-    if mode == "prefix":
-        return "prefix"
+    if one_of(mode, ("complete", "prefix")):
+        kind: Mode = mode
+        return kind
     raise GrammarError(f"mode={quoted(mode)} is unknown: 'complete' or 'prefix'")
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import true_or_false
 from interp.errors import GrammarError, quoted
 from interp.grammars import _dyck_law as law
 from interp.grammars._dyck_checks import (
@@ -113,6 +114,7 @@ class DyckGrammar:
         """
         if not isinstance(text, str):
             raise GrammarError(f"{quoted(text)} is not a text of brackets: give a str such as '([])'")
+        require_complete = true_or_false("require_complete", require_complete)
         ids = {name: i for i, name in enumerate(self.vocab[: self.start])}
         tokens: list[int] = []
         stack: list[int] = []
@@ -147,7 +149,7 @@ class DyckGrammar:
         if array.ndim != 1:
             raise GrammarError(f"format takes one string [pos], not an array of shape {array.shape}")
         vocab = self.vocab
-        if not specials:
+        if not true_or_false("specials", specials):
             return "".join(vocab[i] for i in array if i < self.start)
         text = "".join(vocab[i] if i < self.start else f" {vocab[i]} " for i in array)
         return " ".join(text.split())
@@ -463,6 +465,8 @@ class DyckGrammar:
         `start_visible` (True): it may tell the query START from a closer that returns to depth 0, as every
         model without positions can; matters when min_length > 0, since END cannot follow START then.
         """
+        if start_visible is not None:
+            start_visible = true_or_false("start_visible", start_visible)
         steps = self._steps(mode, min_length, max_length, length)
         if known_mode(mode) == "prefix" and start_visible is not None:
             raise GrammarError(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import make_plain, whole_number
+from interp.checks import make_plain, one_of, whole_number
 from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
@@ -82,7 +82,7 @@ class TopicGrammar:
             raise GrammarError(
                 f"num_topics={self.num_topics} times words_per_topic={self.words_per_topic} is more than {MOST_WORDS}"
             )
-        if self.law not in get_args(Law):
+        if not one_of(self.law, get_args(Law)):
             raise GrammarError(f"law={quoted(self.law)} is not one of {', '.join(get_args(Law))}")
         if self.law == "idealised" and self.topics_per_document > self.num_topics:
             raise GrammarError(
@@ -133,6 +133,8 @@ class TopicGrammar:
 
     def tokenize(self, text: str) -> Ints:
         """Ids of words separated by white space."""
+        if not isinstance(text, str):
+            raise GrammarError(f"{quoted(text)} is no text of words, such as 't0w0 t3w1 [MASK]'")
         known = {word: i for i, word in enumerate(self.vocab)}
         out = []
         for place, word in enumerate(text.split()):
@@ -164,20 +166,25 @@ class TopicGrammar:
         """Text of one row of ids."""
         ids, vocab = np.asarray(tokens), self.vocab
         if ids.dtype.kind not in "iu" or (ids.size and int(ids.max()) >= self.vocab_size):
-            raise GrammarError(f"{str(tokens)[:80]} are not token ids from 0 to {self.vocab_size - 1}")
+            raise GrammarError(f"{quoted(tokens)} are not token ids from 0 to {self.vocab_size - 1}")
         return " ".join(vocab[i] for i in ids.ravel().tolist() if i >= 0)
 
     # -- drawing ----------------------------------------------------------------------------------
 
     def sample(self, count: int, *, seed: int, stream: str = "documents") -> Documents:
         """`count` documents with their masks: a pure function of its arguments."""
-        whole_number("count", count, 0, error=GrammarError)
+        return self.draw(generator(seed, stream), count)
+
+    def _check_size(self, count: int) -> None:
         size = 100 * self.max_length + 24 * self.num_topics
         check_memory(f"{count} documents of {self.max_length} words", count * size, "draw fewer", GrammarError)
-        return self.draw(generator(seed, stream), count)
 
     def draw(self, rng: np.random.Generator, count: int) -> Documents:
         """`count` documents from a generator."""
+        if not isinstance(rng, np.random.Generator):
+            raise GrammarError(f"rng={quoted(rng)} is no numpy generator: pass np.random.default_rng(seed)")
+        count = whole_number("count", count, 0, error=GrammarError)
+        self._check_size(count)
         width = self.max_length
         lengths = rng.integers(self.min_length, self.max_length + 1, count)
         topic = self._topics(rng, count, width)
@@ -229,10 +236,20 @@ class TopicGrammar:
 
     def shown_law(self, words: Floats) -> Floats:
         """Frequencies of what is shown of documents with word frequencies `words` [..., vocab] (eqs. 2.17-2.19)."""
+        words = self._frequencies(words)
         shown = (1 - self.mask_prob * (1 - self.keep_prob)) * words
         shown = shown + self.mask_prob * self.random_prob * np.r_[0.0, np.full(self.num_words, 1 / self.num_words)]
         shown[..., self.mask] = self.mask_prob * (1 - self.keep_prob - self.random_prob)
         return np.asarray(shown)
+
+    def _frequencies(self, words: Any) -> Floats:
+        try:
+            given = np.asarray(words, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            given = np.zeros(0)
+        if given.ndim == 0 or given.shape[-1] != self.vocab_size:
+            raise GrammarError(f"words={quoted(words)} are no frequencies of {self.vocab_size} words [..., vocab]")
+        return given
 
     # -- as data ----------------------------------------------------------------------------------
 

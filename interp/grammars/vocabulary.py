@@ -180,7 +180,7 @@ class Vocabulary:
 def checked_names(names: Any) -> tuple[str, ...]:
     """The names of ids as a tuple. Raises `GrammarError` unless they are distinct texts."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
-        raise GrammarError(f"vocabulary {str(names)[:80]!r} is not a list of strings, none of them empty")
+        raise GrammarError(f"vocabulary {quoted(names)} is not a list of strings, none of them empty")
     if (twice := first_duplicate(names)) is not None:
         raise GrammarError(f"vocabulary names {quoted(twice)} twice: each token id has a name of its own")
     return tuple(names)

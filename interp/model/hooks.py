@@ -8,8 +8,12 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from transformer_lens.HookedRootModule import HookedRootModule
+from transformer_lens.utilities.slice import Slice
 
+from interp.checks import one_of, true_or_false, whole_number
+from interp.devices import usable_device
 from interp.errors import RequestError, quoted
 
 Names = str | list[str] | tuple[str, ...] | Callable[[str], bool] | None
@@ -47,7 +51,7 @@ class NamedHooks(HookedRootModule):
     def _check_hook(self, hook: Any, dir: Any) -> None:
         if not callable(hook):
             raise RequestError(f"hook={quoted(hook)} is no function of (activation, hook)")
-        if dir not in DIRECTIONS:
+        if not one_of(dir, DIRECTIONS):
             raise RequestError(f"dir={quoted(dir)} is not one of {', '.join(DIRECTIONS)}")
 
     def add_hook(
@@ -61,6 +65,8 @@ class NamedHooks(HookedRootModule):
     ) -> None:
         """As in TransformerLens: a lasting hook on one hook point, or on all whose name a function accepts."""
         self._check_hook(hook, dir)
+        is_permanent, prepend = true_or_false("is_permanent", is_permanent), true_or_false("prepend", prepend)
+        level = None if level is None else whole_number("level", level, 0)
         for known in self._named(name, "name"):
             super().add_hook(known, hook, dir, is_permanent, level, prepend)
 
@@ -69,13 +75,55 @@ class NamedHooks(HookedRootModule):
         for known in self._named(name, "hook name"):
             super()._enable_hook(known, hook, dir)
 
-    def get_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+    def get_caching_hooks(
+        self,
+        names_filter: Names = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Any] | None = None,
+        pos_slice: Any = None,
+    ) -> Any:
         """As in TransformerLens: (cache, forward hooks, backward hooks)."""
-        return super().get_caching_hooks(self._filter(names_filter), *args, **kwargs)
+        incl_bwd, remove_batch_dim, device = _checked(incl_bwd, remove_batch_dim, device, cache)
+        wanted = check_slice(pos_slice)
+        return super().get_caching_hooks(self._filter(names_filter), incl_bwd, device, remove_batch_dim, cache, wanted)
 
-    def add_caching_hooks(self, names_filter: Names = None, *args: Any, **kwargs: Any) -> Any:
+    def add_caching_hooks(
+        self,
+        names_filter: Names = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Any] | None = None,
+    ) -> Any:
         """As in TransformerLens: lasting hooks that fill the cache that is returned."""
-        return super().add_caching_hooks(self._filter(names_filter), *args, **kwargs)
+        incl_bwd, remove_batch_dim, device = _checked(incl_bwd, remove_batch_dim, device, cache)
+        return super().add_caching_hooks(self._filter(names_filter), incl_bwd, device, remove_batch_dim, cache)
 
     def _filter(self, wanted: Names) -> list[str] | None:
         return None if wanted is None else self._named(wanted)
+
+
+def _checked(incl_bwd: Any, remove_batch_dim: Any, device: Any, cache: Any) -> tuple[bool, bool, str | None]:
+    if cache is not None and not isinstance(cache, dict):
+        raise RequestError(f"cache={quoted(cache)} is no dict to put activations into")
+    flags = true_or_false("incl_bwd", incl_bwd), true_or_false("remove_batch_dim", remove_batch_dim)
+    return *flags, None if device is None else usable_device(device)
+
+
+def check_slice(pos_slice: Any, length: int | None = None) -> Slice:
+    """Which positions a cache keeps. Raises `RequestError` for what names none, or not those of `length` tokens."""
+    try:
+        found = Slice.unwrap(pos_slice)
+        if found.mode == "array" and found.slice.dtype.kind not in "iub":
+            raise TypeError  # numpy would cut numbers off
+        if length is not None:
+            found.apply(torch.zeros(length, device="cpu"))
+    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+        among = "" if length is None else f" of {length} tokens"
+        raise RequestError(
+            f"pos_slice={quoted(pos_slice)} names no positions{among}: pass a whole number, a list of them, or "
+            "(from, to)"
+        ) from error
+    return found

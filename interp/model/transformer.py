@@ -13,19 +13,18 @@ from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 
 from interp import html
-from interp.checks import index_of, not_read
+from interp.checks import index_of, not_read, one_of, true_or_false
 from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
-from interp.devices import usable_device
 from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import DyckGrammar, Grammar
 from interp.grammars.vocabulary import find_token
 from interp.model import masks
 from interp.model.blocks import BLOCKS
-from interp.model.hooks import NamedHooks, Names
+from interp.model.hooks import NamedHooks, Names, check_slice
 from interp.model.init import init_params
 from interp.model.masks import Prepared
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
-from interp.model.texts import checked_ids, read_texts
+from interp.model.texts import checked_ids, known_ids, read_texts
 from interp.model.view import ConfigView, transformer_lens_view
 from interp.rng import check_seed
 
@@ -44,6 +43,10 @@ class SandboxTransformer(NamedHooks):
         provenance: dict[str, Any] | None = None,
     ):
         super().__init__()
+        if not isinstance(config, TransformerConfig):
+            raise ConfigError(f"config={quoted(config)} is no TransformerConfig")
+        if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
+            raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
         if grammar is not None and config.d_vocab != grammar.vocab_size:
             raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
         if isinstance(grammar, DyckGrammar) and config.max_depth not in (None, grammar.max_depth):
@@ -78,13 +81,14 @@ class SandboxTransformer(NamedHooks):
         strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
         on come out, and the last block does no work (and runs no hooks) for those before.
         """
-        if return_type not in ("logits", "loss", None):
+        if return_type is not None and not one_of(return_type, ("logits", "loss")):
             raise RequestError(f"return_type {quoted(return_type)} is not 'logits', 'loss' or None")
         if return_type == "loss" and self.config.d_out != self.config.d_vocab:
             raise RequestError(f"a model with d_vocab_out={self.config.d_out} has no next-token loss")
-        tokens = self.to_tokens(tokens)
+        # What comes with a mask or positions that their maker answers for is training's own, and not looked at again.
+        tokens = self._ids(tokens, trusted=isinstance(visible, Prepared) or isinstance(positions, Prepared))
         n = tokens.shape[-1]
-        if isinstance(first, bool) or not hasattr(first, "__index__") or not 0 <= first < max(1, n):
+        if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 0 <= first < max(1, n):
             raise RequestError(f"first={quoted(first)} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
@@ -103,13 +107,13 @@ class SandboxTransformer(NamedHooks):
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""
-        return masks.visible_keys(tokens, self.config)
+        return masks.visible_keys(self._ids(tokens), self.config)
 
     def _visible(self, visible: Any, tokens: Tensor) -> Any:
         if isinstance(visible, Prepared):
             return visible.ready()
         if visible is None:
-            return self.visible_keys(tokens)
+            return masks.visible_keys(tokens, self.config)
         return masks.checked_visible(visible, tokens, self.config)
 
     def _positions(self, positions: Any, tokens: Tensor) -> Any:
@@ -135,7 +139,13 @@ class SandboxTransformer(NamedHooks):
         Raises `RequestError` for a filter that names no hook, for several rows with `remove_batch_dim`, and for
         gradients of anything but return_type="loss".
         """
-        tokens = self.to_tokens(tokens)
+        return_cache_object = true_or_false("return_cache_object", return_cache_object)
+        remove_batch_dim = true_or_false("remove_batch_dim", remove_batch_dim)
+        incl_bwd = true_or_false("incl_bwd", incl_bwd)
+        for name in ("reset_hooks_end", "clear_contexts"):
+            true_or_false(name, kwargs.get(name, False))
+        tokens = self._ids(tokens, trusted=True)  # looked at in `forward`
+        check_slice(kwargs.get("pos_slice"), tokens.shape[-1])
         if remove_batch_dim and len(tokens) != 1:
             raise RequestError(f"remove_batch_dim=True is for one row, and {len(tokens)} are given")
         if incl_bwd and (args[0] if args else kwargs.get("return_type", "logits")) != "loss":
@@ -144,7 +154,7 @@ class SandboxTransformer(NamedHooks):
             tokens,
             *args,
             names_filter=names_filter,
-            device=None if device is None else usable_device(device),
+            device=device,
             remove_batch_dim=remove_batch_dim,
             incl_bwd=incl_bwd,
             **kwargs,
@@ -170,11 +180,12 @@ class SandboxTransformer(NamedHooks):
         - `move_to_device`: False leaves texts on the CPU, True moves ids to the model.
         - `truncate`: no more than n_ctx tokens, cut off at the end.
         """
-        if isinstance(text, np.ndarray) and text.dtype.kind in "iu":
-            text = torch.from_numpy(text.astype(np.int64))
-        if isinstance(text, Tensor):
+        truncate = true_or_false("truncate", truncate)
+        if move_to_device is not None:
+            move_to_device = true_or_false("move_to_device", move_to_device)
+        if (isinstance(text, np.ndarray) and text.dtype.kind in "iu") or isinstance(text, Tensor):
             not_read("token ids are taken as they are", prepend_bos=prepend_bos, padding_side=padding_side)
-            ids = checked_ids(text)
+            ids = self._ids(text)
             ids = ids.to(self.device) if move_to_device else ids
         else:
             if self.grammar is None:
@@ -182,6 +193,14 @@ class SandboxTransformer(NamedHooks):
             read = read_texts(self.grammar, text, prepend_bos, padding_side)
             ids = torch.from_numpy(read).to("cpu" if move_to_device is False else self.device)
         return ids[:, : self.config.n_ctx] if truncate else ids
+
+    def _ids(self, given: Any, trusted: bool = False) -> Int[Tensor, "batch pos"]:
+        """Ids of a text or of ids; those are looked at unless they are `trusted` (see `checked_ids`)."""
+        if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
+            given = torch.from_numpy(given.astype(given.dtype.newbyteorder("=")))
+        if isinstance(given, Tensor):
+            return checked_ids(given, self.config.d_vocab, trusted)
+        return self.to_tokens(given)
 
     def to_str_tokens(self, text: Any, prepend_bos: bool | None = None) -> Any:
         """Token strings of one text or one row of ids; of several texts, a list a text."""
@@ -195,7 +214,7 @@ class SandboxTransformer(NamedHooks):
 
     def to_single_token(self, token: str) -> int:
         """Id of one vocabulary string."""
-        found = find_token(self.grammar, token)
+        found = find_token(self.grammar, token) if isinstance(token, str) else None
         if found is None:
             raise RequestError(f"{quoted(token)} is not one token of this model's vocabulary")
         return found
@@ -204,7 +223,11 @@ class SandboxTransformer(NamedHooks):
         """Columns of W_U for the given ids or token string, [..., d_final]."""
         if isinstance(tokens, str):
             tokens = self.to_single_token(tokens)
-        return self.unembed.W_U.T[torch.as_tensor(tokens)]
+        try:
+            ids = torch.as_tensor(tokens)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise RequestError(f"tokens={quoted(tokens)} are neither a token's name nor token ids") from error
+        return self.unembed.W_U.T[known_ids(ids, self.config.d_out)]
 
     # -- what tools ask for -----------------------------------------------------------------------
 
@@ -226,6 +249,8 @@ class SandboxTransformer(NamedHooks):
 
         `layer` n_layers is the end; with `mlp_input` those before the MLP of `layer`.
         """
+        mlp_input = true_or_false("mlp_input", mlp_input)
+        include_mlp_biases = true_or_false("include_mlp_biases", include_mlp_biases)
         layer = index_of("layer", layer, self.config.n_layers + (not mlp_input))
         total = torch.zeros(self.config.d_model, device=self.device, dtype=self.unembed.W_U.dtype)
         for i in range(min(layer + mlp_input, self.config.n_layers)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from interp.plots.export import PLACEHOLDER, PLOT_CONFIG, notebook_html, with_hash_id
+from interp.plots.export import PLACEHOLDER, PLOT_CONFIG, check_div_id, notebook_html, with_hash_id
 
 PACK_FROM = 20_000  # drawn cells; below, plotly's own form is small, and exact
 BUDGET = 880_000  # characters of base64 a figure
@@ -29,6 +29,7 @@ class CompactFigure(go.Figure):
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
         """As plotly's; heatmaps of over 20,000 cells in all are packed, and the div's id is a hash."""
+        check_div_id(kwargs.get("div_id"))
         fixed = kwargs.get("div_id") is not None
         kwargs = {"config": PLOT_CONFIG, **kwargs} if not args else kwargs
         if not fixed:
@@ -39,6 +40,7 @@ class CompactFigure(go.Figure):
 
     def write_html(self, file: Any, *args: Any, **kwargs: Any) -> None:
         """As plotly's, in the form of `to_html`."""
+        check_div_id(kwargs.get("div_id"))
         kwargs = {"config": PLOT_CONFIG, **kwargs} if not args else kwargs
         if kwargs.get("div_id") is None:
             kwargs["div_id"] = "figure"

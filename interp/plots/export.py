@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interp.checks import not_read, plain
 from interp.errors import ExportError, RequestError, quoted
-from interp.files import replacing, write_text
+from interp.files import as_path, replacing, write_text
 from interp.plots import browser as browsers
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ PLOT_CONFIG = {"responsive": True, "displaylogo": False, "showSendToCloud": Fals
 DEFAULT_SIZE = (900, 600)
 MOST_SCALE = 20
 PLACEHOLDER = "figure-id-that-becomes-a-hash"
+DIV_ID = re.compile(r"[\w.:-]+")  # nothing at which an attribute or a string of a script would end
 _shown = itertools.count()
 
 
@@ -46,11 +47,13 @@ def save_figure(
     Raises `RequestError` (unknown ending), `WriteError` (cannot be written), `ExportError` (no browser, or one that
     does not draw an image within a minute; it is ended then, and no process of it is left).
     """
-    path = Path(path)
+    _check_figure(fig)
+    path = as_path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise RequestError(f"{str(path)!r} ends in {quoted(ending or 'nothing')}: known are {', '.join(ENDINGS)}")
-    if include_plotlyjs not in (None, "inline", "directory"):
+    known = isinstance(include_plotlyjs, str) and include_plotlyjs in ("inline", "directory")
+    if include_plotlyjs is not None and not known:
         raise RequestError(f"include_plotlyjs={quoted(include_plotlyjs)} is not 'inline' or 'directory'")
     pixels = 2.0 if scale is None else plain(scale)
     number = isinstance(pixels, (int, float)) and not isinstance(pixels, bool)
@@ -74,8 +77,11 @@ def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
     """`fig` as a <div> for a page that loads the plotly script itself.
 
     Without `div_id` the id is a hash of the figure: the same bytes every time, but a page that shows
-    one figure twice must name its divs.
+    one figure twice must name its divs. A `div_id` is a name of letters, digits and -_.: alone.
+    It is written into the page and into its script as it is.
     """
+    _check_figure(fig)
+    check_div_id(div_id)
     page = fig.to_html(full_html=False, include_plotlyjs=False, div_id=div_id or PLACEHOLDER, config=PLOT_CONFIG)
     return str(page) if div_id else with_hash_id(page)
 
@@ -113,6 +119,21 @@ def find_browser() -> str | None:
     except ImportError:  # it comes with kaleido
         return None
     return Chromium.find_browser(skip_local=False)
+
+
+def check_div_id(div_id: Any) -> None:
+    """Raise `RequestError` for an id that could not stand in a page as it is."""
+    if div_id is not None and (not isinstance(div_id, str) or not DIV_ID.fullmatch(div_id)):
+        raise RequestError(
+            f"div_id={quoted(div_id)} is no name for a part of a page: use letters, digits and -_.: alone"
+        )
+
+
+def _check_figure(fig: Any) -> None:
+    import plotly.graph_objects as go
+
+    if not isinstance(fig, go.Figure):
+        raise RequestError(f"{quoted(fig)} is no plotly figure: pass what attention_heatmap or result.figure() gives")
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -142,7 +142,8 @@ def attention_heatmap(
         causal=causal,
         seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
     )
-    return draw(_reduced(_ordered(drawing, truth.order), block), title)
+    head = title if title is None or isinstance(title, str) else quoted(title)
+    return draw(_reduced(_ordered(drawing, truth.order), block), head)
 
 
 class _LaterKeys(Exception):

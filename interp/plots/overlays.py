@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from interp.checks import plain
 from interp.errors import RequestError, quoted
 from interp.plots.style import BOXES, DEPTHS, INK, MUTED, PALETTE, escape, mix
 
@@ -113,8 +114,6 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
         )
     wrong = RequestError(
         f"overlay={quoted(overlay)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
-        if len(repr(overlay)) < 80
-        else "overlay is neither a name nor a list of cells (query, key), whole numbers"
     )
     try:
         cells = [(q, k) for q, k in overlay]
@@ -124,7 +123,7 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
         if not all(isinstance(at, (int, np.integer)) and not isinstance(at, bool) for at in cell):
             raise wrong
         if not all(0 <= at < n for at in cell):
-            raise RequestError(f"overlay cell {tuple(map(int, cell))} lies outside the {n} positions")
+            raise RequestError(f"overlay cell {quoted(tuple(map(plain, cell)))} lies outside the {n} positions")
     return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells)
 
 

@@ -62,7 +62,7 @@ def seed_names(given: Sequence[object] | None, source: Source) -> tuple[str, ...
         raise RequestError(f"seed_labels={quoted(given)} is not a list of names, one a seed")
     if len(given) != source.count:
         raise RequestError(f"{len(given)} seed_labels were given for {source.count} seeds")
-    return tuple(str(label) for label in given)
+    return tuple(label if isinstance(label, str) else quoted(label) for label in given)
 
 
 def planned(source: Source, choice: Choice) -> list[Plan]:

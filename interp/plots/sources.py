@@ -135,6 +135,7 @@ def _labels_of(model: Any, ids: np.ndarray, grammar: Any) -> list[str]:
 
 
 def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Source:
+    grammar = grammar_of(None, [None], grammar, "heatmap")
     items = list(given) if _is_layer_list(given) else [given]
     if not items:
         raise PatternError("an empty list holds no patterns")

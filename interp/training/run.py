@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
-from interp.checks import not_read, plain, whole_number
+from interp.checks import not_read, plain, true_or_false, whole_number
 from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
-from interp.grammars import Grammar, grammar_from_dict
+from interp.grammars import DyckGrammar, Grammar, TopicGrammar, grammar_from_dict
 from interp.header import canonical_json
 from interp.limits import check_workers, read_whole
 from interp.population import Population
@@ -71,6 +71,15 @@ def train_population(
     Raises `RequestError`/`ConfigError` for what cannot be done and `TrainingError` when every seed
     diverged or a worker died; seeds that diverge among others are named in `provenance["diverged"]`.
     """
+    resume, progress = true_or_false("resume", resume), true_or_false("progress", progress)
+    for name, given, kind in (
+        ("grammar", grammar, (DyckGrammar, TopicGrammar)),
+        ("settings", settings, TrainingSettings),
+        ("options", options, Mapping),
+    ):
+        if given is not None and not isinstance(given, kind):
+            what = {"options": "a mapping of --set keys", "settings": "TrainingSettings"}.get(name, "a grammar")
+            raise RequestError(f"{name}={quoted(given)} is not {what}")
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
     device = usable_device(device)
@@ -324,11 +333,11 @@ def _recipe(
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     seeds = seeds.tolist() if isinstance(seeds, np.ndarray) else plain(seeds)
-    if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, str):
+    if isinstance(seeds, bool) or not isinstance(seeds, (int, Sequence)) or isinstance(seeds, (str, bytes)):
         raise RequestError(f"seeds={quoted(seeds)} is neither a count nor a list of seeds")
     if isinstance(seeds, int):
         if not 1 <= seeds <= MAX_SEEDS:
-            raise RequestError(f"seeds={seeds} is not a count from 1 to {MAX_SEEDS}")
+            raise RequestError(f"seeds={quoted(seeds)} is not a count from 1 to {MAX_SEEDS}")
         return list(range(seeds))
     if len(seeds) > MAX_SEEDS:
         raise RequestError(f"{len(seeds)} seeds are more than {MAX_SEEDS}")

@@ -13,6 +13,7 @@ import pytest
 
 from interp.cli import main
 from interp.cli.commands import worst_accuracy
+from interp.numbers import written_number, written_whole
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,12 @@ BAD_REQUESTS = {
     "bad bound unused by prefixes": (["train", "dyck-minimal", "--set", "data=prefix", "--set", "min_length=x"], "'x'"),
     "two lines": (["train", "dyck-minimal", "x\ny"], "x y"),
     "too large": (["train", "dyck-standard", "--set", "layers=1000000"], "layers=1000000"),
+    "a CPU that is not there": (["analyze", "stack", "dyck-standard", "--device", "cpu:7"], "device 'cpu:7'"),
+    "layer before the first": (
+        ["heatmap", "dyck-standard", "--text", "()", "--layer", "-3", "--seed", "0", "--out", "a.html"],
+        "layer=-3",
+    ),
+    "claim twice": (["audit", "dyck-standard", *["--claim", "L1H0 attends to START"] * 2], "is given twice"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
 
@@ -332,3 +339,46 @@ def test_an_interruption_names_a_way_on_where_there_is_one(arguments, where, sai
     assert ("--resume" in error) == ("train" in arguments)
     assert said or error == "interp: interrupted\n"
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "written", ["１", "２０", "2_0", "0x2", " 2", "2 ", "+ 2", "²", "1e", "--2", "inf", "nan", "1e999"]
+)
+def test_numbers_are_read_by_one_rule_everywhere(written, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train = ["train", "dyck-minimal"]
+    heatmap = ["heatmap", "dyck-standard", "--text", "()", "--out", "a.html"]
+    flags = [
+        *([*train, f"--{name}={written}"] for name in ("seeds", "first-seed", "steps", "batch", "workers", "snapshot")),
+        *([*train, "--set", f"{name}={written}"] for name in ("k", "lr", "max_length", "open_prob")),
+        *([*heatmap, f"--{name}={written}"] for name in ("layer", "head", "seed")),
+        ["analyze", "stack", "dyck-standard", f"--seed={written}"],
+        ["prune", "dyck-standard", f"--candidates={written}", "--out", "a.safetensors"],
+        ["audit", "--bench", f"--per-family={written}"],
+    ]
+    for arguments in flags:
+        assert main(arguments) == 2, arguments
+        assert repr(written) in capsys.readouterr().err, arguments
+    assert main(["audit", "dyck-standard", "--claim", f"L{written}H0 attends to START"]) == 2
+    monkeypatch.setenv("INTERP_MEMORY_GB", written)
+    assert main(["analyze", "stack", "dyck-standard"]) == 2
+    assert "INTERP_MEMORY_GB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "value"), [("7", 7), ("-7", -7), ("+7", 7), ("007", 7), ("9" * 23, 10**23 - 1)])
+def test_whole_numbers_are_read(text, value):
+    assert written_whole(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), (".5", 0.5), ("5.", 5.0), ("1e-3", 1e-3), ("-2E+1", -20.0)])
+def test_numbers_are_read(text, value):
+    assert written_number(text) == value
+    assert written_whole(text) is None
+
+
+def test_layers_and_heads_are_counted_from_the_end_as_in_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    heatmap = ["heatmap", "dyck-standard", "--text", "()", "--seed", "0"]
+    for name, layer, head in (("a", "-1", "-1"), ("b", "1", "0")):
+        assert main([*heatmap, "--layer", layer, "--head", head, "--out", f"{name}.html"]) == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()

@@ -50,6 +50,13 @@ def drawn(run, steps, device):
     return [torch.from_numpy(np.stack(part, axis=1)).to(device) for part in zip(*parts, strict=True)]
 
 
+@pytest.mark.parametrize("device", ["cpu:1", "cpu:7", torch.device("cpu", 3)], ids=str)
+def test_there_is_one_cpu(device):
+    with pytest.raises(RequestError, match="there is one CPU"):
+        usable_device(device)
+    assert usable_device("cpu:0") == usable_device(torch.device("cpu", 0)) == usable_device("cpu") == "cpu"
+
+
 @every_recipe
 @pytest.mark.slow
 def test_steps_never_wait_for_the_device(preset, options):

@@ -14,12 +14,14 @@ import pytest
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.cli import main
-from interp.errors import OutputError, WriteError
+from interp.errors import InterpError, OutputError, WriteError
 from interp.files import UNFINISHED, check_folder, check_writable, make_folder, new_folder, replacing, write_text
+from interp.foreign import load_foreign
 from interp.plots import attention_heatmap, save_figure
 from interp.presets import make_recipe
 from interp.training import run
 from interp.training.loop import Timing, initial_state
+from interp.training.run import train_population
 from interp.training.state import write_state
 
 ROOT = Path(__file__).parents[2]
@@ -349,3 +351,35 @@ def test_every_file_is_written_through_one_module():
                 if not any(name == where and what in said for where, what in allowed):
                     found.append(f"{name}:{line}: {said}")
     assert not found, "write through interp.files.replacing or write_text"
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 5.5, b"x.safetensors", [], Ellipsis], ids=str)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path: save_checkpoint(load_checkpoint(MODEL), path),
+        load_checkpoint,
+        lambda path: load_foreign(path, {}),
+        lambda path: save_figure(attention_heatmap([[1.0]]), path),
+        lambda path: train_population("dyck-minimal", 1, steps=1, batch=1, workers=1, out=path or 5),
+        check_writable,
+        lambda path: write_text(path, "x"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_path_is_refused(use, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InterpError) as refused:
+        use(wrong)
+    assert refused.value.exit_code == 2
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_anything_that_says_its_path_is_a_path(tmp_path):
+    class Mine:
+        def __fspath__(self):
+            return str(tmp_path / "x.txt")
+
+    write_text(Mine(), "x")
+    assert (tmp_path / "x.txt").read_text() == "x"

@@ -12,7 +12,7 @@ from interp.model.hooks import NamedHooks
 from interp.plots.export import find_browser
 from interp.settings import TrainingSettings
 from interp.training import objective, topics
-from walk import Entry, Made, Pair, cases, check, covered, missing, public_methods
+from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public_methods
 
 GRAMMAR, START, PAD = DyckGrammar(2, 4), 4, 6
 CONFIG = TransformerConfig(
@@ -291,6 +291,12 @@ def with_a_hook():
 
 
 hooked = of(NamedHooks, with_a_hook)
+CACHING = {
+    "incl_bwd": (False, True),
+    "device": (None, "abacus"),
+    "cache": (None, Made(lambda: {"kept": 1})),
+}
+NO_BATCH = {"remove_batch_dim": "read when the hooks run: walked with run_with_cache"}
 HOOKS = {
     "add_hook": hooked(
         "add_hook",
@@ -304,8 +310,14 @@ HOOKS = {
         },
         HOOK,
     ),
-    "get_caching_hooks": hooked("get_caching_hooks", {"names_filter": (None, "hook_embed")}),
-    "add_caching_hooks": hooked("add_caching_hooks", {"names_filter": (None, "hook_embed")}),
+    "get_caching_hooks": hooked(
+        "get_caching_hooks",
+        {"names_filter": (None, "hook_embed"), "pos_slice": (None, "last"), **CACHING},
+        unwalked=NO_BATCH,
+    ),
+    "add_caching_hooks": hooked(
+        "add_caching_hooks", {"names_filter": (None, "hook_embed"), **CACHING}, unwalked=NO_BATCH
+    ),
 }
 
 ours = of(Population, population)
@@ -427,6 +439,19 @@ ALL = [(table, name, keyword) for table, entries in TABLES.items() for name, key
 @pytest.mark.parametrize(("table", "name", "keyword"), ALL, ids=["-".join(case) for case in ALL])
 def test_a_keyword_changes_the_outcome_or_is_refused_by_name(table, name, keyword, tmp_path, capsys):
     check(TABLES[table][name], keyword, tmp_path, lambda: capsys.readouterr()[:])
+
+
+# Names are whatever can be shown.
+ANY_LABEL = {("interp.plots", "attention_heatmap", keyword) for keyword in ("seed_labels", "title")}
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "keyword"),
+    [case for case in ALL if case not in ANY_LABEL],
+    ids=["-".join(case) for case in ALL if case not in ANY_LABEL],
+)
+def test_values_that_no_keyword_means_are_refused_in_our_words(table, name, keyword, tmp_path):
+    check_odd(TABLES[table][name], keyword, tmp_path)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -9,8 +9,9 @@ import torch
 from transformer_lens import ActivationCache
 
 from interp import DyckGrammar, Population, SandboxTransformer, TopicGrammar, TransformerConfig
-from interp.errors import RequestError
+from interp.errors import InterpError, RequestError
 from interp.grammars import Vocabulary
+from interp.model.masks import Trusted
 
 START, PAD = 4, 6
 GRAMMAR = DyckGrammar(2, 4)
@@ -226,6 +227,91 @@ def test_arrays_of_ids_are_ids(model, kind):
     assert torch.equal(model.to_tokens(ids.numpy().astype(kind)), ids)
     assert torch.equal(model(ids.numpy().astype(kind)), model(ids))
     assert torch.equal(model(ids, first=np.int64(2)), model(ids, first=2))
+
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_ids_of_any_integer_type_are_the_same_ids(model, kind):
+    ids = torch.tensor([[4, 0, 2, 3, 1]])
+    for same in (ids.to(getattr(torch, kind)), ids.numpy().astype(kind), ids.numpy().astype(kind).byteswap().view(
+        np.dtype(kind).newbyteorder())):  # fmt: skip
+        for how in ({}, {"return_type": "loss"}, {"first": 2}):
+            assert torch.equal(model(same, **how), model(ids, **how))
+        assert model.to_tokens(same).dtype == torch.int64
+        assert torch.equal(model.run_with_cache(same)[1]["hook_embed"], model.run_with_cache(ids)[1]["hook_embed"])
+        assert model.to_str_tokens(same) == model.to_str_tokens(ids)
+        assert torch.equal(model.tokens_to_residual_directions(torch.as_tensor(same.astype("int64") if isinstance(
+            same, np.ndarray) else same)), model.tokens_to_residual_directions(ids))  # fmt: skip
+
+
+READERS = {
+    "forward": lambda model, ids: model(ids),
+    "loss": lambda model, ids: model(ids, return_type="loss"),
+    "run_with_cache": lambda model, ids: model.run_with_cache(ids),
+    "run_with_hooks": lambda model, ids: model.run_with_hooks(ids, fwd_hooks=[("hook_embed", same)]),
+    "visible_keys": lambda model, ids: model.visible_keys(ids),
+    "to_tokens": lambda model, ids: model.to_tokens(ids),
+    "to_str_tokens": lambda model, ids: model.to_str_tokens(ids),
+    "tokens_to_residual_directions": lambda model, ids: model.tokens_to_residual_directions(ids),
+}
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize("use", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("embedding", ["learned", "onehot", "minimal"])
+def test_ids_outside_the_vocabulary_are_refused(use, kind, embedding):
+    sizes = {"d_model": {"minimal": 17, "onehot": 7}.get(embedding, 8), "n_layers": 1, "d_head": 8, "d_mlp": 8}
+    config = TransformerConfig(7, embedding=embedding, num_types=2, max_depth=4, pad_token=PAD, **sizes)
+    model = SandboxTransformer.init(config, 0, GRAMMAR)
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    for wrong in {7, most, *((-1, least) if least < 0 else ())}:
+        ids = np.array([[4, 0, wrong]], dtype=kind)
+        for given in (torch.from_numpy(ids), torch.from_numpy(ids)[0]):
+            with pytest.raises(RequestError, match=f"tokens hold id {wrong}, and the model knows ids 0 to 6"):
+                use(model, given)
+
+
+def test_ids_are_looked_at_once_a_call_and_not_where_their_maker_answers_for_them(model, monkeypatch):
+    looks = []
+    monkeypatch.setattr("torch.aminmax", lambda x: looks.append(x) or (x.min(), x.max()))
+    ids = torch.tensor([[4, 0, 2, 3, 1]])
+    for call in (model, model.run_with_cache, lambda ids: model.run_with_hooks(ids, fwd_hooks=[])):
+        looks.clear()
+        call(ids)
+        assert len(looks) == 1
+    seen = model.visible_keys(ids)
+    looks.clear()
+    model(ids, visible=Trusted(seen))
+    model(ids, positions=Trusted(torch.arange(5)[None]))
+    torch.vmap(model)(ids[None])
+    assert not looks
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 5.5, b"()", object(), {"a": 1}, [None], [[0, "("]], np.zeros((1, 2))])
+@pytest.mark.parametrize("use", [*READERS.values(), lambda model, x: model.to_single_token(x)], ids=[*READERS, "one"])
+def test_what_is_neither_text_nor_ids_is_refused(model, use, wrong):
+    if isinstance(wrong, int) and use is READERS["tokens_to_residual_directions"]:
+        return  # one id
+    with pytest.raises(InterpError) as error:
+        use(model, wrong)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", ["junk", 99, -9, [0, 5], [0.5], ("a",), 1.5, True, {}, np.zeros((2, 2))])
+def test_positions_that_a_cache_cannot_keep_are_refused(model, wrong):
+    with pytest.raises(RequestError, match="pos_slice="):
+        model.run_with_cache("([])", pos_slice=wrong)
+
+
+@pytest.mark.parametrize(
+    ("kept", "places"),
+    [(-1, [4]), (np.int64(1), [1]), ([0, 2], [0, 2]), ((1, 3), [1, 2]), (slice(0, 5, 2), [0, 2, 4]), (None, range(5))],
+)
+def test_positions_of_a_cache_are_kept(model, kept, places):
+    every, some = (model.run_with_cache("([])", pos_slice=p)[1]["hook_embed"] for p in (None, kept))
+    assert torch.equal(some, every[:, list(places)])
 
 
 # -- cfg ----------------------------------------------------------------------------------------------

@@ -322,6 +322,40 @@ def test_html_pages_of_a_folder_share_one_script(fig, tmp_path):
     assert (tmp_path / "plotly.min.js").stat().st_size > 1e6
 
 
+NAMES_OF_PARTS = ["mine", "β--0", "1", "a.b:c_d-e", "x" * 500]
+NO_NAMES = [
+    '"><img src=x>',
+    "a b",
+    "a'b",
+    'a"b',
+    "<",
+    ">",
+    "&",
+    "",
+    "a\n",
+    "a\u2028b",
+    "a`b",
+    "\\",
+    5,
+    b"x",
+    True,
+    ["x"],
+]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_the_id_of_a_part_of_a_page_is_a_name(large):
+    n = 160 if large else 3
+    fig = attention_heatmap(np.full((n, n), 1 / n))  # the large one is written in another form
+    for name in NAMES_OF_PARTS:
+        assert f'id="{name}"' in figure_html(fig, name)
+    for name in NO_NAMES:
+        for write in (figure_html, lambda fig, name: fig.to_html(div_id=name), lambda fig, name: fig.write_html(
+            "a.html", div_id=name)):  # fmt: skip
+            with pytest.raises(RequestError, match=r"div_id=.* is no name"):
+                write(fig, name)
+
+
 def test_figure_html_has_a_stable_id(fig):
     assert figure_html(fig) == figure_html(fig)
     assert 'id="mine"' in figure_html(fig, "mine")

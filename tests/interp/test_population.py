@@ -8,7 +8,7 @@ import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, RequestError
+from interp.errors import CheckpointError, InterpError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population, check_params
@@ -230,3 +230,36 @@ def test_copies_of_one_seed_are_told_apart_by_place(tmp_path):
     assert twice.seeds == (0, 1)
     save_checkpoint(twice, tmp_path / "twice.safetensors")
     assert len(load_checkpoint(tmp_path / "twice.safetensors")) == 2
+
+
+@pytest.mark.parametrize(
+    "index", [True, np.True_, 0.0, "0", None, (0, 1), [0], np.zeros(2), slice(0.0, 1.0), slice(0, 4, 0)]
+)
+def test_what_is_no_place_is_refused(population, index):
+    with pytest.raises(RequestError, match="of a population of 4"):
+        population[index]
+
+
+def test_places_beyond_end_are_pythons_errors_and_ours(population):
+    for error in (IndexError, InterpError):
+        with pytest.raises(error, match="index 4 of a population of 4"):
+            population[4]
+
+
+@pytest.mark.parametrize("index", [np.uint8(1), np.int64(-3), torch.tensor(1)])
+def test_any_whole_number_is_a_place(population, index):
+    assert_model(population[index], population.seeds[1])
+
+
+@pytest.mark.parametrize("device", ["junk", "cpu:7", None, 1.5, "cuda:x"])
+def test_a_population_goes_to_devices_that_are_there(population, device):
+    with pytest.raises(RequestError, match="device"):
+        population.to(device)
+
+
+@pytest.mark.parametrize("seeds", [5, None, "ab", b"ab", [0.5], [True], [None], np.zeros((2, 2))])
+def test_what_is_no_list_of_seeds(population, seeds):
+    with pytest.raises(RequestError, match="seeds="):
+        Population.init(population.config, seeds)
+    with pytest.raises(RequestError, match="seeds="):
+        replace(population, seeds=seeds)

@@ -30,6 +30,7 @@ from probes import _audit_thresholds as limits
 from probes._audit_decide import verdict_of
 from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
 from probes._audit_inputs import Inputs, make_inputs
+from probes._audit_labels import LabelledInput, labelled
 from probes._audit_model import Nulls, Subject
 from probes._audit_pattern import Head, Laid, matched_lift, overlap
 from probes._audit_population import binomial
@@ -482,7 +483,13 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"claim": 3}, "claim 3 is neither"),
         ({"claim": 3.5}, "claim 3.5 is neither"),
         ({"claim": b"x"}, "claim b'x' is neither"),
-        ({"relations": 5}, "relations=5 is no list of Relations"),
+        *(
+            ({"relations": wrong, "claim": claim}, "relations=.* is no list of Relations")
+            for wrong in (5, None, "current", ["junk"])
+            for claim in ("L0H0 attends to START", Claim.parse("L0H0 attends to START"))  # which reads none
+        ),
+        ({"readout": "logits"}, "readout='logits' changes nothing here: it says where labels are read"),
+        ({"readout": "logits", "inputs": ["()", "[]"]}, "readout='logits' changes nothing here"),
         ({"untrained": "no"}, "untrained='no' is neither True nor False"),
         ({"progress": 5}, "progress=5 is neither True nor False"),
         ({"task": 5}, "task=5 is no task"),
@@ -979,3 +986,31 @@ def test_the_level_said_is_that_of_the_intervals():
     some, named = (audit_claim(model, c) for c in ("some head attends to the last unmatched open bracket", STACK))
     assert named.level == pytest.approx(0.95)
     assert some.level == pytest.approx(0.975)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        ["L0H0 attends to START"] * 2,
+        ["L0H0 attends to START", "l0h0 attends to the START token."],
+        ["L0H0 attends to offset -1", "L0H0 attends to the previous token"],
+        ["L0H0 attends to offset -3"] * 2,
+        ["L0H0 and L1H0 attend to START", Claim([(1, 0), (0, 0)], "start")],
+    ],
+    ids=range(5),
+)
+def test_a_claim_is_given_once(claims):
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    with pytest.raises(RequestError, match=r"claim 'L0H0.*' is given twice"):
+        audit_claims(model, claims)
+    with pytest.raises(RequestError, match=r"claim 'L0H0.* is given twice"):
+        scan_heads(model, ["previous", "the previous token"])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])
+def test_numpy_numbers_are_numbers_in_labelled_inputs(kind):
+    entries = [LabelledInput("()", "(", kind(2)), {"text": "[]", "label": kind(3), "position": kind(1)}]
+    told = labelled(entries)
+    assert told == [LabelledInput("()", "(", 2), LabelledInput("[]", 3, 1)]
+    assert [type(value) for value in (told[0].position, told[1].label)] == [int, int]
+    assert labelled([LabelledInput(np.str_("()"), np.str_("("))])[0].text == "()"

@@ -1,11 +1,14 @@
 """One rule at every entry point: whatever holds a model, the same request gets the same kind of answer."""
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
 import torch
 
+import interp.plots
+import probes
 from interp import load_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
@@ -380,3 +383,78 @@ def test_a_call_that_python_would_refuse_stays_pythons_own_error(trained):
             entry()
     with pytest.raises(TypeError):
         demonstrate_shared_matrix(trained)
+
+
+# ---- every public function -----------------------------------------------------------------------
+
+
+class Broken:
+    """A guest of which nothing can be asked."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+PUBLIC = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (probes, interp.plots)
+    for name in package.__all__
+    if inspect.isfunction(getattr(package, name))
+}
+BESIDE = {
+    "probes.audit_claim": ("L0H0 attends to START",),
+    "probes.audit_claims": (["L0H0 attends to START"],),
+    "probes.demonstrate_shared_matrix": (Broken(),),
+    "interp.plots.attention_heatmap": ("()",),
+    "interp.plots.save_figure": ("figure.html",),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("guest", [Broken(), [Broken(), Broken()]], ids=["one", "two"])
+def test_a_guest_of_which_nothing_can_be_asked_is_refused_everywhere(name, guest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InterpError) as caught:
+        PUBLIC[name](guest, *BESIDE.get(name, ()))
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["probes.audit_claims", "probes.scan_heads", "probes.analyze_balance"])
+def test_a_guest_that_breaks_on_the_way_is_refused_everywhere(name, trained):
+    """What `cfg` raises where it is asked for a number, with everything else in place."""
+
+    class Config:
+        def __getattr__(self, attribute):
+            raise KeyError(attribute)
+
+    models = list(trained)
+    for model in models:
+        monkey = type("Changed", (type(model),), {"cfg": property(lambda self: Config())})
+        model.__class__ = monkey
+    for guest in (models[0], models):
+        with pytest.raises(InterpError, match="KeyError") as caught:
+            PUBLIC[name](guest, *BESIDE.get(name, ()))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["callable first", "model first"])
+def test_a_mixed_list_is_refused_whatever_stands_first(turn, trained):
+    mixed = [trained[0].forward, trained[0]][::turn]
+    for entry in (balance, stack, variation, audit, scan, heatmap):
+        with pytest.raises(InterpError, match=r"in one list|shows no attention|array of numbers"):
+            entry(mixed, grammar=GRAMMAR)
+
+
+@pytest.mark.parametrize("name", TAKE_INPUTS)
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", ">i4"])
+def test_ids_of_any_integer_type_are_the_same_input(name, kind, trained):
+    if name == "audit":  # wants many inputs
+        ids = GRAMMAR.to_tokens(GRAMMAR.sample(40, mode="prefix", length=8, seed=0)).astype(kind)
+    else:
+        ids = GRAMMAR.to_tokens("([])").astype(kind)
+    TAKE_INPUTS[name](trained, ids)
+    wrong = ids.copy()
+    wrong[0, 1] = np.iinfo(kind).max
+    with pytest.raises(InterpError, match=f"token id {np.iinfo(kind).max}, and the model knows ids 0 to 6"):
+        TAKE_INPUTS[name](trained, wrong)

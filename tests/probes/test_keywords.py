@@ -13,7 +13,7 @@ from interp.topic_theory import TopicTheory
 from probes import Claim
 from probes._claim_conditions import Condition
 from probes.relations import Relation
-from walk import Entry, Made, Pair, cases, check, missing
+from walk import Entry, Made, Pair, cases, check, check_odd, missing
 
 pytestmark = pytest.mark.slow
 GRAMMAR = DyckGrammar(2, 4)
@@ -263,6 +263,12 @@ ALL = cases(TABLE)
 def test_a_keyword_changes_the_outcome_or_is_refused_by_name(name, keyword, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check(TABLE[name], keyword, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "keyword"), ALL, ids=["-".join(case) for case in ALL])
+def test_values_that_no_keyword_means_are_refused_in_our_words(name, keyword, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_odd(TABLE[name], keyword, tmp_path)
 
 
 def test_every_keyword_has_an_entry():

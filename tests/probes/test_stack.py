@@ -14,6 +14,7 @@ from transformer_lens.HookedRootModule import HookedRootModule
 
 import probes.stack
 from closeness import assert_close
+from interp import load_checkpoint
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError
 from interp.grammars import DyckGrammar
@@ -574,3 +575,10 @@ def test_refusals_name_the_analyzer_and_the_way_out(population):
     refused("has 11 tokens, and the model 7", model, "(()", grammar=DyckGrammar(4, 4))
     other = SandboxTransformer.init(config(n_layers=1), 0, GRAMMAR)
     refused("model 1 has n_layers=1 and model 0 2", [model, other], "(()")
+
+
+def test_the_best_head_of_one_input_is_undefined_over_as_many_as_there_are():
+    population = load_checkpoint("dyck-standard")[:3]
+    for models, n, over in ((population, 3, "seeds"), (population[0], 1, "inputs")):
+        best = analyze_stack_likeness(models, "([])", untrained=False).best[0]
+        assert (best.value, best.n, best.over) == (None, n, over)

@@ -17,6 +17,24 @@ import torch
 
 from interp.errors import InterpError
 
+
+class Mute:
+    """A value whose repr raises."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+HUGE = 10**5000  # more digits than Python writes: its repr raises
+# What no keyword means, and what a careless check stumbles over: over its repr, its comparison, its truth value.
+ODD = {
+    "huge": HUGE,
+    "-huge": -HUGE,
+    "mute": Mute(),
+    "bytes": b"x",
+    "array": np.full((2, 2), np.nan),
+    "list": [Mute(), HUGE],
+}
 MEASURED = ("timing",)  # fields that differ from run to run
 
 
@@ -99,6 +117,20 @@ def check(entry: Entry, keyword: str, folder: Path, capture: Callable[[], Any] |
     if isinstance(other, Refusal):
         named = (keyword, keyword.replace("_", " ")) if pair.refusal is None else (pair.refusal,)
         assert any(word in other for word in named), f"the refusal does not say {named[0]!r}: {other}"
+
+
+def check_odd(entry: Entry, keyword: str, folder: Path) -> None:
+    """Every odd value of a keyword is refused by ourselves: in one line of our words, whatever it is."""
+    pair = entry.pairs[keyword]
+    pair = pair if isinstance(pair, Pair) else Pair(*pair)
+    for kind, value in ODD.items():
+        try:
+            found = outcome(entry.call, {**entry.base, **pair.given, keyword: value}, folder)
+        except Exception as error:
+            raise AssertionError(f"{keyword} of kind {kind!r}: a bare {type(error).__name__}") from error
+        assert isinstance(found, Refusal), f"{keyword} of kind {kind!r} is taken"
+        assert "could not be measured" not in found, f"{keyword} of kind {kind!r}: {found}"
+        assert len(found) < 500, f"{keyword} of kind {kind!r}: {found}"
 
 
 class Refusal(str):
