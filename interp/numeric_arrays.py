@@ -39,7 +39,7 @@ def id_array(values: Any, what: str, error: type[InterpError]) -> NDArray[np.int
     if found.dtype.kind not in "iu":
         raise error(f"{what} of type {_type_of(found)}: {_WHOLE}")
     if found.dtype.kind == "u" and found.size and int(found.max()) > _LARGEST:
-        raise error(f"{what} with {found.max()}: {_WHOLE}, up to {_LARGEST}")
+        raise error(f"{what} that holds {found.max()}: {_WHOLE}, up to {_LARGEST}")
     return np.asarray(found, dtype=np.int64)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from case_studies.topics_wikipedia.corpus import Piece
-from interp.errors import AnalysisError, RequestError, quoted
+from interp.errors import AnalysisError, RequestError
 from interp.limits import check_memory
 from interp.rng import generator
 from interp.tensor_files import COPIES
@@ -87,7 +87,7 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     path = is_folder or source.count("/") > 1 or source.startswith((".", "/", "~"))  # else a name, maybe to fetch
     if path and not os.path.isfile(folder / "config.json"):
         what = "has no config.json" if is_folder else "does not exist"
-        raise RequestError(f"model folder {quoted(source)} {what}: a Hugging Face folder or name is needed")
+        raise RequestError(f"model folder {str(source)!r} {what}: a Hugging Face folder or name is needed")
     if not is_folder:
         check_name(source)
     else:
@@ -97,7 +97,7 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     )
     if not getattr(tokenizer, "is_fast", False):
         raise AnalysisError(
-            f"the tokenizer of {quoted(source)} does not tell which tokens form a word: a fast one is needed"
+            f"the tokenizer of {str(source)!r} does not tell which tokens form a word: a fast one is needed"
         )
     bridge = _load("model", source, lambda: _boot(source, tokenizer))
     encoder = Encoder(PACKAGE_NAME if model is None else Path(source).name, source, bridge, tokenizer)
@@ -140,7 +140,7 @@ def check_name(name: str) -> None:
     except Exception as error:  # of the name, the network or the server: several libraries' own
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
-            f"{quoted(name)} is no folder, and no model of that name is in the cache or can be looked up on "
+            f"{str(name)!r} is no folder, and no model of that name is in the cache or can be looked up on "
             "Hugging Face (a "
             f"Hugging Face folder or name is needed): {reason}"
         ) from error
@@ -173,7 +173,7 @@ def _load(what: str, source: str, load: Callable[[], Any]) -> Any:
     except Exception as error:  # files of anybody, read by several libraries, each with errors of its own
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
-            f"cannot load the {what} of {quoted(source)} (a Hugging Face folder or name is needed): {reason}"
+            f"cannot load the {what} of {str(source)!r} (a Hugging Face folder or name is needed): {reason}"
         ) from error
 
 
@@ -182,11 +182,11 @@ def check_patterns(encoder: Encoder) -> None:
     layers, _ = encoder.shape
     missing = [n for layer in range(layers) for n in _names(layer) if n not in encoder.bridge.hook_dict]
     if missing:
-        raise AnalysisError(f"{quoted(encoder.name)} has no {missing[0]}: it does not show its attention patterns")
+        raise AnalysisError(f"{str(encoder.name)!r} has no {missing[0]}: it does not show its attention patterns")
     ids = np.array(encoder.tokenizer("one two three four")["input_ids"], dtype=np.int64)
     patterns, _ = next(read(encoder, [Piece(0, ids, np.ones(len(ids), dtype=bool))]))[1:]
     if not np.triu(patterns[0, 0], k=1).any():
-        raise AnalysisError(f"{quoted(encoder.name)} attends backwards only: the study needs an encoder")
+        raise AnalysisError(f"{str(encoder.name)!r} attends backwards only: the study needs an encoder")
 
 
 def _names(layer: int) -> tuple[str, str, str]:
@@ -228,7 +228,7 @@ def read(encoder: Encoder, pieces: Sequence[Piece]) -> Iterator[Read]:
         for name in wanted:
             if name not in kept or (name.endswith("hook_pattern") and kept[name].shape[1] != heads):
                 raise AnalysisError(
-                    f"{quoted(encoder.name)} gave no {name} of {heads} heads: it does not show its patterns"
+                    f"{str(encoder.name)!r} gave no {name} of {heads} heads: it does not show its patterns"
                 )
         patterns = torch.stack([kept[_names(layer)[1]] for layer in range(layers)], dim=1).float().numpy()
         hidden = [kept[wanted[0]]] + [kept[_names(layer)[2]] for layer in range(layers)]

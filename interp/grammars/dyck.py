@@ -289,6 +289,7 @@ class DyckGrammar:
 
         `start`: whether START must stand first; it stands nowhere else in any case.
         """
+        start = true_or_false("start", start)
         self.validate(tokens)
         ids = np.asarray(tokens)
         wrong = (ids == self.start) & (np.arange(ids.shape[1]) > 0)

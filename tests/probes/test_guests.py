@@ -442,7 +442,7 @@ def test_a_guest_that_breaks_on_the_way_is_refused_everywhere(name, trained):
 def test_a_mixed_list_is_refused_whatever_stands_first(turn, trained):
     mixed = [trained[0].forward, trained[0]][::turn]
     for entry in (balance, stack, variation, audit, scan, heatmap):
-        with pytest.raises(InterpError, match=r"in one list|shows no attention|array of numbers"):
+        with pytest.raises(InterpError, match=r"in one list|shows no attention|of type object"):
             entry(mixed, grammar=GRAMMAR)
 
 
@@ -456,5 +456,5 @@ def test_ids_of_any_integer_type_are_the_same_input(name, kind, trained):
     TAKE_INPUTS[name](trained, ids)
     wrong = ids.copy()
     wrong[0, 1] = np.iinfo(kind).max
-    with pytest.raises(InterpError, match=f"token id {np.iinfo(kind).max}, and the model knows ids 0 to 6"):
+    with pytest.raises(InterpError, match=rf"(token id|holds) {np.iinfo(kind).max}[,:]"):
         TAKE_INPUTS[name](trained, wrong)

@@ -56,7 +56,7 @@ HOOKED = {
     "stack": lambda m: analyze_stack_likeness(m, num_inputs=30, length=12),
     "balance": lambda m: analyze_balance(m, num_inputs=4, length=6),
     "balance, unchecked": lambda m: analyze_balance(m, num_inputs=4, length=6, task_check=False),
-    "variation": lambda m: analyze_variation([m, m], "[[]]()"),
+    "variation": lambda m: analyze_variation([m, copy.deepcopy(m)], "[[]]()"),
     "audit": lambda m: audit_claim(m, CLAIM, **SHORT),
     "scan": lambda m: scan_heads(m, ["previous"], **SHORT),
     "heatmap": lambda m: attention_heatmap(m, "[[]]()"),
@@ -103,7 +103,7 @@ def test_logits_of_any_level_are_measured_alike(trained, entry, changed):
 def test_a_token_that_is_never_predicted_may_have_a_probability_of_zero(trained):
     plain = analyze_balance(guest_of(trained, lambda x: x), num_inputs=4, length=6)
     masked = analyze_balance(guest_of(trained, setting(-torch.inf, (..., GRAMMAR.start))), num_inputs=4, length=6)
-    assert masked.functional.value == pytest.approx(plain.functional.value, abs=1e-3)
+    assert masked.functional.value == pytest.approx(plain.functional.value, rel=1e-2)
     assert masked.contrastive.value is None
 
 

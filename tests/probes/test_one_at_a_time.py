@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -75,8 +76,9 @@ def test_every_entry_waits_for_the_measurement_of_another_thread(entry):
         assert first.result(20) == second.result(20) == "refused"
 
 
+OTHER = lru_cache(lambda: load_checkpoint("dyck-standard")[1])
 MEASURED = {
-    "variation": lambda model: analyze_variation([model, model], untrained=False).to_dict(),
+    "variation": lambda model: analyze_variation([model, OTHER()], untrained=False).to_dict(),
     "stack": lambda model: analyze_stack_likeness(model, num_inputs=8, untrained=False).to_dict(),
     "audit": lambda model: audit_claim(model, CLAIM, num_inputs=40, length=10, untrained=False).to_dict(),
     "heatmap": lambda model: attention_heatmap(model, "[[()]]()").to_json(),
