@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from interp.errors import InterpError
+from refusals import own_words
 
 MEASURED = ("timing",)  # fields that differ from run to run
 
@@ -108,14 +109,14 @@ def check(entry: Entry, keyword: str, folder: Path, capture: Callable[[], Any] |
 
 
 class Refusal(str):
-    """The one line of an `InterpError`."""
+    """The one line of an `InterpError`, without what it relays of a library's: `own_words`."""
 
 
 def _result_of(call: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
     try:
         return call(**keywords)
     except InterpError as error:
-        return Refusal(error)
+        return Refusal(own_words(error))
 
 
 def outcome(call: Callable[..., Any], keywords: Mapping[str, Any], folder: Path, capture: Any = None) -> Any:
