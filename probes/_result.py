@@ -22,7 +22,7 @@ class Result:
 
     A subclass writes `summary()` and `figure()`; in every summary what would steer a terminal is written out, since
     names and claims come from anybody's files. Fields whose metadata say `json=False` (arrays kept
-    for the picture, say) stay out of `to_dict()`.
+    for the picture, say) stay out of `to_dict()`; those that say `json="given"` do where they are empty.
     """
 
     def __init_subclass__(cls) -> None:
@@ -32,7 +32,12 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain JSON: Estimates and dataclasses as dicts, arrays as lists, NaN as None."""
         assert is_dataclass(self), f"{type(self).__name__} must be a dataclass"
-        return {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.metadata.get("json", True)}
+        kept = {f.name: f.metadata.get("json", True) for f in fields(self)}
+        return {
+            name: to_json(getattr(self, name))
+            for name, how in kept.items()
+            if how is True or (how == "given" and getattr(self, name))
+        }
 
     def summary(self) -> str:
         """A few lines of at most 80 columns for a terminal."""
@@ -47,6 +52,15 @@ class Result:
         from interp.plots.export import notebook_html
 
         return f"<pre>{html.escape(self.summary())}</pre>\n{notebook_html(self.figure())}"
+
+
+def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
+    """What a result says of a seed that its analyzer did not need; nothing of the default, 0.
+
+    Every analyzer takes a seed, so that one loop may pass it to all of them: a seed is not refused where nothing is
+    drawn at random, but whoever gave one is told that another would have given the same numbers.
+    """
+    return () if read or seed == 0 else (f"seed={seed} changes nothing here: nothing was drawn at random",)
 
 
 def _for_terminals(summary: Callable[[Any], str]) -> Callable[[Any], str]:

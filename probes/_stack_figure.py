@@ -85,6 +85,7 @@ def stack_summary(result: "StackResult") -> str:
         lines.append(f"left out, since they see one key only: {counted(result.excluded, 'query', 'queries')}")
     if result.task_check is not None:
         lines.append(str(result.task_check))
+    lines += result.unread
     return fold(lines)
 
 

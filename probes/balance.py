@@ -163,7 +163,8 @@ def analyze_balance(
     if hooked:
         layer = index_of("layer", -1 if layer is None else layer, first.cfg.n_layers, "balance")
     else:
-        not_read("a callable shows no attention: only the functional form applies", layer=layer)
+        why = "a callable shows no attention: only the functional form applies"
+        not_read(why, layer=layer, untrained=None if untrained else False)
     counts = _counts(first, grammar, length)
     _check_size(models, hooked, grammar, counts, num_inputs, length)
     checked = check_task(models, grammar, None, seed, "balance", task_check)

@@ -26,7 +26,7 @@ from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task
-from probes._result import Result
+from probes._result import Result, unread_seed
 from probes._stack_figure import RIVALS, stack_figure, stack_summary
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class StackResult(Result):
       the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
     - `per_model`: per layer [models, heads], what the means over seeds are taken of.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
     - `queries`, `queries_trivial`, `excluded`: how many queries; those that see one key only (c = 1) are
       left out and counted.
 
@@ -92,6 +93,7 @@ class StackResult(Result):
     excluded: int
     per_model: tuple[Array, ...] = field(repr=False)
     task_check: TaskCheck | None = None
+    unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """A table, a line a head, with what to compare it with."""
@@ -117,7 +119,8 @@ def analyze_stack_likeness(
     """Stack-likeness of every head of a model, a population, or a list of models of one shape.
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos] (START first; PAD allowed on the
-    right, never a query). Default: `num_inputs` (40) prefixes of `length` (28) brackets drawn with `seed`.
+    right, never a query). Default: `num_inputs` (40) prefixes of `length` (28) brackets drawn with `seed`, as are
+    the intervals of one model; a result says if nothing was drawn.
     `grammar` replaces the models' own: it reads texts and names tokens, and a `TransformerBridge` needs it.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
@@ -150,7 +153,10 @@ def analyze_stack_likeness(
     measured = _measure_all(models, tokens, queries, grammar.pad)
     fresh = untrained_of(model) if untrained else None
     start = None if fresh is None else _measure_all(fresh, tokens, queries, grammar.pad)
-    return replace(_result(measured, start, tokens, queries, grammar, seed), task_check=checked)
+    # Inputs, a check, or the interval of one model over several inputs are drawn.
+    read = inputs is None or checked is not None or (len(models) == 1 and len(tokens) > 1)
+    result = _result(measured, start, tokens, queries, grammar, seed)
+    return replace(result, task_check=checked, unread=unread_seed(seed, read=read))
 
 
 # -- inputs and queries ----------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def analyze_topic_blocks(
     `inputs`
         For "attention": token ids [batch, pos]. Default: 500 unmasked documents of the grammar, all cut to one length.
     `untrained`
-        Measures the config and seeds before training as well, where they can be rebuilt.
+        Measures the config and seeds before training as well, where they can be rebuilt. A given array has none.
 
     Raises `RequestError` or `AnalysisError` for labels that do not fit, fewer than two topics, a topic of one word, a
     matrix that is not square or not finite, or a model without the weights asked for.
@@ -168,7 +168,7 @@ def analyze_topic_blocks(
     permutations = whole_number("permutations", permutations, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS)
     if matrix is not None and not one_of(matrix, get_args(Kind)):
         raise RequestError(f"matrix={quoted(matrix)} is not one of {', '.join(get_args(Kind))}")
-    pick = _Pick(matrix, layer, head, seed, inputs, grammar)
+    pick = _Pick(matrix, layer, head, seed, inputs, grammar, untrained)
     if theory is not None and not isinstance(theory, TopicTheory):
         raise RequestError(f"theory={quoted(theory)} is {type(theory).__name__}, and a TopicTheory is needed")
     check_size(model, matrix == "attention", permutations)
@@ -194,6 +194,7 @@ class _Pick:
     seed: int
     inputs: Any
     grammar: Any
+    untrained: bool
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ class _Source:
 def _source(model: Any, pick: _Pick) -> _Source:
     models = members(model)
     if models is None:
-        not_read("a matrix was given", layer=pick.layer, head=pick.head, inputs=pick.inputs)
+        off = None if pick.untrained else False
+        not_read("a matrix was given", layer=pick.layer, head=pick.head, inputs=pick.inputs, untrained=off)
         return _Source(stack(model), pick.matrix or "value", pick.matrix or "given", pick.grammar)
     for one in [models] if hasattr(models, "params") else models:
         weights = one.params.items() if hasattr(one, "params") else getattr(one, "named_parameters", tuple)()

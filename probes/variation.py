@@ -33,7 +33,7 @@ from interp.rng import check_seed, generator
 from interp.stats import Estimate, jackknife_pairs
 from interp.task_check import TaskCheck, check_task
 from interp.text import fold
-from probes._result import Result
+from probes._result import Result, unread_seed
 from probes._variation_figure import variation_figure
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class VariationResult(Result):
     - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`
       quantiles beyond 10,000 pairs a layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
 
     Intervals are over seeds: delete-one jackknife, t(S - 1). They cover near 95 % for spread-out
     populations and less where a few seeds fall into clusters (see `pairs`).
@@ -87,6 +88,7 @@ class VariationResult(Result):
     causal: bool
     inputs: tuple[str, ...] = field(default=())
     task_check: TaskCheck | None = None
+    unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """A table, a line a layer, with what to compare it with."""
@@ -119,6 +121,7 @@ class VariationResult(Result):
             lines.append("The first position's row adds exactly 0; its key column counts.")
         if self.task_check is not None:
             lines.append(str(self.task_check))
+        lines += self.unread
         return fold(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +157,8 @@ def analyze_variation(
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos], all of one length. Default: the
     paper's sentence `[[[[]]]](((())))` where the grammar has k >= 2 and D >= 4, else `num_inputs` (40)
-    prefixes of 19 brackets drawn with `seed`. `grammar` replaces the models' own: it reads texts and names tokens.
+    prefixes of 19 brackets drawn with `seed`, as are the permutations of models with several heads; a result says if
+    nothing was drawn. `grammar` replaces the models' own: it reads texts and names tokens.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
@@ -179,7 +183,9 @@ def analyze_variation(
         seed=seed,
         inputs=texts,
     )
-    return replace(result, task_check=checked)
+    # Inputs were drawn, or a check drew some or an interval.
+    read = checked is not None or (inputs is None and texts != (PAPER_SENTENCE,))
+    return replace(result, task_check=checked, unread=() if read else result.unread)
 
 
 def variation_from_patterns(
@@ -241,6 +247,7 @@ def variation_from_patterns(
         positions=layers[0].positions,
         causal=all(layer.causal for layer in layers),
         inputs=tuple(inputs),
+        unread=unread_seed(seed, read=max(layer.heads for layer in layers) > 1),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from interp.checks import not_read, true_or_false, whole_number
 from interp.errors import RequestError, quoted
-from interp.guests import hosting
+from interp.guests import hosting, is_model
 from interp.limits import check_memory
 from interp.plots.arrays import is_causal
 from interp.plots.drawing import Drawing, draw
@@ -26,7 +26,7 @@ from interp.plots.panels import (
     seed_names,
     with_nulls,
 )
-from interp.plots.sources import Show, Source, read_source
+from interp.plots.sources import Show, Source, is_population, read_source
 from interp.plots.style import escape
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def attention_heatmap(
     nulls = null_names(null)
     if minus is not None and nulls:
         raise RequestError("null= and minus= are two pictures: draw the difference, or the pattern beside its null")
+    if not any(is_model(given) or is_population(given) for given in (model_or_patterns, minus)):
+        not_read("plain patterns are asked no task", task_check=None if task_check else False)
     source = read_source(model_or_patterns, text_or_tokens, population, grammar, task_check)
     choice = Choice(layer, head, population, seed_names(seed_labels, source))
     if minus is not None:

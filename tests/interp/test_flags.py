@@ -123,7 +123,7 @@ CASES = {
         Case(f"analyze {name} {of}", f"analyze {name} {of} --seed 3")
         for name, of in (("variation", "dyck-minimal"), ("stack", "dyck-minimal"), ("balance", "dyck-minimal"),
                          ("topics", "topics.safetensors"))
-    ],
+    ],  # what an analyzer makes of a seed where it draws nothing: test_keywords.py of probes
     ("analyze", "device"): [Case(ANALYZE, f"{ANALYZE} --device abacus", "device 'abacus'")],
     ("analyze", "json"): [Case(ANALYZE, f"{ANALYZE} --json b.json")],
     ("analyze", "figure"): [Case(ANALYZE, f"{ANALYZE} --figure b.html")],

@@ -1,5 +1,7 @@
 """Every keyword of interp's public functions and methods: another value changes something, or is refused by name."""
 
+import inspect
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -8,11 +10,14 @@ import torch
 import interp
 import interp.plots
 from interp import CopyGrammar, DyckGrammar, Population, SandboxTransformer, TopicGrammar, TransformerConfig
+from interp.grammars import Vocabulary, grammar_from_dict
 from interp.model.hooks import NamedHooks
 from interp.plots.export import find_browser
 from interp.settings import TrainingSettings
 from interp.training import objective, topics
-from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public_methods
+from probes import LabelledInput
+from probes._audit_labels import lay_out
+from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public, public_methods, used
 
 GRAMMAR, START, PAD = DyckGrammar(2, 4), 4, 6
 CONFIG = TransformerConfig(
@@ -39,7 +44,7 @@ def population(seeds=(0, 1)):
         made.seeds,
         {"name": "two", "trained": False},
         rows,
-        {4: made.params, 8: made.params},
+        {4: made.params, 8: {name: 2 * p for name, p in made.params.items()}},
     )
 
 
@@ -70,6 +75,18 @@ def train(**how):
     """`train_population`, a quick one unless something else is asked for."""
     quick = {} if "settings" in how or not isinstance(how.get("preset", ""), str) else SHORT
     return interp.train_population(**{"preset": "dyck-minimal", "seeds": 1, "workers": 1, **quick, **how})
+
+
+def loaded(**how):
+    """`load_foreign`, and what is made of the model: padding masked, labels read."""
+    made = interp.load_foreign(**how)
+    labelled = lay_out([LabelledInput([0, 1], "a")], made, None) if made.config.class_names else None
+    return made, made(torch.arange(7)[None]), labelled
+
+
+def with_words(made):
+    """A model or population, and how it reads a text where it has a grammar."""
+    return made, made[0].to_tokens("()") if isinstance(made, Population) else made.to_tokens("()")
 
 
 def after_training(**how):
@@ -124,7 +141,7 @@ FUNCTIONS = {
     ),
     "list_pretrained": Entry(interp.list_pretrained, {}),
     "load_foreign": Entry(
-        interp.load_foreign,
+        loaded,
         {
             "weights": (Made(foreign_state), Made(lambda: foreign_state(2.0))),
             "config": (FOREIGN, FOREIGN | {"act_fn": "gelu"}),
@@ -132,12 +149,17 @@ FUNCTIONS = {
             "grammar": (None, DyckGrammar(2, 3), {"vocab": BRACKETS}),
             "pad_token": (None, 3),
             "max_depth": (None, 3, {"vocab": BRACKETS}),
-            "class_names": (None, list("abcdefg")),
+            "class_names": (list("abcdefg"), list("gfedcba")),
         },
         base={"weights": Made(foreign_state), "config": FOREIGN},
+        like=interp.load_foreign,
+    ),
+    "grammar_from_dict": Entry(
+        lambda data: grammar_from_dict(data).vocab, {"data": (GRAMMAR.to_dict(), DyckGrammar(3, 3).to_dict())}
     ),
 }  # fmt: skip
 
+ANOTHER = Vocabulary(["x", "y", "(", ")", "z", "[START]", "[PAD]"])
 FIGURE = go.Figure(go.Scatter(y=[1, 2]))
 UNIFORM = np.full((3, 3), 1 / 3)
 browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome found")
@@ -160,6 +182,15 @@ PLOTS = {
             "minus": (None, Made(lambda: model(1))),
         },
         base={"model_or_patterns": Made(model), "text_or_tokens": "()"},
+    ),
+    "heatmap of patterns": Entry(
+        interp.plots.attention_heatmap,
+        {"task_check": (True, False), "grammar": (None, GRAMMAR)},
+        base={"model_or_patterns": UNIFORM},
+        unwalked=above(
+            *("model_or_patterns", "text_or_tokens", "layer", "head", "overlay", "population", "seed_labels", "title"),
+            *("max_panels", "null", "minus"),
+        ),
     ),
     "figure_html": Entry(
         interp.plots.figure_html, {"fig": (FIGURE, go.Figure()), "div_id": (None, "x")}, {"fig": FIGURE}
@@ -211,9 +242,10 @@ elsewhere = of(SandboxTransformer, lambda: model().to("meta"))
 HOOK = {"name": "hook_embed", "hook": double}
 MODEL = {
     "init": Entry(
-        SandboxTransformer.init,
-        {"config": (CONFIG, OWN), "seed": (0, 1), "grammar": (None, GRAMMAR)},
-        base={"config": CONFIG},
+        used(SandboxTransformer.init, with_words),
+        {"config": (CONFIG, OWN), "seed": (0, 1), "grammar": (GRAMMAR, ANOTHER)},
+        base={"config": CONFIG, "grammar": GRAMMAR},
+        like=SandboxTransformer.init,
     ),
     "forward": mine(
         "forward",
@@ -323,9 +355,10 @@ HOOKS = {
 ours = of(Population, population)
 POPULATION = {
     "init": Entry(
-        Population.init,
-        {"config": (CONFIG, OWN), "seeds": ([0], [1]), "grammar": (None, GRAMMAR)},
-        base={"config": CONFIG, "seeds": [0]},
+        used(Population.init, with_words),
+        {"config": (CONFIG, OWN), "seeds": ([0], [1]), "grammar": (GRAMMAR, ANOTHER)},
+        base={"config": CONFIG, "seeds": [0], "grammar": GRAMMAR},
+        like=Population.init,
     ),
     "from_models": Entry(Population.from_models, {"models": (Made(lambda: [model()]), Made(lambda: [model(1)]))}),
     "untrained": ours("untrained", {}),
@@ -460,13 +493,10 @@ def test_every_keyword_has_an_entry(table):
 
 
 def test_every_public_name_has_an_entry():
-    classes = {name for name in interp.__all__ if isinstance(getattr(interp, name), type)}
-    assert classes == {
-        *("SandboxTransformer", "Population", "DyckGrammar", "CopyGrammar", "TopicGrammar"),
-        *("TransformerConfig", "InterpError"),
-    }
-    assert not covered(FUNCTIONS, set(interp.__all__) - classes)
-    assert not covered(PLOTS, interp.plots.__all__)
+    """Classes are in test_constructors.py."""
+    functions = {name for name, one in public(interp).items() if inspect.isfunction(one)}
+    assert len(functions) >= 9
+    assert not functions - {*FUNCTIONS, *PLOTS}
     for kind, table in (
         (SandboxTransformer, MODEL),
         (NamedHooks, HOOKS),

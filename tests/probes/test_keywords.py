@@ -6,14 +6,27 @@ import numpy as np
 import pytest
 
 import probes
-from interp import DyckGrammar, SandboxTransformer, TopicGrammar, load_checkpoint
+from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, load_checkpoint
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.topic_theory import TopicTheory
 from probes import Claim
-from probes._claim_conditions import Condition
+from probes.bench import run_bench
+from probes.claims import (
+    Condition,
+    bracket_tokens,
+    brackets_of_type,
+    complement,
+    depth_at_least,
+    offset,
+    position,
+    position_at_least,
+    token,
+    token_is,
+    wordings,
+)
 from probes.relations import Relation
-from walk import Entry, Made, Pair, cases, check, check_odd, missing
+from walk import Entry, Made, Pair, cases, check, check_odd, missing, public, used
 
 pytestmark = pytest.mark.slow
 GRAMMAR = DyckGrammar(2, 4)
@@ -43,6 +56,10 @@ def target(seed=0) -> SandboxTransformer:
     return SandboxTransformer.init(recipe.config, seed, recipe.grammar)
 
 
+def two_heads(seed):
+    return SandboxTransformer.init(TransformerConfig(7, n_heads=2, d_head=5, init_std=0.5), seed, GRAMMAR)
+
+
 def matrix(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(13, 13))
 
@@ -63,11 +80,21 @@ def early(tokens, grammar, keys):
     return ~late(tokens, grammar, keys)
 
 
+def asked(one):
+    """The words and the keys of a relation, or the rows of a condition."""
+    tokens = GRAMMAR.to_tokens(["(()[])"])
+    visible = np.tri(tokens.shape[1], dtype=bool)[None]
+    rule = one.keys if isinstance(one, Relation) else one.rows
+    return f"of {one.words}" if one.words in ("mine", "yours") else "", rule(tokens, GRAMMAR, visible)
+
+
 MINE, OTHER = (Relation(rule.__name__, "my first token", "mass", "tokens", rule) for rule in (constant, own))
 LATE, EARLY = (Condition(rule.__name__, "it is my turn", "tokens", rule) for rule in (late, early))
 MODEL, MODELS = Made(lambda: TRAINED[0]), Made(lambda: TRAINED)
+TWO_HEADS = Made(lambda: [two_heads(0), two_heads(1)])
 STRANGERS = Made(lambda: [stranger(), stranger()])
 EIGHT = ["(()", "([]", "[()", "[[]", "()(", "()[", "[](", "[]["]
+CLOSED = ["([])", "(())", "[()]", "[[]]", "(()[])", "([]())", "[()()]"]
 AUDIT = {"model": MODEL, "num_inputs": 120, "length": 12, "untrained": False}
 LOTTERY = {"candidates": 8, "num_inputs": 3, "num_strings": 12}
 # Of audits: what `audit_claims` takes, whether through `audit_claim`, `scan_heads` or itself.
@@ -82,6 +109,7 @@ HOW = {
     "untrained": (False, True),
     "task_check": Pair(True, False, {"model": Made(stranger)}),
 }
+SCAN = {keyword: pair for keyword, pair in HOW.items() if keyword != "strata"}  # eight inputs tell no head apart
 BARS = {"progress": "bars appear after two seconds: see test_progress.py"}
 TASK = {"task": "walked in test_audit.py, with tasks of its own"}
 
@@ -101,9 +129,26 @@ TABLE = {
     ),
     "variation of the one default sentence": Entry(
         probes.analyze_variation,
-        {"num_inputs": (None, 5)},
+        {"num_inputs": (None, 5), "seed": (0, 1)},
         base={"model": MODELS},
-        unwalked=dict.fromkeys(["model", "inputs", "grammar", "seed", "untrained", "task_check"], "above"),
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "untrained", "task_check"], "above"),
+    ),
+    "variation of given inputs": Entry(
+        probes.analyze_variation,
+        {"num_inputs": (None, 5), "seed": (0, 1)},
+        base={"model": MODELS, "inputs": "([])"},
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "untrained", "task_check"], "above"),
+    ),
+    "variation of several heads": Entry(
+        probes.analyze_variation,
+        {"seed": (0, 1)},
+        base={
+            "model": Made(lambda: [two_heads(0), two_heads(1)]),
+            "inputs": "([",
+            "untrained": False,
+            "task_check": False,
+        },
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "num_inputs", "untrained", "task_check"], "above"),
     ),
     "analyze_stack_likeness": Entry(
         probes.analyze_stack_likeness,
@@ -121,10 +166,24 @@ TABLE = {
     ),
     "stack-likeness of given inputs": Entry(
         probes.analyze_stack_likeness,
-        {"num_inputs": (None, 5), "length": (None, 12)},
+        {"num_inputs": (None, 5), "length": (None, 12), "seed": Pair(0, 1, {"inputs": CLOSED})},
         base={"model": MODEL, "inputs": ["([])", "(())"]},
-        unwalked=dict.fromkeys(["model", "inputs", "grammar", "seed", "untrained", "task_check"], "above"),
+        unwalked=dict.fromkeys(["model", "inputs", "grammar", "untrained", "task_check"], "above"),
     ),
+    **{
+        f"stack-likeness of {what}": Entry(
+            probes.analyze_stack_likeness,
+            {"seed": (0, 1)},
+            base=base,
+            unwalked=dict.fromkeys(
+                ["model", "inputs", "grammar", "num_inputs", "length", "untrained", "task_check"], "above"
+            ),
+        )
+        for what, base in {
+            "given inputs, several models": {"model": MODELS, "inputs": ["([])", "(())"]},
+            "one input, one model": {"model": MODEL, "inputs": "([])"},
+        }.items()
+    },
     "analyze_balance": Entry(
         probes.analyze_balance,
         {
@@ -141,11 +200,9 @@ TABLE = {
     ),
     "balance of a callable": Entry(
         probes.analyze_balance,
-        {"layer": (None, 1)},
+        {"layer": (None, 1), "untrained": (True, False), "seed": (0, 1), "task_check": (True, False)},
         base={"model": TRAINED[0].forward, "grammar": GRAMMAR, "num_inputs": 4, "length": 8},
-        unwalked=dict.fromkeys(
-            ["model", "grammar", "seed", "num_inputs", "length", "untrained", "task_check"], "above"
-        ),
+        unwalked=dict.fromkeys(["model", "grammar", "num_inputs", "length"], "above"),
     ),
     "analyze_topic_blocks": Entry(
         probes.analyze_topic_blocks,
@@ -171,9 +228,10 @@ TABLE = {
             "head": (None, 0),
             "inputs": (None, [[0, 1]]),
             "matrix": (None, "attention"),
+            "untrained": (True, False),
         },
         base={"model": matrix(0), "labels": LABELS, "permutations": 99},
-        unwalked=dict.fromkeys(["model", "labels", "grammar", "seed", "permutations", "theory", "untrained"], "above"),
+        unwalked=dict.fromkeys(["model", "labels", "grammar", "seed", "permutations", "theory"], "above"),
     ),
     "topic blocks of an embedding": Entry(
         probes.analyze_topic_blocks,
@@ -212,8 +270,19 @@ TABLE = {
     ),
     "scan_heads": Entry(
         probes.scan_heads,
-        {"model": (MODEL, Made(lambda: TRAINED[1])), "relations": (["previous"], ["start"]), "inputs": HOW["inputs"]},
+        {"model": (MODEL, Made(lambda: TRAINED[1])), "relations": (["previous"], ["start"]), **SCAN},
         base={"relations": ["previous"], **AUDIT},
+    ),
+    "run_bench": Entry(
+        run_bench,
+        {
+            "per_family": (1, 2),
+            "families": (["solo"], ["random"]),
+            "seed": (0, 2),  # bidirectional and causal: other counts
+            "workers": (1, 0),
+        },
+        base={"per_family": 1, "families": ["solo"]},
+        unwalked=BARS,
     ),
     "demonstrate_lottery_ticket": Entry(
         probes.demonstrate_lottery_ticket,
@@ -255,6 +324,21 @@ TABLE = {
             "conditions": Pair((LATE,), (EARLY,), {"text": "L1H0 attends to START when it is my turn"}),
         },
     ),
+    "wordings": Entry(wordings, {}),
+    **{
+        make.__name__: Entry(used(make, asked), {keyword: pair, **more}, base, like=make)
+        for make, keyword, pair, more, base in (
+            (brackets_of_type, "kind", (0, 1), {}, {}),
+            (bracket_tokens, "tokens", ([0], [2]), {"words": ("mine", "yours")}, {"tokens": [0], "words": "mine"}),
+            (complement, "relation", (MINE, OTHER), {}, {}),
+            (offset, "steps", (-2, -3), {}, {}),
+            (position, "place", (2, 3), {}, {}),
+            (token, "text", ("(", "["), {}, {}),
+            (depth_at_least, "least", (1, 2), {}, {}),
+            (position_at_least, "least", (1, 2), {}, {}),
+            (token_is, "text", ("(", "["), {}, {}),
+        )
+    },
 }
 ALL = cases(TABLE)
 
@@ -275,6 +359,8 @@ def test_every_keyword_has_an_entry():
     assert not missing(TABLE)
 
 
-def test_every_analyzer_has_an_entry():
-    callables = {name for name in probes.__all__ if inspect.isfunction(getattr(probes, name))}
-    assert callables <= set(TABLE)
+def test_every_public_function_has_an_entry():
+    """Classes are in test_constructors.py."""
+    functions = {name for name, one in public(probes).items() if inspect.isroutine(inspect.unwrap(one))}
+    assert len(functions) >= 20
+    assert functions <= set(TABLE)

@@ -26,6 +26,8 @@ from interp.stats import bootstrap_mean, mean_over_seeds
 analyze_stack_likeness = partial(probes.stack.analyze_stack_likeness, task_check=False)
 GRAMMAR = DyckGrammar(2, 4)
 START, PAD = 4, 6
+# A score is (m - c) / (1 - c) with c <= 1/2, of float32 weights m: what cancels in it, and in means of it, is up to 2.
+WEIGHTS = {"scale": 2, "dtype": torch.float32}
 RIVALS = {"unmatched", "same_depth", "all_openers", "most_recent_opener", "previous_token", "start"}
 
 
@@ -166,12 +168,12 @@ def test_every_head_equals_the_literal_loop(several, layer, head):
     found = literal(patterns[layer][:, head], tokens)
     for trivial, score, top1 in ((False, result.score, result.top1), (True, result.score_trivial, result.top1_trivial)):
         for estimate, suffix in ((score[layer][head], ""), (top1[layer][head], "_top1")):
-            assert estimate.value == pytest.approx(average(found, trivial, suffix[1:] or "score"))
-            assert estimate.null["permuted"] == pytest.approx(average(found, trivial, f"permuted{suffix}"))
+            assert_close(estimate.value, average(found, trivial, suffix[1:] or "score"), **WEIGHTS)
+            assert_close(estimate.null["permuted"], average(found, trivial, f"permuted{suffix}"), **WEIGHTS)
             for name in RIVALS:
-                assert estimate.null[name] == pytest.approx(average(found, trivial, name + suffix)), name
+                assert_close(estimate.null[name], average(found, trivial, name + suffix), **WEIGHTS)
         assert score[layer][head].null["uniform"] == 0.0
-        assert top1[layer][head].null["uniform"] == pytest.approx(average(found, trivial, "chance"))
+        assert_close(top1[layer][head].null["uniform"], average(found, trivial, "chance"), **WEIGHTS)
 
 
 def test_distances_and_counts_equal_the_literal_loop(several):
@@ -181,7 +183,7 @@ def test_distances_and_counts_equal_the_literal_loop(several):
     assert set(result.by_distance[1][2]) == {q["distance"] for q in queries}
     for distance, value in result.by_distance[1][2].items():
         scores = [q["score"] for q in queries if q["distance"] == distance]
-        assert value == pytest.approx(np.mean(scores))
+        assert_close(value, np.mean(scores), **WEIGHTS)
         assert result.queries_by_distance[distance] == len(scores)
     assert (result.num_inputs, result.positions, result.excluded) == (6, 15, 0)
 
@@ -193,7 +195,7 @@ def test_one_model_has_its_interval_over_inputs(several):
     expected = bootstrap_mean(each, 0)
     got = result.score[0][1]
     assert (got.over, got.n) == ("inputs", 5)  # the input without such a closer is no unit
-    assert (got.value, got.low, got.high) == pytest.approx((expected.value, expected.low, expected.high))
+    assert_close((got.value, got.low, got.high), (expected.value, expected.low, expected.high), **WEIGHTS)
 
 
 def test_permuted_targets_against_monte_carlo(several):
@@ -274,11 +276,11 @@ def test_rival_heads_score_what_their_null_says():
     for name, where in heads.items():
         result = analyze_stack_likeness(Stub(pointing(where)), tokens)
         for row in (result.score, result.top1, result.score_trivial, result.top1_trivial):
-            assert row[0][0].value == pytest.approx(row[0][0].null[name]), name
+            assert_close(row[0][0].value, row[0][0].null[name], **WEIGHTS)
     found = literal(uniform(tokens)[:, 0], tokens)
     for key, queries in found.items():
         found[key] = [{"sink": -q["chance"] / (1 - q["chance"])} for q in queries]
-    assert result.score[0][0].value == pytest.approx(average(found, False, "sink"))
+    assert_close(result.score[0][0].value, average(found, False, "sink"), **WEIGHTS)
     assert result.score[0][0].value < -0.05
 
 
@@ -300,7 +302,7 @@ def test_best_head_is_chosen_on_the_other_half(several):
     each = np.array(each)
     for_even, for_odd = each[:, 1::2].mean(1).argmax(), each[:, ::2].mean(1).argmax()
     expected = [each[for_odd if at % 2 else for_even, at] for at in range(5)]
-    assert result.best[0].value == pytest.approx(np.mean(expected))
+    assert_close(result.best[0].value, np.mean(expected), **WEIGHTS)
     assert (result.best[0].n, result.best[0].over) == (5, "inputs")
 
 
@@ -373,7 +375,7 @@ def test_without_start_a_query_that_sees_one_key_is_left_out_and_counted():
     assert result.rivals["start"] is None
     assert "START" not in result.summary()
     score = [(pattern[i, 0, q, 0] - 1 / (q + 1)) / (1 - 1 / (q + 1)) for i, q in ((0, 2), (0, 4), (1, 2))]
-    assert result.score[0][0].value == pytest.approx(((score[0] + score[1]) / 2 + score[2]) / 2)
+    assert_close(result.score[0][0].value, ((score[0] + score[1]) / 2 + score[2]) / 2, **WEIGHTS)
 
 
 def test_inputs_are_streamed_in_chunks_and_the_numbers_stay(several, monkeypatch):
@@ -421,18 +423,18 @@ def test_population_has_its_interval_over_seeds_by_head_index(population):
                 each = [getattr(r, kind)[layer][head].value for r in alone]
                 support = (0, 1) if "top1" in kind else (-1, 1)
                 expected, got = mean_over_seeds(each, support=support), getattr(result, kind)[layer][head]
-                assert (got.value, got.low, got.high) == pytest.approx((expected.value, expected.low, expected.high))
+                assert_close((got.value, got.low, got.high), (expected.value, expected.low, expected.high), **WEIGHTS)
                 assert (got.n, got.over) == (4, "seeds")
-                assert got.null["untrained"] == pytest.approx(getattr(fresh, kind)[layer][head].value)
+                assert_close(got.null["untrained"], getattr(fresh, kind)[layer][head].value, **WEIGHTS)
                 permuted = [getattr(r, kind)[layer][head].null["permuted"] for r in alone]
-                assert got.null["permuted"] == pytest.approx(np.mean(permuted))
-    assert result.per_model[1][:, 0] == pytest.approx([r.score[1][0].value for r in alone])
+                assert_close(got.null["permuted"], np.mean(permuted), **WEIGHTS)
+    assert_close(result.per_model[1][:, 0], [r.score[1][0].value for r in alone], **WEIGHTS)
     for layer in range(2):
-        assert result.best[layer].value == pytest.approx(np.mean([r.best[layer].value for r in alone]))
-        assert result.best[layer].null["untrained"] == pytest.approx(fresh.best[layer].value)
+        assert_close(result.best[layer].value, np.mean([r.best[layer].value for r in alone]), **WEIGHTS)
+        assert_close(result.best[layer].null["untrained"], fresh.best[layer].value, **WEIGHTS)
     far = [r.by_distance[1][1][4] for r in alone]
-    assert result.by_distance[1][1][4] == pytest.approx(np.mean(far))
-    assert result.untrained[1][0].low == pytest.approx(fresh.score[1][0].low)
+    assert_close(result.by_distance[1][1][4], np.mean(far), **WEIGHTS)
+    assert_close(result.untrained[1][0].low, fresh.score[1][0].low, **WEIGHTS)
     assert fresh.untrained is None
     assert fresh.score[0][0].null["untrained"] is None
 
@@ -442,8 +444,8 @@ def test_order_of_seeds_changes_nothing(population):
     one = analyze_stack_likeness(list(population), tokens)
     other = analyze_stack_likeness([population[i] for i in (2, 0, 3, 1)], tokens)
     for a, b in zip([*one.score[1], *one.best], [*other.score[1], *other.best], strict=True):
-        assert (a.value, a.low, a.high) == pytest.approx((b.value, b.low, b.high))
-    assert one.per_model[1][2] == pytest.approx(other.per_model[1][0])
+        assert_close((a.value, a.low, a.high), (b.value, b.low, b.high), **WEIGHTS)
+    assert_close(one.per_model[1][2], other.per_model[1][0], **WEIGHTS)
 
 
 @pytest.mark.usefixtures("few_draws")

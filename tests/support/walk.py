@@ -2,20 +2,26 @@
 
 A table says, for every keyword of a callable, two values and how to call it; `missing` compares the table with the
 signature, so that a new keyword without an entry fails. An outcome is all that a call does: what it returns, what
-becomes of its arguments, the files it writes, what it prints, or how it refuses.
+becomes of its arguments, the files it writes, what it prints, or how it refuses. A part of it that merely repeats the
+value that was given (the `seed` of a result, say) is no outcome: it would be there if nothing read the keyword. Objects
+that only hold what they are given are therefore walked together with what is made of them: see `used`.
 """
 
 import hashlib
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 from interp.errors import InterpError
+from refusals import own_words
 
 
 class Mute:
@@ -113,7 +119,8 @@ def check(entry: Entry, keyword: str, folder: Path, capture: Callable[[], Any] |
     )
     assert not isinstance(first, Refusal), f"{keyword}={pair.value!r} is refused: {first}"
     assert first == again, f"two calls with {keyword}={pair.value!r} differ: nothing can be told from a third"
-    assert first != other, f"{keyword}={pair.other!r} changes nothing"
+    echo = tuple(fingerprint(value.make() if isinstance(value, Made) else value) for value in (pair.value, pair.other))
+    assert differ(first, other, echo), f"{keyword}={pair.other!r} changes nothing"
     if isinstance(other, Refusal):
         named = (keyword, keyword.replace("_", " ")) if pair.refusal is None else (pair.refusal,)
         assert any(word in other for word in named), f"the refusal does not say {named[0]!r}: {other}"
@@ -134,14 +141,14 @@ def check_odd(entry: Entry, keyword: str, folder: Path) -> None:
 
 
 class Refusal(str):
-    """The one line of an `InterpError`."""
+    """The one line of an `InterpError`, without what it relays of a library's: `own_words`."""
 
 
 def _result_of(call: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
     try:
         return call(**keywords)
     except InterpError as error:
-        return Refusal(error)
+        return Refusal(own_words(error))
 
 
 def outcome(call: Callable[..., Any], keywords: Mapping[str, Any], folder: Path, capture: Any = None) -> Any:
@@ -156,8 +163,33 @@ def outcome(call: Callable[..., Any], keywords: Mapping[str, Any], folder: Path,
         assert "\n" not in result, f"a refusal is one line: {result}"
         return result
     files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-    left = {name: made[name] for name in made if isinstance(keywords[name], Made)}
-    return fingerprint([result, left, files, capture() if capture else None])
+    return fingerprint([result, made, files, capture() if capture else None])
+
+
+def differ(first: Any, other: Any, echo: tuple[Any, Any]) -> bool:
+    """Whether two outcomes differ in more than that the one holds `echo[0]` where the other holds `echo[1]`.
+
+    All are fingerprints.
+    """
+    if first == other or (_alike(first, echo[0]) and _alike(other, echo[1])):
+        return False
+    if isinstance(first, dict) and isinstance(other, dict) and first.keys() == other.keys():
+        return any(differ(first[name], other[name], echo) for name in first)
+    nested = isinstance(first, (tuple, list)) and type(first) is type(other) and len(first) == len(other)
+    return not nested or any(differ(a, b, echo) for a, b in zip(first, other, strict=True))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Equal fingerprints, where a tuple is what a list of the same is: constructors make one of the other."""
+    listed = (tuple, list)
+    if not (isinstance(one, listed) and isinstance(other, listed) and len(one) == len(other)):
+        return bool(one == other or (one in ("list", "tuple") and other in ("list", "tuple")))
+    return all(map(_alike, one, other))
+
+
+def used(make: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A constructor as a function of keywords that gives what `use` makes of the object, and not the object."""
+    return lambda **keywords: use(make(**keywords))
 
 
 def fingerprint(thing: Any) -> Any:
@@ -202,6 +234,18 @@ def _model(model: Any) -> Any:
     state = {name: fingerprint(p) for name, p in model.named_parameters()}
     told = [getattr(model, name, None) for name in ("config", "grammar", "provenance")]
     return ("model", hooks, state, [fingerprint(one) for one in told], model.training)
+
+
+def public(package: ModuleType) -> dict[str, Any]:
+    """What the package and its modules promise, by name: all in an `__all__` or a table of lazy names (`_HOME`)."""
+    inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    names = [package.__name__, *(found.name for found in inside if not found.name.endswith("__main__"))]
+    modules = [importlib.import_module(name) for name in names]
+    return {
+        name: getattr(module, name)
+        for module in modules
+        for name in {*getattr(module, "__all__", ()), *getattr(module, "_HOME", ())}
+    }
 
 
 def public_methods(kind: type) -> set[str]:
