@@ -87,7 +87,7 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     path = is_folder or source.count("/") > 1 or source.startswith((".", "/", "~"))  # else a name, maybe to fetch
     if path and not os.path.isfile(folder / "config.json"):
         what = "has no config.json" if is_folder else "does not exist"
-        raise RequestError(f"model folder {quoted(source)} {what}: a Hugging Face folder or name is needed")
+        raise RequestError(f"model folder {str(source)!r} {what}: a Hugging Face folder or name is needed")
     if not is_folder:
         check_name(source)
     else:
@@ -97,7 +97,7 @@ def load_encoder(model: str | Path | None = None) -> Encoder:
     )
     if not getattr(tokenizer, "is_fast", False):
         raise AnalysisError(
-            f"the tokenizer of {quoted(source)} does not tell which tokens form a word: a fast one is needed"
+            f"the tokenizer of {str(source)!r} does not tell which tokens form a word: a fast one is needed"
         )
     bridge = _load("model", source, lambda: _boot(source, tokenizer))
     encoder = Encoder(PACKAGE_NAME if model is None else Path(source).name, source, bridge, tokenizer)
@@ -173,7 +173,7 @@ def _load(what: str, source: str, load: Callable[[], Any]) -> Any:
     except Exception as error:  # files of anybody, read by several libraries, each with errors of its own
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
-            f"cannot load the {what} of {quoted(source)} (a Hugging Face folder or name is needed): {reason}"
+            f"cannot load the {what} of {str(source)!r} (a Hugging Face folder or name is needed): {reason}"
         ) from error
 
 
