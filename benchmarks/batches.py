@@ -25,7 +25,8 @@ def runs_of(batch: int, arguments: Arguments) -> list[dict[str, Any]]:
     found = []
     strings = fewest
     while strings <= most:
-        recipe = make_recipe("dyck-standard", {"eval_every": 10**6}, steps=strings // batch, batch=batch)
+        steps = strings // batch
+        recipe = make_recipe("dyck-standard", {"eval_every": steps}, steps=steps, batch=batch)
         population = train_population(recipe, seeds, workers=1, device=arguments.device)
         final = [min(row[rule] for rule in RULES) for row in population.final_metrics()]
         found.append(

@@ -38,7 +38,7 @@ SIZES = {"quick": (1, 2), "cpu": (1, 4, 10, 40), "device": (1, 10, 40, 1000)}
 def recipe_of(data: str, batch: int) -> Recipe:
     """The recipe of equal rows or complete strings."""
     law = {"data": "prefix", "length": 28} if data == "equal rows" else {}
-    return make_recipe("dyck-standard", {"eval_every": 10**6, **law}, batch=batch)
+    return make_recipe("dyck-standard", {"eval_every": 1500, **law}, batch=batch)
 
 
 def rows_of(data: str, batch: int, arguments: Arguments) -> list[Row]:
@@ -67,7 +67,7 @@ def counted_row(name: str, arguments: Arguments) -> Row:
     seeds, steps = (2, 2) if arguments.quick else (10, 8)
     through = [
         ours(
-            make_recipe("dyck-minimal", {"eval_every": 10**6, "compute": compute, **COUNTED[name]}),
+            make_recipe("dyck-minimal", {"eval_every": 800, "compute": compute, **COUNTED[name]}),
             seeds,
             steps,
             arguments.device,

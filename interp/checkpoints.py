@@ -18,7 +18,7 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.constructed import construct
-from interp.errors import CheckpointError, InterpError, OutputError, RequestError, WriteError, quoted
+from interp.errors import CheckpointError, InterpError, OutputError, RequestError, quoted
 from interp.files import as_path, replacing
 from interp.functional import Params
 from interp.grammars import grammar_from_dict
@@ -121,11 +121,10 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
     """Write a safetensors file with our one metadata key, whole or not at all."""
     if not is_utf8(path):
         raise OutputError(f"cannot write {str(path)!r}: safetensors opens no file whose name is not UTF-8")
+    # Not by `save_file`, which writes to a name of its own first: a kill would leave that behind for ever.
+    content = safetensors.torch.save(tensors, metadata={METADATA_KEY: canonical_json(meta)})
     with replacing(path) as temporary:
-        try:
-            safetensors.torch.save_file(tensors, temporary, metadata={METADATA_KEY: canonical_json(meta)})
-        except safetensors.SafetensorError as error:  # a full disk, for one, is not an OSError here
-            raise WriteError(f"cannot write {str(path)!r}: {error}") from error
+        temporary.write_bytes(content)
 
 
 @ordinary_torch()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from inspect import signature
+from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,12 +18,16 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
 from interp.grammars.vocabulary import padded
+from interp.numeric_arrays import id_array
 from interp.torch_modes import ordinary_torch
 
 Ints = NDArray[np.int64]
 MOST = 2**31
 P = ParamSpec("P")
 R = TypeVar("R")
+# Hooks and modes are state of a model, so two measurements of one model at a time would read each other's: whoever
+# measures holds this, and threads wait for each other. Whoever holds it may measure again.
+_ONE_AT_A_TIME = RLock()
 SHAPE = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx", "d_vocab", "d_vocab_out", "attention_dir")
 
 
@@ -271,22 +276,16 @@ def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints
 
 
 def _whole_ids(inputs: Any, who: str) -> Ints:
-    """[input, pos] from a tensor, an array or nested lists of whole numbers, of whatever integer type they are."""
-    try:
-        ids = np.asarray(inputs.detach().cpu() if hasattr(inputs, "detach") else inputs)
-    except (TypeError, ValueError, RuntimeError) as error:
-        kind = ", ".join(str(getattr(inputs, part)) for part in ("dtype", "layout", "device") if hasattr(inputs, part))
-        raise RequestError(
-            f"{who}: inputs ({kind or quoted(inputs)}) are neither texts nor token ids of one length: give '([])', a "
-            "list of texts, or whole numbers [input, pos]"
-        ) from error
+    """[input, pos] from a tensor, an array or nested lists of whole numbers."""
+    kind = ", ".join(str(getattr(inputs, part)) for part in ("dtype", "layout", "device") if hasattr(inputs, part))
+    neither = (
+        f"{who}: inputs ({kind or quoted(inputs)}) are neither texts nor token ids of one length: give '([])', a list "
+        "of texts, or whole numbers [input, pos], not an array"
+    )
+    ids = id_array(inputs, neither, RequestError)
     ids = ids[None] if ids.ndim == 1 else ids
-    if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        shown = quoted(inputs) if ids.ndim == 0 else f"of shape {list(ids.shape)} and type {ids.dtype}"
-        raise RequestError(
-            f"{who}: inputs {shown} are neither texts nor token ids: give '([])', a list of texts, or whole numbers "
-            "[input, pos]"
-        )
+    if ids.ndim != 2:
+        raise RequestError(f"{neither} of shape {list(ids.shape)}")
     return ids
 
 
@@ -339,17 +338,21 @@ def check_length(model: Any, length: int, who: str) -> None:
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Eval mode inside; the mode of every module as it was outside. A plain callable has none."""
-    wrapped: Any = getattr(model, "original_model", None)  # of a bridge, which does not list its modules
-    parts = [part for part in (model, wrapped) if hasattr(part, "modules")]
-    modes = [(module, module.training) for part in parts for module in part.modules()]
-    try:
-        for module, _ in modes:
-            module.training = False
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
+    """Eval mode inside; the mode of every module as it was outside. A plain callable has none.
+
+    One thread at a time is inside, whatever its model: see `_ONE_AT_A_TIME`.
+    """
+    with _ONE_AT_A_TIME:
+        wrapped: Any = getattr(model, "original_model", None)  # of a bridge, which does not list its modules
+        parts = [part for part in (model, wrapped) if hasattr(part, "modules")]
+        modes = [(module, module.training) for part in parts for module in part.modules()]
+        try:
+            for module, _ in modes:
+                module.training = False
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
 
 
 # -- what guests raise --------------------------------------------------------------------------------------
@@ -378,7 +381,8 @@ def _with_nearest(said: str, known: Iterable[str]) -> str:
 def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
 
-    Inside, torch is in none of the modes that the caller may have set (`ordinary_torch`).
+    Inside, torch is in none of the modes that the caller may have set (`ordinary_torch`), and no other thread measures
+    anything (`_ONE_AT_A_TIME`).
     A wrong call (a keyword that does not exist) is Python's own `TypeError`, as everywhere.
     """
 
@@ -392,7 +396,7 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             except TypeError as error:
                 raise TypeError(f"{run.__name__}() {_with_nearest(str(error), shape.parameters)}") from None
             guest = args[0] if args else next(iter(kwargs.values()), None)
-            with ordinary_torch(), guest_errors(who, guest, "could not be measured"):
+            with _ONE_AT_A_TIME, ordinary_torch(), guest_errors(who, guest, "could not be measured"):
                 return run(*args, **kwargs)
 
         return hosted

@@ -53,9 +53,7 @@ class Population(Sequence[SandboxTransformer]):
         """Untrained models, one a seed."""
         seeds = seeds_of(seeds)
         with torch.device("meta"):
-            size = sum(p.numel() for p in SandboxTransformer(config).parameters())
-        what = f"a population of {len(seeds)} models of {size:,} weights"
-        check_memory(what, 8 * len(seeds) * size, "make fewer models, or smaller ones")
+            _check_size(len(seeds), SandboxTransformer(config))
         models = [SandboxTransformer.init(config, seed, grammar) for seed in seeds]
         return cls.from_models(models)
 
@@ -75,6 +73,7 @@ class Population(Sequence[SandboxTransformer]):
         for i, model in enumerate(models):
             if model.config != first.config or model.grammar != first.grammar:
                 raise RequestError(f"model {i} has another config or grammar than model 0: one population has one")
+        _check_size(len(models), first)
         params = stack_params([{n: p.detach().clone() for n, p in m.named_parameters()} for m in models])
         told = [plain(m.provenance.get("seed", i)) for i, m in enumerate(models)]
         known = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in told)
@@ -224,6 +223,15 @@ _SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", 
 
 def _short(value: Any) -> str:
     return number(value, 4) if value is None or isinstance(value, float) else str(value)
+
+
+def _check_size(count: int, model: SandboxTransformer) -> None:
+    """Refuse more copies of a model than memory holds, where each is held twice while they are stacked."""
+    weights = list(model.parameters())
+    size = sum(p.numel() for p in weights)
+    what = f"a population of {count} models of {size:,} weights"
+    held = sum(p.numel() * p.element_size() for p in weights)
+    check_memory(what, 2 * count * held, "make fewer models, or smaller ones")
 
 
 def check_params(config: TransformerConfig, params: Params, count: int, grammar: Grammar | None = None) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from interp.checks import one_of
 from interp.errors import RequestError, quoted
 from interp.numbers import estimate
+from interp.numeric_arrays import real_array
 from interp.rng import generator
 
 CONFIDENCE = 0.95
@@ -216,9 +217,7 @@ def _t_interval(mean: float, error: float, size: int, over: Over, support: Suppo
 
 
 def _as_array(values: Any) -> np.ndarray:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values, dtype=np.float64)
+    return real_array(values, "numbers to average", RequestError)
 
 
 def _vector(values: Any) -> np.ndarray:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import CopyGrammar, DyckGrammar
-from interp.guests import Ints, guest_errors, is_bridge, longest_input, undisturbed
+from interp.guests import Ints, guest_errors, is_bridge, is_model, longest_input, undisturbed
+from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
 
@@ -240,6 +241,8 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> tuple[
         with undisturbed(model), torch.no_grad(), guest_errors(who, model, f"fails on {ids.shape[1]} tokens"):
             logits = model(ids if where is None else ids.to(where))
         logits = checked_logits(logits, ids.shape, size, who, model)
+        check_finite(logits[torch.from_numpy(asked[part])], who, model)  # what stands at PAD nobody reads
+        refuse_probabilities(logits, who, model)
         chosen = candidates[logits[..., candidates].argmax(-1).numpy()]
         here, heavy = asked[part].sum(1), weight[part].sum(1)
         good = ((chosen == right[part]) * weight[part]).sum(1)
@@ -265,9 +268,10 @@ def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model
 
     name = type(model).__name__
     if not isinstance(logits, torch.Tensor):
+        alone = "; task_check=False measures its attention alone" if is_model(model) else ""
         raise RequestError(
-            f"{who}: {name} gives {type(logits).__name__}, and logits [batch, pos, vocab] are needed to see whether it "
-            "does its task; task_check=False measures its attention alone"
+            f"{who}: {name} gives {type(logits).__name__}, and logits [batch, pos, vocab] are needed, a torch.Tensor"
+            f"{alone}"
         )
     if tuple(logits.shape) != (*shape, size):
         raise RequestError(

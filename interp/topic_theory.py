@@ -19,6 +19,7 @@ from interp.checks import whole_number
 from interp.errors import RequestError, quoted
 from interp.limits import check_memory
 from interp.numbers import number
+from interp.numeric_arrays import real_array
 
 Array = NDArray[np.float64]
 Family = Literal["value", "embedding"]
@@ -503,13 +504,7 @@ def frobenius(matrix: Array) -> float:
 
 
 def _real(name: str, values: ArrayLike) -> Array:
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind == "c":
-            raise RequestError(f"{name} holds complex numbers, and real ones are needed")
-        return given.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise RequestError(f"{name} is {type(values).__name__}, and an array of numbers is needed") from error
+    return real_array(values, name, RequestError)
 
 
 def _least(loss: Callable[[Array], Array], rows: int, points: int = 81) -> tuple[Array, Array]:

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from interp.config import TransformerConfig
 from interp.errors import RequestError, quoted
-from interp.grammars import TopicGrammar
+from interp.grammars import CopyGrammar, TopicGrammar
 
 if TYPE_CHECKING:
     from interp.presets import Recipe
 
+LEAST_RATE = 2.0**-149  # the least number of float32, in which optimizers multiply
 Field = tuple[str, str]  # (part of a recipe: "grammar", "config" or "settings"; its field)
 
 
 @dataclass(frozen=True)
 class Unread:
-    """Fields that nothing reads `when` a recipe is so; `why` is said to whoever gave one."""
+    """Fields that nothing reads `when` a recipe is so; `why` is said to whoever gave one, and `cure`: what to do."""
 
     fields: tuple[str, ...]
     when: Callable[["Recipe"], bool]
     why: str
+    cure: str = "leave it out"
 
 
 def _topics(r: "Recipe") -> bool:
@@ -43,6 +45,20 @@ def _no_chance(r: "Recipe") -> bool:
     return start == "zero"
 
 
+def _complete(r: "Recipe") -> bool:
+    return not _topics(r) and r.settings.data == "complete"
+
+
+def _nothing_to_predict(r: "Recipe") -> bool:
+    """Do strings hold none of the predictions that the loss is taken on?"""
+    if _topics(r):
+        return False
+    copying, closers = isinstance(r.grammar, CopyGrammar), r.settings.targets == "closers"
+    if _complete(r):
+        return (copying or closers) and r.settings.max_length < 2
+    return r.settings.length < 1 + copying + closers  # a closer is the second bracket; a copy is seen one later
+
+
 TABLE: tuple[Unread, ...] = (
     # -- the law of the data
     Unread(("settings.min_length", "settings.max_length"), _topics, "a topic grammar has lengths of its own"),
@@ -50,6 +66,18 @@ TABLE: tuple[Unread, ...] = (
         ("settings.min_length", "settings.max_length"),
         lambda r: r.settings.data == "prefix",
         "data='prefix' takes strings of one length, which is set by length",
+    ),
+    Unread(
+        ("settings.min_length",),
+        lambda r: _complete(r) and r.settings.min_length % 2 == 1,
+        "complete strings have an even number of brackets",
+        "give the even number above it",
+    ),
+    Unread(
+        ("settings.max_length",),
+        lambda r: _complete(r) and r.settings.max_length % 2 == 1,
+        "complete strings have an even number of brackets",
+        "give the even number below it",
     ),
     Unread(("settings.length",), _topics, "documents have min_length to max_length words"),
     Unread(
@@ -82,7 +110,25 @@ TABLE: tuple[Unread, ...] = (
         _topics,
         "it is for brackets: topic models predict the chosen positions, and always train on counts",
     ),
+    Unread(
+        ("settings.targets", "settings.length", "settings.max_length"),
+        _nothing_to_predict,
+        "such short strings hold nothing that the loss would be taken on",
+        "give longer strings",
+    ),
     # -- the optimizer
+    Unread(
+        ("settings.lr",),
+        lambda r: r.settings.lr < LEAST_RATE,
+        "at a learning rate of 0 nothing trains",
+        "give one above 0, or take untrained models with Population.init",
+    ),
+    Unread(
+        ("settings.eval_every",),
+        lambda r: r.settings.eval_every > r.settings.steps,
+        "the last step is measured anyway",
+        "give at most the number of steps",
+    ),
     Unread(
         ("settings.schedule",),
         lambda r: r.settings.steps - r.settings.warmup < 2,
@@ -100,14 +146,14 @@ TABLE: tuple[Unread, ...] = (
 )  # fmt: skip
 
 
-def unread(recipe: "Recipe") -> dict[Field, str]:
-    """The fields that training this recipe does not read, with the reason."""
-    found: dict[Field, str] = {}
+def unread(recipe: "Recipe") -> dict[Field, Unread]:
+    """The fields that training this recipe does not read, with the rule that says so."""
+    found: dict[Field, Unread] = {}
     for rule in TABLE:
         for name in rule.fields:
             part, _, field = name.partition(".")
             if hasattr(getattr(recipe, part), field) and rule.when(recipe):
-                found.setdefault((part, field), rule.why)
+                found.setdefault((part, field), rule)
     return found
 
 
@@ -117,7 +163,8 @@ def refuse_unread(recipe: "Recipe", given: Mapping[str, Field]) -> None:
     for name, (part, field) in given.items():
         if (part, field) in reasons:
             value = getattr(getattr(recipe, part), field)
-            raise RequestError(f"{name}={quoted(value)} changes nothing here: {reasons[part, field]}; leave it out")
+            rule = reasons[part, field]
+            raise RequestError(f"{name}={quoted(value)} changes nothing here: {rule.why}; {rule.cure}")
 
 
 def changed_fields(recipe: "Recipe", plain: tuple[TransformerConfig | None, Any]) -> Iterator[Field]:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.logits import refuse_probabilities
 from interp.stats import Estimate
 from probes import _audit_thresholds as t
 from probes._audit_edits import Cache, Edges, Head, Run, run
@@ -37,6 +38,7 @@ class Side:
         self.read = torch.from_numpy(self.items.read).to(device)
         self.base = run(self.model, self.tokens, self.read, keep=True)
         self.donor = run(self.model, torch.from_numpy(self.items.donors).to(device), self.read, keep=True)
+        refuse_probabilities(self.base.logits, "audit", self.model)
         self.margin = self.margin_of(self.base)
 
     @property

@@ -28,6 +28,7 @@ from interp.config import MAX_PARAMETERS, TransformerConfig
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.model import SandboxTransformer
 from interp.numbers import power
+from interp.numeric_arrays import real_array
 from interp.rng import check_seed, generator
 from probes._pruning import (
     IDENTITY,
@@ -276,18 +277,12 @@ def read_patterns(patterns: Patterns | None, target: Target, places: Sequence[in
 
 
 def _real_scores(given: Any, at: int, m: int) -> Array:
-    given = given.detach().cpu() if isinstance(given, torch.Tensor) else given
-    try:
-        scores = np.asarray(given)
-    except (ValueError, TypeError) as error:  # rows of unequal lengths; tensors that numpy does not know
-        raise RequestError(f"patterns: the scores of layer {at} are no array: {error}") from error
-    if scores.dtype.kind not in "iuf":
-        raise RequestError(f"patterns: layer {at} needs real numbers, not {scores.dtype}")
+    scores = real_array(given, f"patterns: scores of layer {at}", RequestError)
     if scores.shape != (m, m) or not np.isfinite(scores).all():
         raise RequestError(f"patterns: layer {at} needs finite scores of shape ({m}, {m}), not {scores.shape}")
-    if (size := float(np.abs(scores.astype(np.float64)).max())) > LARGEST:
+    if (size := float(np.abs(scores).max())) > LARGEST:
         raise RequestError(f"patterns: scores of {size:.3g} for layer {at} are out of reach (at most {LARGEST:g})")
-    return scores.astype(np.float64)
+    return scores
 
 
 def prune_network(

@@ -8,6 +8,7 @@ import numpy as np
 from interp.checks import index_of
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.limits import check_memory
+from interp.numeric_arrays import real_array
 from probes._topic_words import MEMORY, Array
 
 LARGEST = 1e300
@@ -58,16 +59,7 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 def numbers(values: Any, needed: str = "a model, a population or a matrix [n, n] of numbers") -> Array:
     """An array or tensor of real numbers as float64."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.numpy() if values.is_complex() else values.double().numpy()
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind == "c":
-            raise RequestError("topic blocks: complex numbers were given, and real ones are needed")
-        return given.astype(np.float64)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise RequestError(f"topic blocks: {type(values).__name__} is not {needed}") from error
+    return real_array(values, f"topic blocks: {needed} is needed, and what was given is", RequestError)
 
 
 def stack(given: Any) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError
+from interp.numeric_arrays import id_array
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,22 +45,15 @@ def words_of(labels: Any, grammar: Any, size: int) -> Words:
         if size < 3:
             raise AnalysisError(f"topic blocks: a matrix of {size} rows has no structure to speak of: 3 at least")
         return Words(np.ones(size, dtype=bool), None, None)
-    try:
-        given = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
-    except (TypeError, ValueError) as error:
-        raise RequestError(f"topic blocks: {where} are ragged: one whole number a row is needed") from error
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise RequestError(
-            f"topic blocks: labels of shape {list(given.shape)} and type {given.dtype} are not one whole number a row"
-        )
+    given = id_array(labels, f"topic blocks: {where}, which are to be one whole number a row,", RequestError)
+    if given.ndim != 1:
+        raise RequestError(f"topic blocks: labels of shape {list(given.shape)} are not one whole number a row")
     if len(given) != size:
         raise RequestError(
             f"topic blocks: {where} cover {len(given)} tokens, the matrix has {size} rows: one topic a row is needed, "
             "-1 for special tokens"
         )
-    if given.max() > np.iinfo(np.int64).max:
-        raise RequestError(f"topic blocks: label {given.max()} is too large: 64-bit whole numbers are needed")
-    all_labels = given.astype(np.int64)
+    all_labels = given
     kept = all_labels >= 0
     names, topic = np.unique(all_labels[kept], return_inverse=True)
     if len(names) < 2:

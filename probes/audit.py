@@ -57,6 +57,8 @@ from probes.relations import Relation
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 heads makes some 3,000
+
 __all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
 
 
@@ -242,13 +244,18 @@ def scan_heads(
     Relations by name, words or as `Relation`, each once; other arguments as for `audit_claims`.
     """
     signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
-    return _scan(model, relations, inputs, how)
+    claims = _scanned(model, relations, how.get("grammar"))
+    return ScanResult(tuple(audit_claims(model, claims, inputs, **how)))
+
+
+# -- inside -------------------------------------------------------------------------------------------------
 
 
 @hosting("audit")
-def _scan(model: Any, relations: Any, inputs: Any, how: dict[str, Any]) -> ScanResult:
+def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: Any) -> list[Claim]:
+    """A claim for every head and relation."""
     models = models_of(model, "audit")
-    grammar = grammar_of(model, models, how.get("grammar"), "audit") or language_of(models[0])
+    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
     cfg = models[0].cfg
     heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
     if relations is None:
@@ -261,10 +268,12 @@ def _scan(model: Any, relations: Any, inputs: Any, how: dict[str, Any]) -> ScanR
         if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
             raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
         chosen = list(relations)
-    return ScanResult(tuple(audit_claims(model, [Claim([h], r) for h in heads for r in chosen], inputs, **how)))
-
-
-# -- inside -------------------------------------------------------------------------------------------------
+    if len(heads) * len(chosen) > MOST_CLAIMS:
+        raise RequestError(
+            f"{len(heads)} heads and {len(chosen):,} relations make more than {MOST_CLAIMS:,} claims, the most that "
+            "one audit corrects for: give fewer relations"
+        )
+    return [Claim([h], r) for h in heads for r in chosen]
 
 
 def _check_task(task: Any) -> None:
@@ -278,10 +287,15 @@ def _check_task(task: Any) -> None:
 def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
     single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
     listed = [] if single else list(claims)
+    if len(listed) > MOST_CLAIMS:
+        raise RequestError(f"{len(listed):,} claims, and {MOST_CLAIMS:,} are the most that one audit corrects for")
     if not listed:
         raise RequestError(
             f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
         )
+    own = list(relations) if isinstance(relations, Iterable) else []
+    if len(own) > MOST_CLAIMS:
+        raise RequestError(f"{len(own):,} relations, and {MOST_CLAIMS:,} are the most: each claim is compared with all")
     asked = []
     for claim in listed:
         if isinstance(claim, str):

@@ -41,6 +41,7 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
+from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import ABSENT, absent, number, power
 from interp.rng import check_seed
 from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
@@ -156,6 +157,7 @@ def analyze_balance(
     if not isinstance(grammar, DyckGrammar):
         raise no_brackets(models[0], "balance")
     first = models[0]
+    _check_depth(models, grammar)
     if hooked and getattr(first.cfg, "attention_dir", "causal") != "causal":
         raise AnalysisError("balance: S and P are defined for causal attention, and this model is bidirectional")
     if hooked:
@@ -186,6 +188,18 @@ def _given(model: Any) -> tuple[Sequence[Any], bool]:
     if hooked and not any(hooked) and all(callable(m) for m in members):
         return members, False
     return models_of(model, "balance"), True
+
+
+def _check_depth(models: Sequence[Any], grammar: DyckGrammar) -> None:
+    """Refuse a grammar of another depth than a model was made for: its states and its law are not the model's."""
+    for i, model in enumerate([models] if hasattr(models, "params") else models):
+        made = getattr(getattr(model, "config", None), "max_depth", None)
+        if made is not None and made != grammar.max_depth:
+            name = f"model {i}" if len(models) > 1 else "the model"
+            raise RequestError(
+                f"balance: grammar={quoted(grammar)} has max_depth={grammar.max_depth}, and {name} was made for "
+                f"max_depth={made}: pass grammar={quoted(replace(grammar, max_depth=made))}, or leave grammar= out"
+            )
 
 
 def _counts(model: Any, grammar: DyckGrammar, length: int) -> list[int]:
@@ -250,7 +264,10 @@ def _functional(
 
     def logits(tokens: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
         given = model(tokens if device is None else tokens.to(device), **how)
-        return checked_logits(given, tokens.shape, grammar.vocab_size, "balance", model)
+        found = checked_logits(given, tokens.shape, grammar.vocab_size, "balance", model)
+        check_finite(found, "balance", model)
+        refuse_probabilities(found, "balance", model)
+        return found
 
     def shifted(tokens: torch.Tensor, by: int) -> torch.Tensor:
         moved = torch.arange(tokens.shape[1])[None] + by

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from interp.checks import one_of
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
+from interp.numeric_arrays import real_array
 
 Tokens = NDArray[np.int64]  # [batch, pos]
 Pairs = NDArray[np.bool_]  # [batch, query, key]
@@ -72,9 +73,8 @@ def relation_scores(patterns: ArrayLike, keys: ArrayLike, visible: ArrayLike, ki
     """
     if not one_of(kind, get_args(Kind)):
         raise RequestError(f"kind={quoted(kind)} is not one of {', '.join(get_args(Kind))}")
-    if np.iscomplexobj(patterns):
-        raise RequestError("patterns are complex numbers, and weights are real")
-    weights, chosen, seen = np.asarray(patterns, np.float64), np.asarray(keys, bool), np.asarray(visible, bool)
+    weights = real_array(patterns, "patterns", RequestError)
+    chosen, seen = np.asarray(keys, bool), np.asarray(visible, bool)
     if weights.ndim != 4 or chosen.shape != seen.shape or seen.shape != (weights.shape[0], *weights.shape[2:]):
         raise RequestError(
             f"patterns {list(weights.shape)}, keys {list(chosen.shape)} and visible {list(seen.shape)} do not fit: "

@@ -19,6 +19,7 @@ from interp.checks import index_of, not_read
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
+from interp.numeric_arrays import real_array
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
 from probes._result import Result
 from probes._two_stage_figure import two_stage_figure, two_stage_summary
@@ -189,16 +190,7 @@ def _from_population(population: Any, layer: int) -> tuple[int, dict[str, Array]
 
 
 def _numbers(values: Any, what: str) -> Array:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.numpy() if values.is_complex() else values.double().numpy()
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind == "c":
-            raise RequestError(f"two stages: {what} holds complex numbers, and real ones are needed")
-        array = given.astype(np.float64)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise RequestError(f"two stages: {what} is no array of numbers") from error
+    array = real_array(values, f"two stages: {what}", RequestError)
     if not np.isfinite(array).all():
         raise RequestError(f"two stages: {what} is not finite at {np.argwhere(~np.isfinite(array))[0].tolist()}")
     return array

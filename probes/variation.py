@@ -43,6 +43,7 @@ PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
 MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
+MOST_TEXTS = 100_000  # each is read by itself
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
 
 
@@ -418,6 +419,8 @@ def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | 
         not_read("inputs are given", num_inputs=num_inputs)
     if is_text(inputs):
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
+        if len(texts) > MOST_TEXTS:
+            raise RequestError(f"variation: {len(texts):,} inputs, and {MOST_TEXTS:,} texts are the most: give fewer")
         each = [read_tokens(text, model, grammar, "variation") for text in texts]
         lengths = [row.shape[1] for row in each]
         if len(set(lengths)) > 1:

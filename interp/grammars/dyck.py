@@ -161,14 +161,17 @@ class DyckGrammar:
         with PAD allowed on the right.
         """
         if isinstance(texts, np.ndarray):
+            if texts.ndim != 2:
+                raise GrammarError(f"token array of shape {texts.shape}: to_tokens takes [batch, pos]")
+            self._check_padded(*texts.shape)
             body = self._ids(texts)
-            if body.ndim != 2:
-                raise GrammarError(f"token array of shape {body.shape}: to_tokens takes [batch, pos]")
         else:
             if not isinstance(texts, Sequence):
                 raise GrammarError(f"{quoted(texts)} is neither a text nor a list: give '()' or ['()', [0, 1]]")
             rows = [self._row(item) for item in ([texts] if isinstance(texts, str) else texts)]
-            body = np.full((len(rows), max(map(len, rows), default=0)), self.pad, dtype=np.int64)
+            longest = max(map(len, rows), default=0)
+            self._check_padded(len(rows), longest)
+            body = np.full((len(rows), longest), self.pad, dtype=np.int64)
             for row, target in zip(rows, body, strict=True):
                 target[: len(row)] = row
         tail = np.logical_or.accumulate(body == self.pad, axis=-1) if body.size else body == self.pad
@@ -528,6 +531,10 @@ class DyckGrammar:
         """The law of strings has a number for each of their places and depths."""
         what = f"the law of strings of up to {length} brackets and depth {self.max_depth}"
         self._check_size(what, 100 * (length + 2) * (self.max_depth + 1))
+
+    def _check_padded(self, rows: int, longest: int) -> None:
+        """Every text becomes as long as the longest, and is checked with some eight numbers a token."""
+        self._check_size(f"token ids of {rows:,} texts, {longest:,} brackets the longest,", 64 * rows * longest)
 
     def _check_pairs(self, array: Ints) -> None:
         """One truth value a pair of positions of [..., pos]."""

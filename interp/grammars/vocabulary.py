@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from interp.checks import make_plain
 from interp.errors import GrammarError, quoted
+from interp.limits import check_memory
 from interp.names import first_duplicate, printable
 
 Ints = NDArray[np.int64]
@@ -80,6 +81,8 @@ def padded(rows: Sequence[Sequence[int]], pad: int | None) -> Ints:
             f"text {short} has {len(rows[short])} tokens and the longest {longest}: there is no padding token, so "
             "texts must be of one length (or say pad_token in the model's config)"
         )
+    what = f"token ids of {len(rows):,} texts, {longest:,} tokens the longest,"
+    check_memory(what, 24 * len(rows) * longest, "take fewer or shorter ones", GrammarError)
     return np.array([[*row, *[pad or 0] * (longest - len(row))] for row in rows], dtype=np.int64).reshape(-1, longest)
 
 

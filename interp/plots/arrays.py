@@ -5,21 +5,15 @@ from typing import Any
 import numpy as np
 
 from interp.errors import PatternError
+from interp.numeric_arrays import real_array
 
-# Softmax in float32 sums to 1 within 1e-6; bfloat16 within a few 1e-3.
+# Softmax in float32 sums to 1 within 1e-6; what was rounded on the way within a few 1e-3.
 ROW_TOLERANCE = 5e-3
 
 
 def as_array(values: Any) -> np.ndarray:
-    """numpy float64 from a numpy array, a torch tensor or nested lists of numbers."""
-    if values is None or isinstance(values, (str, bytes)):
-        raise PatternError(f"patterns of type {type(values).__name__} are not an array of numbers")
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise PatternError(f"patterns of type {type(values).__name__} are not an array of numbers") from error
+    """numpy float64 from a numpy array, a torch tensor or nested lists of real numbers of 32 bits or more."""
+    return real_array(values, "patterns", PatternError)
 
 
 def check_patterns(values: Any, name: str = "patterns") -> np.ndarray:

@@ -142,8 +142,8 @@ def attention_heatmap(
         causal=causal,
         seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
     )
-    head = title if title is None or isinstance(title, str) else quoted(title)
-    return draw(_reduced(_ordered(drawing, truth.order), block), head)
+    heading = title if title is None or isinstance(title, str) else quoted(title)
+    return draw(_reduced(_ordered(drawing, truth.order), block), heading)
 
 
 class _LaterKeys(Exception):

@@ -17,6 +17,7 @@ OVERLAYS = {
     "depth": "depth after each token",
     "topic_blocks": "topic of each word",
 }
+MOST_BOXES = 100_000  # cells that a user boxes
 Cell = tuple[int, int]
 Rectangle = tuple[int, int, int, int]  # query from, query to, key from, key to: half-open
 
@@ -89,8 +90,16 @@ def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
         raise RequestError(
             f"overlay={quoted(name)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
         )
-    if grammar is None or tokens is None:
-        raise RequestError(f"overlay={quoted(name)} needs a grammar and the text: pass grammar= and text_or_tokens=")
+    if grammar is None:
+        raise RequestError(
+            f"overlay={quoted(name)} needs a grammar and the text that it reads: pass grammar=, and text_or_tokens= "
+            "where it is missing"
+        )
+    if tokens is None:
+        raise RequestError(
+            f"overlay={quoted(name)} needs token ids, and a list of strings only names the positions: give the text as "
+            "one string, or its ids [pos]"
+        )
     if not hasattr(grammar, "topic_of" if name == "topic_blocks" else name):
         kind = "topics" if name == "topic_blocks" else "brackets"
         raise RequestError(
@@ -99,6 +108,10 @@ def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
 
 
 def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
+    if hasattr(overlay, "__len__") and len(overlay) > MOST_BOXES:
+        raise RequestError(
+            f"overlay of {len(overlay):,} cells: {MOST_BOXES:,} are the most, more than a picture can show"
+        )
     wrong = RequestError(
         f"overlay={quoted(overlay)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
     )

@@ -18,7 +18,8 @@ from interp.guests import (
     refuse_padding,
     untrained_of,
 )
-from interp.plots.arrays import as_array, check_patterns
+from interp.numeric_arrays import id_array
+from interp.plots.arrays import check_patterns
 
 Show = Literal["one", "mean", "grid", "sd"]
 
@@ -194,15 +195,13 @@ def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray 
 
 
 def _whole_numbers(text: Any) -> np.ndarray:
-    try:
-        values = as_array(text)
-    except PatternError:
-        values = np.array(np.nan)
+    neither = f"{quoted(text)} is neither a text, nor token ids [pos], nor strings, one a position: inputs"
+    values = id_array(text, neither, RequestError)
     if values.ndim == 2 and len(values) == 1:
         values = values[0]
-    if values.ndim != 1 or not (values == np.rint(values)).all():
-        raise RequestError(f"{quoted(text)} is neither a text, nor token ids [pos], nor strings, one a position")
-    return values.astype(int)
+    if values.ndim != 1:
+        raise RequestError(f"{neither} of shape {list(values.shape)}")
+    return values
 
 
 def _without_padding(tokens: np.ndarray, pad: int | None) -> slice:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import safetensors
@@ -191,19 +192,19 @@ def test_what_is_no_model_is_refused(tmp_path, thing):
     "failure",
     [
         OSError(28, "No space left on device"),
-        safetensors.SafetensorError("I/O error: No space left"),
         KeyboardInterrupt(),
     ],
-    ids=["OSError", "SafetensorError", "KeyboardInterrupt"],
+    ids=["OSError", "KeyboardInterrupt"],
 )
 def test_a_write_that_fails_midway_leaves_the_old_file_and_no_other(monkeypatch, population, file, failure):
     before = file.read_bytes()
 
-    def half(tensors, path, metadata):
-        path.write_bytes(before[: len(before) // 2])
+    def half(path, content):
+        with open(path, "wb") as file:
+            file.write(content[: len(content) // 2])
         raise failure
 
-    monkeypatch.setattr(safetensors.torch, "save_file", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     expected = KeyboardInterrupt if isinstance(failure, KeyboardInterrupt) else OutputError
     with pytest.raises(expected) as error:
         save_checkpoint(population[:1], file)

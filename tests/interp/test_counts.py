@@ -120,7 +120,7 @@ def test_training_through_counts_gives_the_same_models(monkeypatch):
     nothing, so its true gradient is 0 and Adam blows up rounding."""
     trained, asked = {}, watched(monkeypatch, objective, "counted_logits")
     for compute in ("attention", "counts"):
-        recipe = make_recipe("dyck-minimal", {"compute": compute, "eval_every": 100}, steps=60, batch=16)
+        recipe = make_recipe("dyck-minimal", {"compute": compute, "eval_every": 60}, steps=60, batch=16)
         trained[compute] = train_population(recipe, 2, workers=1)
         assert bool(asked) == (compute == "counts")
     full, short = trained["attention"], trained["counts"]

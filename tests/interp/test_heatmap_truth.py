@@ -225,3 +225,16 @@ def test_a_bridge_without_a_tokenizer_takes_ids():
         attention_heatmap(bridge, [4, 0], null="untrained")
     with pytest.raises((AnalysisError, RequestError)):
         attention_heatmap(bridge, [1] * 40)
+
+
+@pytest.mark.parametrize("overlay", ["stack_top", "partner", "depth"])
+def test_an_overlay_over_arrays_says_what_is_missing(overlay):
+    grammar, even = DyckGrammar(2, 4), np.full((3, 3), 1 / 3)
+    with pytest.raises(RequestError, match="needs token ids, and a list of strings only names the positions: give the"):
+        attention_heatmap(even, ["START", "(", ")"], overlay=overlay, grammar=grammar)
+    with pytest.raises(RequestError, match="needs a grammar and the text that it reads: pass grammar=, and text_or"):
+        attention_heatmap(even, overlay=overlay)
+    with pytest.raises(RequestError, match="needs a grammar and the text that it reads: pass grammar=, and text_or"):
+        attention_heatmap(even, [4, 0, 1], overlay=overlay)
+    attention_heatmap(even, "()", overlay=overlay, grammar=grammar)
+    attention_heatmap(even, [4, 0, 1], overlay=overlay, grammar=grammar)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -596,3 +597,40 @@ def test_the_bench_ends_in_one_line_and_leaves_no_process(how, group, status):
     complaint = process.stderr.read()
     assert complaint.count("interp: interrupted") == (status == 1)
     assert "Traceback" not in complaint or status != 1  # of a process begun by a parent that is killed at that moment
+
+
+# -- what a kill leaves -----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_under_a_name_that_is_not_ours(tmp_path):
+    """A kill may come at any moment: every file that ever lies in the folder must be known as one of ours."""
+    watcher = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys, threading, time\n"
+            "from interp import train_population\n"
+            "folder, seen, going = sys.argv[1], set(), True\n"
+            "def look():\n"
+            "    while going:\n"
+            "        for root, _, names in os.walk(folder):\n"
+            "            seen.update(names)\n"
+            "thread = threading.Thread(target=look)\n"
+            "thread.start()\n"
+            "for i in range(3):\n"
+            "    train_population('dyck-minimal', 2, steps=6, batch=2, options={'eval_every': 1}, workers=1,\n"
+            "                     out=f'{folder}/{i}.safetensors')\n"
+            "going = False\n"
+            "thread.join()\n"
+            "print('\\n'.join(sorted(seen)))\n",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = watcher.stdout.split()
+    assert any(name.startswith("chunk-") for name in names)
+    ours = r"(chunk-\d+\.safetensors|plan\.json|\d\.safetensors)"
+    known = re.compile(rf"{ours}|\.{ours}\..*\.part")
+    assert [name for name in names if not known.fullmatch(name)] == []

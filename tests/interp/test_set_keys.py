@@ -10,7 +10,7 @@ import pytest
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, train_population
 from interp.config import CHOICES
 from interp.errors import InterpError, RequestError
-from interp.presets import PRESETS, SET_KEYS, Recipe, make_recipe
+from interp.presets import PRESETS, SET_KEYS, Recipe, check_read, make_recipe
 from interp.settings import TrainingSettings
 from interp.training import objective, topics
 from interp.training.loop import initial_state, train_chunk
@@ -217,6 +217,12 @@ def dyck_config(**changes):
         (dyck_config(attention="uniform", attn_scale=2.0), DyckGrammar(), {}, "attn_scale=2.0 changes nothing"),
         (dyck_config(attention="uniform", scale_scores=False), DyckGrammar(), {}, "scale_scores=False changes nothing"),
         (dyck_config(), DyckGrammar(), {"warmup": 9, "schedule": "constant"}, "schedule='constant' changes nothing"),
+        (dyck_config(), DyckGrammar(), {"max_length": 27}, "max_length=27 changes nothing here: complete strings have"),
+        (dyck_config(), DyckGrammar(), {"min_length": 1}, "min_length=1 changes nothing here: complete strings have"),
+        (dyck_config(), DyckGrammar(), {"eval_every": 4}, "eval_every=4 changes nothing here: the last step"),
+        (dyck_config(), DyckGrammar(), {"lr": 0.0}, "lr=0.0 changes nothing here: at a learning rate of 0"),
+        (dyck_config(), DyckGrammar(), {"lr": -0.0}, "lr=-0.0 changes nothing here: at a learning rate of 0"),
+        (dyck_config(), DyckGrammar(), {"lr": 1e-50}, "lr=1e-50 changes nothing here: at a learning rate of 0"),
     ],
 )  # fmt: skip
 def test_a_recipe_made_in_python_is_asked_the_same(config, grammar, settings, said):
@@ -226,6 +232,37 @@ def test_a_recipe_made_in_python_is_asked_the_same(config, grammar, settings, sa
             train_population(preset, 1, workers=1, **(asked if preset is config else {}))
         assert said in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("preset", ["dyck-standard", "dyck-copy"])
+@pytest.mark.parametrize("targets", ["all", "closers"])
+@pytest.mark.parametrize("law", ["complete", "prefix"])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4])
+def test_strings_that_hold_nothing_to_predict_are_refused(preset, targets, law, length):
+    """As many predictions as training itself counts in its batches decide."""
+    options = {"data": law, "length" if law == "prefix" else "max_length": length, "targets": targets}
+    if law == "complete":
+        options["min_length"] = 0
+    if (law, length) in (("complete", 1), ("complete", 3), ("prefix", 0)):
+        return  # refused for other reasons
+    plain = make_recipe(preset)
+    settings = replace(plain.settings, **options, batch=40)
+    inputs, wanted = objective.data_source(replace(plain, settings=settings)).draw(0, range(4))
+    if preset == "dyck-copy":
+        wanted = objective.copy_targets(plain.dyck, inputs)
+    counted = wanted != objective.IGNORE
+    if targets == "closers":
+        counted &= (wanted < 2 * plain.dyck.num_types) & (wanted % 2 == 1)
+    refused = attempt(preset, options)[1]
+    assert counted.any() == (refused == "")
+    assert counted.any() or "hold nothing that the loss would be taken on; give longer strings" in refused
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_short_run_of_a_preset_keeps_its_own_eval_every(preset):
+    recipe = make_recipe(preset, steps=1)
+    assert recipe.settings.eval_every == PRESETS[preset].settings.eval_every > recipe.settings.steps
+    check_read(recipe)
 
 
 @pytest.mark.slow

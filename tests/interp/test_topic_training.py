@@ -212,7 +212,7 @@ def test_a_tied_unembedding_is_the_embedding():
 
 def test_documents_with_nothing_to_predict_do_not_dilute_the_loss():
     """A zero model says ln(vocab) everywhere, however many documents have an empty M."""
-    options = {"topics": 3, "words": 2, "min_length": 1, "max_length": 3, "start": "zero", "lr": 0.0}
+    options = {"topics": 3, "words": 2, "min_length": 1, "max_length": 3, "start": "zero", "lr": 1e-30}
     population = train_population("topic-value", 1, options=options, steps=1, workers=1)
     for row in population.history:
         assert row["loss"] == pytest.approx(np.log(7), rel=1e-5)

@@ -933,8 +933,8 @@ def test_a_failing_save_leaves_the_run_to_be_resumed(monkeypatch, tmp_path):
         {"positions": "learned", "n_ctx": 27},
         {"positions": "learned", "n_ctx": 3, "max_length": 2},
         {"positions": "learned", "n_ctx": 2, "data": "prefix", "length": 2},
-        {"eval_every": 1000},
-        {"lr": 0},
+        {"eval_every": 2},
+        {"lr": 1e-30},
     ],
     ids=str,
 )

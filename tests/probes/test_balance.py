@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import probes.balance
 from closeness import assert_close
+from interp import load_checkpoint
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
@@ -273,3 +275,18 @@ def test_the_model_is_left_as_it_was():
     assert (model.blocks[0].attn.W_Q.grad == 1).all()
     assert len(model.hook_dict["blocks.0.attn.hook_z"].fwd_hooks) == 1
     assert all(torch.equal(before[n], p) for n, p in model.state_dict().items())
+
+
+@pytest.mark.parametrize("depth", [1, 3, 9])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_grammar_of_another_depth_than_the_models_is_refused(depth, several):
+    population = load_checkpoint("dyck-standard")
+    for model in (population[:2], list(population[:2])) if several else (population[0],):
+        with pytest.raises(RequestError) as error:
+            analyze_balance(model, grammar=DyckGrammar(2, depth), num_inputs=4, length=6)
+        said = str(error.value)
+        assert f"max_depth={depth}" in said
+        assert "was made for max_depth=4: pass grammar=DyckGrammar(" in said
+        assert "\n" not in said
+    own = replace(population.grammar, open_prob=0.4)  # another law of the same depth is another sample
+    assert analyze_balance(population[0], grammar=own, num_inputs=4, length=6, untrained=False).beta.value is not None

@@ -15,6 +15,7 @@ from interp import DyckGrammar, Population, TopicGrammar, load_checkpoint, train
 from interp.cli import main
 from interp.errors import InterpError
 from interp.foreign import read_json
+from interp.grammars.brackets import BracketStrings
 from interp.grammars.vocabulary import Vocabulary, checked_names, find_token
 from interp.limits import MEMORY_VARIABLE
 from interp.names import first_duplicate
@@ -25,15 +26,19 @@ from interp.training import run
 from interp.training.evaluate import held_out
 from interp.training.layout import CompleteStrings, Prefixes, _pack_rows
 from probes import (
+    LabelledInput,
     analyze_balance,
     analyze_stack_likeness,
     analyze_topic_blocks,
     analyze_variation,
     audit_claim,
+    audit_claims,
     bench,
     demonstrate_lottery_ticket,
     demonstrate_shared_matrix,
+    scan_heads,
 )
+from probes._claim_relations import BUILT_IN
 from probes.two_stage import analyze_two_stages
 from probes.variation import MOST_PAIRS, variation_from_patterns
 
@@ -70,12 +75,35 @@ def deep(population, depth, **more):
     return Population.init(recipe.config, range(2), recipe.grammar)
 
 
+def many_texts():
+    return map(DyckGrammar.format, [DyckGrammar()] * 9000, DyckGrammar().sample(9000, mode="prefix", length=28, seed=0))
+
+
+def labelled(texts):
+    return [LabelledInput(text, ")", -1) for text in texts]
+
+
 def replace_settings(recipe, **changes):
     return replace(recipe, settings=replace(recipe.settings, **changes))
 
 
 # What each call would take is far beyond the bound. Whatever begins to work does not end within the test.
 REFUSED = {
+    "one long text": lambda p, t: p[0].to_tokens([*["()"] * 4000, "()" * 60_000]),
+    "one long text, PAD on the left": lambda p, t: p[0].to_tokens(["()"] * 4000 + ["()" * 60_000], padding_side="left"),
+    "one long text, stack": lambda p, t: analyze_stack_likeness(p[0], ["()"] * 4000 + ["()" * 60_000]),
+    "one long text, audit": lambda p, t: audit_claim(p[0], STACK, ["()"] * 4000 + ["()" * 60_000]),
+    "one long text, labels": lambda p, t: audit_claim(p[0], STACK, labelled([*many_texts(), "()" * 60_000])),
+    "one long text, a vocabulary": lambda p, t: Vocabulary.of(["a", "[PAD]"]).to_tokens(["a"] * 9000 + ["a" * 30_000]),
+    "one long text, brackets": lambda p, t: BracketStrings(2, 4).to_tokens(["()"] * 9000 + ["()" * 15_000]),
+    "an array of ids": lambda p, t: DyckGrammar().to_tokens(np.broadcast_to(np.int64(0), (10**5, 10**4))),
+    "a list of models": lambda p, t: Population.from_models([p[0]] * 30_000),
+    "claims": lambda p, t: audit_claims(p[0], [STACK] * 100_000),
+    "relations": lambda p, t: audit_claims(p[0], [STACK], relations=[BUILT_IN["previous"]] * 100_000),
+    "a scan": lambda p, t: scan_heads(p[0], ["previous"] * 100_000),
+    "cells": lambda p, t: attention_heatmap(p[0], "()", overlay=[(0, 0)] * 3_000_000),
+    "cells as an array": lambda p, t: attention_heatmap(p[0], "()", overlay=np.zeros((10**6, 2), int)),
+    "texts to vary": lambda p, t: analyze_variation(p, ["()"] * 300_000),
     "strings": lambda p, t: DyckGrammar().sample(10**9, seed=0),
     "long strings": lambda p, t: DyckGrammar().sample(1, seed=0, mode="prefix", length=10**9),
     "strings of unequal lengths": lambda p, t: DyckGrammar().sample(1, seed=0, mode="prefix", length=(1, 10**9)),

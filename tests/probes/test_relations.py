@@ -258,7 +258,7 @@ def test_what_is_no_pattern_is_refused(row):
         (lambda: bracket_tokens(None, "none"), "token None is not"),
         (lambda: scores_of_one(kind="odd"), "kind='odd' is not one of mass, even"),
         (lambda: scores_of_one(kind=None), "kind=None is not one of"),
-        (lambda: scores_of_one(1 + 0j), "patterns are complex"),
+        (lambda: scores_of_one(1 + 0j), "patterns of type complex128"),
     ],
 )
 def test_bad_requests_are_refused(call, message):
