@@ -293,7 +293,7 @@ class DyckGrammar:
         self.validate(tokens)
         ids = np.asarray(tokens)
         wrong = (ids == self.start) & (np.arange(ids.shape[1]) > 0)
-        if start:
+        if true_or_false("start", start):
             wrong[:, 0] = ids[:, 0] != self.start
         ended = np.logical_or.accumulate((ids == self.pad) | (ids == self.end), axis=1)[:, :-1]
         wrong[:, 1:] |= ended & (ids[:, 1:] != self.pad)

@@ -347,11 +347,10 @@ def test_the_same_audit_gives_the_same_bytes():
 @pytest.mark.slow
 def test_claims_audited_together_share_the_level():
     model = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
-    claims = [STACK, STACK.replace("L0H0", "L0H1"), "L0H1 attends to all visible tokens evenly", STACK]
+    claims = [STACK, STACK.replace("L0H0", "L0H1"), "L0H1 attends to all visible tokens evenly"]
     results = audit_claims(model, claims)
-    assert [r.verdict for r in results] == ["supported", "refuted", "misleading", "supported"]
-    assert results[0].to_dict() == results[3].to_dict()
-    assert all(r.level == pytest.approx(1 - 0.05 / 4) for r in results)
+    assert [r.verdict for r in results] == ["supported", "refuted", "misleading"]
+    assert all(r.level == pytest.approx(1 - 0.05 / 3) for r in results)
     alone, row = audit_claim(model, claims[2]), evidence(results[2], "rival")
     assert row["high"] - row["low"] > evidence(alone, "rival")["high"] - evidence(alone, "rival")["low"]
 
