@@ -16,7 +16,7 @@ from interp.errors import AnalysisError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, longest_input, undisturbed
 from interp.numbers import number, percent
-from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+from interp.stats import SHARE, Estimate, bootstrap_mean, mean_over_seeds
 
 if TYPE_CHECKING:
     import torch
@@ -111,7 +111,7 @@ def check_task(
     if len(found) == 1:
         accuracy = bootstrap_mean(found[0].right, seed, stream="task-check")
     else:
-        accuracy = mean_over_seeds([x.right.mean() for x in found], support=(0.0, 1.0))
+        accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     return TaskCheck(task, accuracy.with_null(chance), float(np.mean([x.legal for x in found])), drawn)
 
 
