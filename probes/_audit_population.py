@@ -71,6 +71,8 @@ def over_seeds(
     use = next((word for word in ("used", "redundant", "unused", "not asked") if most(uses[word])), "undecided")
     if use == "undecided" and most(uses["used"] + uses["redundant"]):
         use = "used" if uses["used"] >= uses["redundant"] else "redundant"
+    if uses["not asked"] == n:  # which is known of these seeds, and no estimate of others
+        use = "not asked"
     verdict: Verdict = "undecided"
     if most(verdicts["supported"]):
         verdict = "supported"
