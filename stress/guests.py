@@ -1,11 +1,11 @@
 """Every analyzer as a guest: whatever happens on the way, the model and the process are afterwards what they were.
 
-Analyzers are given our own models, a native bridge, a GPT-2 and a BERT, in whatever state a user may have them (train
-mode, frozen weights, hooks, gradients off), and are stopped half-way: a hook or a module of the model raises at its
-n-th call, an error of its own or KeyboardInterrupt. Before and after are compared: weights bit for bit, gradients,
-modes, devices, hooks, configuration and attributes of the model; random states, gradient mode, threads, default dtype,
-environment and signal handlers of the process. The error has to be one of ours with theirs as its cause, the
-interruption has to pass.
+Analyzers are given our own models, native bridges (random ones, and trained ones whose task is checked first), a GPT-2
+and a BERT, in whatever state a user may have them (train mode, frozen weights, hooks, gradients off), and are stopped
+half-way: a hook or a module of the model raises at its n-th call, an error of its own or KeyboardInterrupt. Before and
+after are compared: weights bit for bit, gradients, modes, devices, hooks, configuration and attributes of the model;
+random states, gradient mode, threads, default dtype, environment and signal handlers of the process. The error has to
+be one of ours with theirs as its cause, the interruption has to pass. Only listed pairs may refuse each other.
 """
 
 import contextlib
