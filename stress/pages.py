@@ -93,7 +93,7 @@ def figures() -> dict[str, Callable[[], Any]]:
         "heatmap, topics": lambda: attention_heatmap(topics[0], "t0w0 t1w1 [MASK]", overlay="topic_blocks"),
         "heatmap, compressed": lambda: attention_heatmap(sharp(3, 200)),
         "heatmap, averaged": lambda: attention_heatmap(sharp(2100)),
-        "heatmap, compressed difference": lambda: attention_heatmap(sharp(200), minus=sharp(200)[::-1, ::-1].T),
+        "heatmap, compressed difference": lambda: attention_heatmap(sharp(200), minus=sharp(200)[::-1, ::-1]),
         "heatmap, markup": lambda: attention_heatmap(sharp(3), words, title=EVIL),
         "heatmap, compressed markup": lambda: attention_heatmap(sharp(150), words * 50, title=EVIL),
     }  # fmt: skip
