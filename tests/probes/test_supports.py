@@ -58,7 +58,7 @@ def wrong(result: Any) -> tuple[int, list[str]]:
             continue
         seen += 1
         least = 0.0 if is_share else -np.inf
-        if not (least <= e["low"] <= e["high"] <= 1 and least - 1e-9 <= e["value"] <= 1 + 1e-9):
+        if not least <= e["low"] <= e["value"] <= e["high"] <= 1:
             out.append(f"{told}: {e['value']} [{e['low']}, {e['high']}]")
     return seen, out
 
