@@ -23,6 +23,10 @@ Over = Literal["seeds", "inputs", "words", "steps", "permutations", "positions",
 Null = float | None | Mapping[str, Any]
 Support = tuple[float, float]
 REALS: Support = (-math.inf, math.inf)
+POSITIVE: Support = (0.0, math.inf)  # losses, distances, sizes
+SHARE: Support = (0.0, 1.0)  # shares, rates, probabilities
+SCORE: Support = (-math.inf, 1.0)  # (m - c) / (1 - c): 1 at best, and as low as the chance level c makes it
+GAP: Support = (-1.0, 1.0)  # the difference of two shares
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Estimate:
 def mean_over_seeds(values: Any, *, over: Over = "seeds", support: Support = REALS) -> Estimate:
     """Mean of one number a seed, `values` [S], with Student's t interval on S - 1 degrees of freedom.
 
-    `support` is the range the number can take (a share: (0, 1)); the interval is cut to it.
+    `support` is the range the number can take (a share: `SHARE`); the interval is cut to it.
     One seed has a value and no interval.
     """
     x = _vector(values)

@@ -17,7 +17,7 @@ from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, is_bridge, is_model, longest_input, undisturbed
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
-from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+from interp.stats import SHARE, Estimate, bootstrap_mean, mean_over_seeds
 
 if TYPE_CHECKING:
     import torch
@@ -116,7 +116,7 @@ def check_task(
     if len(found) == 1:
         accuracy = bootstrap_mean(found[0].right, seed, stream="task-check")
     else:
-        accuracy = mean_over_seeds([x.right.mean() for x in found], support=(0.0, 1.0))
+        accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     legal = float(np.mean([x.legal for x in found]))
     remark = _cause(strangers[0][1], grammar) if legal < SURE else ""
     return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)

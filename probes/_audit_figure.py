@@ -8,7 +8,7 @@ from interp.errors import RequestError
 from interp.numbers import estimate
 from probes._audit_rows import COUNTS, LOGITS, MARGINS, OUTPUTS, SCORES, SEEDS
 from probes._audit_thresholds import MIXED
-from probes._audit_words import SCORED, by_head, evidence_line, needed, numbers_of, rests_on, score_of, shortened
+from probes._audit_words import SCORED, by_head, evidence_line, numbers_of, required, rests_on, score_of, shortened
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -154,13 +154,13 @@ def _span(rows: Sequence[Row]) -> list[float]:
 
 
 def _label(row: Row) -> str:
-    """What the row is, its number and n, and what is needed, in lines that a narrow page has room for."""
+    """What the row is, its number and n, and what is required for which word, in lines for a narrow page."""
     from interp.plots.style import SAYING, escape
 
     words = [escape(line) for line in textwrap.wrap(row["words"], LABEL)] or [""]
     if row["decides"]:
         words = [f"<b>▶ {words[0]}</b>", *(f"<b>{line}</b>" for line in words[1:])]
-    asked = f"needed {needed(row)}" if needed(row) else ""
+    asked = required(row)
     said = f"{SAYING[row['says']][2]} {row['says']}" if row["says"] else ""
     last = ": ".join(part for part in (asked, said) if part)
     return "<br>".join([*words, escape(numbers_of(row)), *([escape(last)] if last else [])])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from interp.stats import Estimate
 from probes._audit_inputs import ROLES, Bools, Inputs
-from probes._audit_stats import Floats, low, ratio
+from probes._audit_stats import SUPPORTS, Floats, low, ratio
 from probes._audit_thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES, ROW
 from probes._claim_relations import BUILT_IN, offset, position, same_relation, usable
 from probes.claims import Claim
@@ -174,26 +174,26 @@ class Head:
         mass, chance = (taken * asked.keys).sum(-1), asked.keys.sum(-1) / np.maximum(asked.seen.sum(-1), 1)
         free_scores = scores if even else (mass - chance) / np.maximum(1 - chance, 1e-12)
 
-        def mean(values: Floats, rows: Bools) -> Estimate:
-            return _mean(values, rows, half, level)
+        def mean(name: str, values: Floats, rows: Bools) -> Estimate:
+            return _mean(name, values, rows, half, level)
 
         matched, each = None, np.zeros(len(half))
         if not even:
             lift = matched_lift(taken, asked, self.laid.inputs.roles, half)
-            matched = mean(lift, asked.free)
+            matched = mean("matched", lift, asked.free)
             each = np.where(asked.free, lift, 0.0)[half].sum(1)
         by_value = self.weights if self.norms is None else self.weights * self.norms[:, None]
         total = by_value.sum(-1)
         fits = free_scores > ROW
-        share = mean(fits.astype(float), asked.free)
+        share = mean("share", fits.astype(float), asked.free)
         return Look(
-            score=mean(scores, asked.rows),
-            top1=None if even else mean(top_share(taken, asked), asked.free),
+            score=mean("score", scores, asked.rows),
+            top1=None if even else mean("top1", top_share(taken, asked), asked.free),
             share=share,
             matched=matched,
-            on_sink=mean(self.weights[:, :, 0], asked.rows & ~asked.sink),
-            without_sink=mean(mass, asked.free),
-            by_value=mean((by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
+            on_sink=mean("sink", self.weights[:, :, 0], asked.rows & ~asked.sink),
+            without_sink=mean("without_sink", mass, asked.free),
+            by_value=mean("by_value", (by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
             rivals=tuple(self._rivals(asked, taken, level)),
             matched_rows=each,
             when=None,
@@ -246,7 +246,7 @@ class Head:
             name,
             words,
             int(differ[b].sum()),
-            _mean(lead, named, b, level) if enough else None,
+            _mean("rival", lead, named, b, level) if enough else None,
             float(lead[a][named[a]].mean()) if enough else None,
         )
 
@@ -317,6 +317,7 @@ def worst(rivals: tuple[Rival, ...]) -> Rival | None:
     return min(compared, key=lambda r: low(r.lead) if r.lead is not None else 0.0) if compared else None
 
 
-def _mean(values: Floats, rows: Bools, half: NDArray[np.int64], level: float) -> Estimate:
+def _mean(name: str, values: Floats, rows: Bools, half: NDArray[np.int64], level: float) -> Estimate:
     picked = rows[half]
-    return ratio(np.where(picked, np.nan_to_num(values[half]), 0.0).sum(1), picked.sum(1).astype(float), level)
+    total = np.where(picked, np.nan_to_num(values[half]), 0.0).sum(1)
+    return ratio(total, picked.sum(1).astype(float), level, SUPPORTS[name])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from interp.numbers import percent
-from interp.stats import Estimate
+from interp.stats import REALS, Estimate
 from probes import _audit_thresholds as t
 from probes._audit_model import Outcome
 from probes._audit_rows import Evidence, Verdict
-from probes._audit_stats import high, low, ratio
+from probes._audit_stats import SUPPORTS, high, low, ratio
 from probes.claims import Claim, heads_text
 
 # Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
@@ -71,6 +71,8 @@ def over_seeds(
     use = next((word for word in ("used", "redundant", "unused", "not asked") if most(uses[word])), "undecided")
     if use == "undecided" and most(uses["used"] + uses["redundant"]):
         use = "used" if uses["used"] >= uses["redundant"] else "redundant"
+    if uses["not asked"] == n:  # which is known of these seeds, and no estimate of others
+        use = "not asked"
     verdict: Verdict = "undecided"
     if most(verdicts["supported"]):
         verdict = "supported"
@@ -142,7 +144,8 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     out = []
     for (group, name), rows in found.items():
         values = np.array([row.estimate.value for row in rows])
-        mean = replace(ratio(values, np.ones(len(values)), level), over="seeds")  # the jackknife of a mean: Student's t
+        mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(name, REALS))  # of a mean: Student's t
+        mean = replace(mean, over="seeds")
         mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
         if times := decided[group, name]:

@@ -104,10 +104,10 @@ def resting(word: str, rows: Iterable[Evidence], names: Iterable[str]) -> list[E
 def deciding(pattern: Finding, use: Finding, verdict: Verdict, asks_use: bool) -> tuple[Finding, Finding]:
     """Both findings, the rows marked on which the verdict rests: at least one, whatever the verdict.
 
-    A pattern that fails or is open decides alone; a misleading claim is so by its use; a supported one by its pattern,
-    and by the use if that was claimed.
+    A pattern that fails or is open decides alone; a misleading claim is so by a pattern that holds and is of no use; a
+    supported one by its pattern, and by the use if that was claimed.
     """
-    of_pattern = verdict == "supported" or pattern.word != "holds"
+    of_pattern = verdict in ("supported", "misleading") or pattern.word != "holds"
     of_use = pattern.word == "holds" and (asks_use or verdict == "misleading")
     return _marked(pattern, "pattern", of_pattern), _marked(use, "use", of_use)
 
@@ -120,6 +120,18 @@ def _marked(finding: Finding, group: str, decides: bool) -> Finding:
         none = Estimate.undefined(finding.because, 0, "inputs")
         rows.append(Evidence(group, "nothing", f"{group}: nothing measured", none, finding=finding.word))
     return replace(finding, evidence=tuple(replace(row, decides=row.finding is not None) for row in rows))
+
+
+def proves(row: dict[str, Any]) -> str:
+    """What a row of `Evidence.to_dict` is required for: the word that its number shows once it meets the threshold."""
+    group, name, least = row["group"], row["name"].split(" ")[0], row["side"] in (">", ">=")
+    if group == "pattern":
+        return "holds"
+    if group == "population" and name != "floor":
+        return str(name)
+    if group == "use":
+        return "unused" if not least else "redundant" if name.endswith("with_partners") else "used"
+    return "decidable"
 
 
 def bound(group: str, name: str, words: str, estimate: Estimate, least: float) -> Evidence:

@@ -6,16 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.rng import generator
-from interp.stats import Estimate
+from interp.stats import GAP, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
 
 Floats = NDArray[np.float64]
 
+# The ranges of the numbers of an audit, by the name of their row; effects and margins may be any number.
+SUPPORTS: dict[str, Support] = {
+    "score": SCORE, "untrained": SCORE, "matched": SCORE, "rival": GAP, "better": GAP,
+    "top1": SHARE, "share": SHARE, "without_sink": SHARE, "sink": SHARE, "by_value": SHARE, "aimed": SHARE,
+    "still": POSITIVE, "silent": POSITIVE,
+}  # fmt: skip
 
-def ratio(numerator: Floats, denominator: Floats, level: float) -> Estimate:
+
+def ratio(numerator: Floats, denominator: Floats, level: float, support: Support = REALS) -> Estimate:
     """sum(numerator) / sum(denominator), each [sequence]; delete-one jackknife with Student's t at `level`.
 
     A mean over rows is one: sums of rows over numbers of rows. The jackknife rather than a bootstrap, since with m
     claims the level is 1 - .05/m: a percentile needs draws by the ten thousand there, a quantile of t none.
+    The interval is cut to `support`, the range that the number can take.
     """
     from scipy.special import stdtrit
 
@@ -31,7 +39,8 @@ def ratio(numerator: Floats, denominator: Floats, level: float) -> Estimate:
     without = (top.sum() - top) / rest
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    return Estimate(value, value - half, value + half, n, "inputs")
+    lower, upper = (min(max(end, support[0]), support[1]) for end in (value - half, value + half))
+    return Estimate(value, lower, upper, n, "inputs")
 
 
 def sign_flips(differences: Floats, draws: int, seed: int) -> Floats:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.numbers import ABSENT, UNDEFINED, absent, estimate, number, power, size
 from interp.stats import Estimate
-from probes._audit_rows import COUNTS, LOGITS, OUTPUTS
+from probes._audit_rows import COUNTS, LOGITS, OUTPUTS, proves
 from probes._audit_thresholds import MIXED
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def audit_summary(result: "AuditResult") -> str:
             lines.append("  means over seeds:")
             told = True
         lines += _lines_of(row, over)
-    if result.task_check is not None:
-        lines += textwrap.wrap(str(result.task_check), WIDTH)
     if result.seeds:
         head = f"  {'seed':>6}  {'heads':<12}{'pattern':<11}{'use':<11}{'verdict':<11}{'claim score':>12}{'effect':>10}"
         seeds = [_seed_line(row) for row in result.seeds[:SHOWN]]
@@ -78,7 +76,7 @@ def evidence_line(result: "AuditResult") -> str:
 def rests_on(result: "AuditResult") -> str:
     """The rows that decide: what they are, their numbers, and what was needed."""
     rows = [row for row in result.evidence if row["decides"]]
-    told = [f"{row['words']} {numbers_of(row)}{f' ({needed(row)} needed)' if needed(row) else ''}" for row in rows]
+    told = [f"{row['words']} {numbers_of(row)}{f' ({required(row)})' if needed(row) else ''}" for row in rows]
     return "; ".join(told)
 
 
@@ -117,6 +115,11 @@ def numbers_of(row: Row) -> str:
     return f"{cell(row)}{unit} ({size(Estimate.from_dict(row))})"
 
 
+def required(row: Row) -> str:
+    """The same with what it is required for: "holds if ≥ 0.25", "unused if ≤ 1e-5"; empty where nothing is."""
+    return f"{proves(row)} if {needed(row)}" if needed(row) else ""
+
+
 def cell(row: Row) -> str:
     """A row's number and interval; counts and bounds have none."""
     if row["value"] is None:
@@ -141,7 +144,7 @@ def _lines_of(row: Row, unit: str) -> list[str]:
     words = f"{row['words']}, logits" if row["unit"] == LOGITS else row["words"]
     first, *rest = textwrap.wrap(words, NAME - 1) or [""]
     over = "" if row["unit"] == COUNTS else str(row["n"]) if row["over"] == unit else f"{row['n']} {row['over']}"
-    tail = f"{over:<{SIZE}}{needed(row):<{NEEDED}}{row['says'] or ''}".rstrip()
+    tail = f"{over:<{SIZE}}{needed(row):<{NEEDED - 1}} {row['says'] or ''}".rstrip()
     mark = "> " if row["decides"] else "  "
     lines = [f"{mark}{first:<{NAME}}{cell(row):<{CELL}}{tail}".rstrip()]
     if len(cell(row)) >= CELL or len(lines[0]) > WIDTH:  # a long number has a line of its own
@@ -151,10 +154,12 @@ def _lines_of(row: Row, unit: str) -> list[str]:
 
 
 def _nulls(row: Row) -> list[str]:
-    """What the number would be if there were nothing to see."""
+    """What the number would be if there were nothing to see; and what is shown by a row that meets its threshold."""
     null = row["null"] if isinstance(row["null"], dict) else {}
     said = {"uniform": "a uniform head", "untrained": "untrained models at most", "p_value": "permutation p"}
     told = [f"{said.get(name, name)} {number(value, None)}" for name, value in null.items() if value is not None]
+    if row["decides"] and row["says"] == "against" and row["met"]:  # what is met speaks against the claim
+        told.append(required(row))
     return [f"({', '.join(told)})"] if told else []
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from interp.checks import index_of
 from interp.errors import AnalysisError
 from interp.guests import read_tokens, refuse_padding
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import POSITIVE, Estimate, mean_over_seeds
 from probes._topic_words import MEMORY, Array, Ints, Words
 
 DOCUMENTS = 500  # of attention averages: as many as the papers' code takes, and cut as there
@@ -119,4 +119,4 @@ def relations(pairs: Sequence[PairSums], words: Words) -> dict[str, Estimate]:
         }
         for name, (total, count) in here.items():
             values.setdefault(name, []).append(float(total / count) if count else math.nan)
-    return {name: mean_over_seeds(each) for name, each in values.items()}
+    return {name: mean_over_seeds(each, support=POSITIVE) for name, each in values.items()}

@@ -178,7 +178,7 @@ def estimate_of(ratio: Ratio, seed: int) -> Estimate:
 def mean_of(values: Array) -> Estimate:
     """Mean over seeds of numbers of any size, whose squares may be too large."""
     exponent = int(np.frexp(np.abs(values).max())[1]) if np.isfinite(values).all() else 0
-    return _scaled(mean_over_seeds(np.ldexp(values, -exponent)), exponent)
+    return _scaled(mean_over_seeds(np.ldexp(values, -exponent), support=REALS), exponent)
 
 
 def _scaled(estimate: Estimate, exponent: int) -> Estimate:

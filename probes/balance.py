@@ -44,7 +44,7 @@ from interp.limits import check_memory
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import ABSENT, absent, number, power
 from interp.rng import check_seed
-from interp.stats import Estimate, bootstrap_mean, mean_over_seeds
+from interp.stats import POSITIVE, SHARE, Estimate, Support, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task, checked_logits
 from interp.text import fold
 from probes._balance_figure import balance_figure, null_of
@@ -298,9 +298,11 @@ def _result(
     nested = grammar.max_depth  # the counts 1..D come first
     unrelated = float(np.mean([scale for _, scale in functional]))
 
-    def over_models(values: list[Array]) -> Estimate:
+    def over_models(values: list[Array], support: Support = SHARE) -> Estimate:
         """Over seeds for a population, over inputs for one model; `values` [inputs] a model."""
-        return bootstrap_mean(values[0], 0) if len(values) == 1 else mean_over_seeds([v.mean() for v in values])
+        if len(values) == 1:
+            return bootstrap_mean(values[0], 0)
+        return mean_over_seeds([v.mean() for v in values], support=support)
 
     counts = [row.pairs for row in functional[0][0]]
     by_count, shifts = {}, {}
@@ -321,7 +323,7 @@ def _result(
             reason = f"{len(by_head)} heads have different denominators: see by_head and the functional form"
             beta = Estimate.undefined(reason, n, "seeds")
         released = _mean([t.released for t in firsts], firsts)
-        condition = mean_over_seeds([t.condition for t in firsts])
+        condition = mean_over_seeds([t.condition for t in firsts], support=POSITIVE)
     block = getattr(getattr(first, "config", None), "block", None)
     explained = float(np.mean([e for _, e in tables])) if tables else None
     if explained is not None and not np.isfinite(explained):
@@ -331,7 +333,7 @@ def _result(
         functional=over_models([np.mean([r.tv for r in rows[:nested]], 0) for rows, _ in functional]).with_null(
             unrelated
         ),
-        contrastive=over_models([np.mean([r.mse for r in rows[:nested]], 0) for rows, _ in functional]),
+        contrastive=over_models([np.mean([r.mse for r in rows[:nested]], 0) for rows, _ in functional], POSITIVE),
         by_head=by_head,
         released=released,
         condition=condition,
@@ -357,7 +359,7 @@ def _mean(values: list[float | None], tables: list[BalanceTable]) -> Estimate:
     for value, table in zip(values, tables, strict=True):
         if value is None:
             return Estimate.undefined(table.reason or "undefined", len(values), "seeds")
-    return mean_over_seeds(values)
+    return mean_over_seeds(values, support=POSITIVE)
 
 
 def _known(x: Array | None) -> Array:

@@ -24,7 +24,7 @@ from interp.grammars import DyckGrammar
 from interp.guests import grammar_of, hosting, layers_and_heads, models_of, no_brackets, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
-from interp.stats import Estimate, Support, bootstrap_mean, mean_over_seeds
+from interp.stats import GAP, SHARE, Estimate, Support, bootstrap_mean, mean_over_seeds
 from interp.task_check import TaskCheck, check_task
 from probes._result import Result, unread_seed
 from probes._stack_figure import RIVALS, stack_figure, stack_summary
@@ -38,8 +38,7 @@ Nested = tuple[tuple[Estimate, ...], ...]  # [layer][head]
 NUM_INPUTS, LENGTH = 40, 28  # drawn by default: how many, of how many brackets
 MEMORY = 2**23  # float64 numbers of patterns held at once: 64 MB, and as much again while they are read
 TIE = 1e-5  # weights this close (relative) to the largest share the top place: float32 tells no more
-SCORE: Support = (-1.0, 1.0)
-SHARE: Support = (0.0, 1.0)
+SCORE = GAP  # of one key among two at least, so that chance is a half at most
 _METRICS = ("score", "top1", "permuted", "permuted_top1")
 
 

@@ -20,7 +20,7 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
 from interp.numeric_arrays import real_array
-from interp.stats import CONFIDENCE, Estimate, clopper_pearson, mean_over_seeds
+from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, mean_over_seeds
 from probes._result import Result
 from probes._two_stage_figure import two_stage_figure, two_stage_summary
 
@@ -383,14 +383,13 @@ def _result(
         boundary = Estimate.undefined(missing, 0, "seeds")
         if n:
             boundary = mean_over_seeds([r.boundary for r in having], support=ends)
-    means = [
-        mean_over_seeds([getattr(r, name) for r in having]) if n else Estimate.undefined(missing, 0, "seeds")
-        for name in ("value_done", "attention_done")
-    ]
+    means = [_mean_share([getattr(r, name) for r in having], missing) for name in ("value_done", "attention_done")]
     sides: list[Estimate | None] = [None, None]
     if turned is not None and boundary.value is not None:
         early = np.array(later) <= boundary.value
-        sides = [mean_over_seeds(turned[:, part].mean(1)) if part.any() else None for part in (early, ~early)]
+        sides = [
+            mean_over_seeds(turned[:, part].mean(1), support=SHARE) if part.any() else None for part in (early, ~early)
+        ]
     return TwoStageResult(
         two_stages=two,
         reason=reason,
@@ -408,3 +407,10 @@ def _result(
         steps=steps,
         norms=curves,
     )
+
+
+def _mean_share(values: list[float], missing: str) -> Estimate:
+    """Mean share of a rise; a curve that falls a little before its rise has a share below 0."""
+    if not values:
+        return Estimate.undefined(missing, 0, "seeds")
+    return mean_over_seeds(values, support=(min(0.0, min(values)), 1.0))

@@ -5,7 +5,6 @@
 is never given alone: see `VariationResult.variation`.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from interp.limits import check_memory
 from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
-from interp.stats import Estimate, jackknife_pairs
+from interp.stats import POSITIVE, SHARE, Estimate, jackknife_pairs
 from interp.task_check import TaskCheck, check_task
 from interp.text import fold
 from probes._result import Result, unread_seed
@@ -233,7 +232,7 @@ def variation_from_patterns(
     return VariationResult(
         variation=tuple(variation),
         normalised=tuple(
-            jackknife_pairs(layer.relative(match), support=(0, 1))
+            jackknife_pairs(layer.relative(match), support=SHARE)
             for layer, match in zip(layers, matchings, strict=True)
         ),
         unmatched=tuple(unmatched),
@@ -400,7 +399,7 @@ def _check_fits(layer: _Layer, array: np.ndarray, index: int) -> None:
 
 
 def _spread(distance: np.ndarray) -> Estimate:
-    return jackknife_pairs(distance, support=(0.0, math.inf))
+    return jackknife_pairs(distance, support=POSITIVE)
 
 
 def _upper(matrix: np.ndarray) -> np.ndarray:

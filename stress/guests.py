@@ -1,11 +1,11 @@
 """Every analyzer as a guest: whatever happens on the way, the model and the process are afterwards what they were.
 
-Analyzers are given our own models, a native bridge, a GPT-2 and a BERT, in whatever state a user may have them (train
-mode, frozen weights, hooks, gradients off), and are stopped half-way: a hook or a module of the model raises at its
-n-th call, an error of its own or KeyboardInterrupt. Before and after are compared: weights bit for bit, gradients,
-modes, devices, hooks, configuration and attributes of the model; random states, gradient mode, threads, default dtype,
-environment and signal handlers of the process. The error has to be one of ours with theirs as its cause, the
-interruption has to pass.
+Analyzers are given our own models, native bridges (random ones, and trained ones whose task is checked first), a GPT-2
+and a BERT, in whatever state a user may have them (train mode, frozen weights, hooks, gradients off), and are stopped
+half-way: a hook or a module of the model raises at its n-th call, an error of its own or KeyboardInterrupt. Before and
+after are compared: weights bit for bit, gradients, modes, devices, hooks, configuration and attributes of the model;
+random states, gradient mode, threads, default dtype, environment and signal handlers of the process. The error has to
+be one of ours with theirs as its cause, the interruption has to pass. Only listed pairs may refuse each other.
 """
 
 import contextlib
@@ -14,8 +14,10 @@ import os
 import random
 import signal
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,34 +42,45 @@ from probes import (
 
 TEXT = "[[]]()"
 HOW: dict[str, Any] = {"grammar": made.GRAMMAR, "task_check": False}
+CHECKED: dict[str, Any] = {"grammar": made.GRAMMAR}  # of bridges that know their task: they are asked about it first
 SMALL: dict[str, Any] = {"num_inputs": 60, "length": 12}
+Call = Callable[[list[Any], dict[str, Any]], Any]
 LABELS = [0, 0, 1, 1, -1, -1, -1]
 
 # Analyzers of any model: the first is the one in which something happens.
-ANY: dict[str, Callable[[list[Any]], Any]] = {
-    "balance": lambda m: analyze_balance(m[0], num_inputs=4, length=6, **HOW),
-    "stack": lambda m: analyze_stack_likeness(m[0], num_inputs=8, length=12, **HOW),
-    "stack of a list": lambda m: analyze_stack_likeness(m, TEXT, **HOW),
-    "variation": lambda m: analyze_variation(m, TEXT, **HOW),
-    "topics": lambda m: analyze_topic_blocks(
+ANY: dict[str, Call] = {
+    "balance": lambda m, how: analyze_balance(m[0], num_inputs=4, length=6, **how),
+    "stack": lambda m, how: analyze_stack_likeness(m[0], num_inputs=8, length=12, **how),
+    "stack of a list": lambda m, how: analyze_stack_likeness(m, TEXT, **how),
+    "variation": lambda m, how: analyze_variation(m, TEXT, **how),
+    "topics": lambda m, how: analyze_topic_blocks(
         m[0], labels=LABELS, matrix="attention", inputs=[[4, 0, 2, 3, 1, 0, 1]] * 2
     ),
-    "audit": lambda m: audit_claim(m[0], "L1H0 attends to the previous token", **SMALL, **HOW),
-    "audit of a use": lambda m: audit_claim(m[0], "L1H0 uses the last unmatched open bracket", **SMALL, **HOW),
-    "scan": lambda m: scan_heads(m[0], ["previous", "stack-top"], **SMALL, **HOW),
-    "heatmap": lambda m: attention_heatmap(m[0], TEXT, overlay=["stack_top", "depth"], **HOW),
-    "heatmap of a difference": lambda m: attention_heatmap(m[0], TEXT, minus=m[1], null=None, **HOW),
+    "audit": lambda m, how: audit_claim(m[0], "L1H0 attends to the previous token", **SMALL, **how),
+    "audit of a use": lambda m, how: audit_claim(m[0], "L1H0 uses the last unmatched open bracket", **SMALL, **how),
+    "scan": lambda m, how: scan_heads(m[0], ["previous", "stack-top"], **SMALL, **how),
+    "heatmap": lambda m, how: attention_heatmap(m[0], TEXT, overlay=["stack_top", "depth"], **how),
+    "heatmap of a difference": lambda m, how: attention_heatmap(m[0], TEXT, minus=m[1], null=None, **how),
 }
 PRUNING: dict[str, Any] = {"candidates": 12, "num_inputs": 4, "num_strings": 20}
 # Those that need models of a kind of their own.
-OWN: dict[str, Callable[[list[Any]], Any]] = {
-    "lottery": lambda m: demonstrate_lottery_ticket(m[0], sweep=(), controls=False, **PRUNING),
-    "shared matrix": lambda m: demonstrate_shared_matrix(m[0], m[1], **PRUNING),
+OWN: dict[str, Call] = {
+    "lottery": lambda m, how: demonstrate_lottery_ticket(m[0], sweep=(), controls=False, **PRUNING),
+    "shared matrix": lambda m, how: demonstrate_shared_matrix(m[0], m[1], **PRUNING),
+}
+# Pairs that have nothing to say to each other, and what is said then; any other refusal is wrong.
+REFUSED = {
+    "balance of bert": "for causal attention",
+    "stack of bert": "with causal attention",
+    "stack of a list of bert": "with causal attention",
 }
 
 
 class Mine(Exception):
     """An exception of the user's own module."""
+
+
+ENDS = (Mine, KeyboardInterrupt, SystemExit, torch.OutOfMemoryError)
 
 
 # -- what must not change ----------------------------------------------------------------------------------------
@@ -211,6 +224,7 @@ def run(arguments: Arguments) -> Report:
         guests = {
             "ours": list(made.ours()),
             "native": [made.native(seed) for seed in range(3)],
+            "trained": made.trained(2),
             "gpt2": [made.gpt2(folder / f"gpt2-{seed}", seed) for seed in range(2)],
             "bert": [made.bert(folder / f"bert-{seed}", seed) for seed in range(2)],
         }
@@ -222,15 +236,19 @@ def run(arguments: Arguments) -> Report:
                     model(ids, attention_mask=torch.ones_like(ids))
         asked = [(kind, given, analyzer, call) for kind, given in guests.items() for analyzer, call in ANY.items()]
         asked += [("pruning", list(made.targets()), analyzer, call) for analyzer, call in OWN.items()]
-        for kind, given, analyzer, call in asked:
-            one(report, f"{analyzer} of {kind}", given, call, rng, arguments)
+        for number, (kind, given, analyzer, call) in enumerate(asked):
+            used = partial(call, how=CHECKED if kind == "trained" else HOW)
+            one(report, f"{analyzer} of {kind}", given, used, rng, arguments, number)
         two_stages(report)
     c = report.counts
+    for what in ("in the task check", *(f"by {end.__name__}" for end in ENDS)):
+        if not c[what]:
+            report.wrong(f"nothing was stopped {what}")
     report.said = (
-        f"{len(ANY) + len(OWN) + 1} analyzers on ours, native, GPT-2 and BERT models: {c['runs']} calls, "
-        f"{c['stopped']} stopped half-way ({c['by a hook']} by a hook, {c['by a module']} by a module; "
-        f"{c['interruptions']} by an interruption or exit), {c['not for it']} pairs refused as not for each other; "
-        f"{c['changed']} times something was changed"
+        f"{len(ANY) + len(OWN) + 1} analyzers on ours, native, trained native, GPT-2 and BERT models: {c['runs']} "
+        f"calls, {c['stopped']} stopped half-way ({c['by a hook']} by a hook, {c['by a module']} by a module; "
+        f"{c['in the task check']} in the task check; {c['interruptions']} by an interruption or exit), "
+        f"{c['not for it']} pairs refused as not for each other; {c['changed']} times something was changed"
     )
     return report
 
@@ -255,29 +273,30 @@ def one(
     call: Callable[[list[Any]], Any],
     rng: np.random.Generator,
     how: Arguments,
+    number: int,
 ) -> None:
-    """One analyzer on one kind of model: let alone, and stopped at several calls of several places."""
-    for place in ("hook", "module"):
+    """One analyzer on one kind of model: let alone, and stopped at several calls of several places.
+
+    Quick: at one call of one place, the first or another one, in turn by all that may stop it.
+    """
+    places = ("hook", "module")
+    for place in (places[number % 2],) if how.quick else places:
         trap = Trap()
         refused = attempt(report, f"{what}, let alone", given, call, place, trap, rng)
         if refused:
-            report.counts["not for it"] += place == "hook"
+            report.counts["not for it"] += place == places[0] or how.quick
             continue
         if not trap.calls:
             continue
         last = trap.calls
-        at = {1, last, *(int(x) for x in rng.integers(1, last + 1, how.size(4, 0)))}
-        for n in sorted(at):
-            for kind in (Mine, KeyboardInterrupt, *([SystemExit, torch.OutOfMemoryError] if n == 1 else [])):
-                attempt(
-                    report,
-                    f"{what}, stopped at call {n} of {last} of a {place}",
-                    given,
-                    call,
-                    place,
-                    Trap(n, kind),
-                    rng,
-                )
+        at = {1, last, *(int(x) for x in rng.integers(1, last + 1, 4))}
+        stops = [(n, end) for n in sorted(at) for end in (ENDS if n == 1 else ENDS[:2])]
+        if how.quick:
+            n = 1 if number // 2 % 2 else int(rng.integers(1, last + 1))
+            stops = [(n, ENDS[(number + number // 4) % len(ENDS)])]
+        for n, kind in stops:
+            stopped = f"{what}, stopped at call {n} of {last} of a {place}"
+            attempt(report, stopped, given, call, place, Trap(n, kind), rng)
 
 
 def attempt(
@@ -292,6 +311,7 @@ def attempt(
     """Call it; True if it says that this is nothing for it. Notes all that is wrong."""
     c = report.counts
     with somehow(rng, given) as state, trapped(given[0], place, trap):
+        pair = what.split(", ")[0]
         what = f"{what} by {trap.kind.__name__} ({state})"
         before, around = [state_of(model) for model in given], state_of_process()
         error: BaseException | None = None
@@ -306,13 +326,18 @@ def attempt(
             c["changed"] += 1
             report.wrong(f"{what}: {len(found)} changed: {found[0]}")
     if not trap.at:
-        if error is not None and not isinstance(error, InterpError):
+        words = REFUSED.get(pair)
+        if error is not None and not (isinstance(error, InterpError) and words is not None and words in str(error)):
             report.wrong(f"{what}: {type(error).__name__}: {error}")
+        if error is None and words is not None:
+            report.wrong(f"{what}: has an answer, where it should say {words!r}")
         return error is not None
     if trap.calls < trap.at:
         return False  # in this state of the model it is called less often
     c["stopped"] += 1
     c[f"by a {place}"] += 1
+    c[f"by {trap.kind.__name__}"] += 1
+    c["in the task check"] += any("check_task" in names_in(cause) for cause in causes(error))
     if issubclass(trap.kind, Exception):
         if not isinstance(error, InterpError):
             report.wrong(f"{what}: leaves as {type(error).__name__}: {error}")
@@ -333,6 +358,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+def names_in(error: BaseException) -> set[str]:
+    """The functions that an exception came through."""
+    return {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
+
+
 def two_stages(report: Report) -> None:
     """It runs no model: a population and an array must be what they were."""
     population = made.topics()
@@ -342,8 +372,8 @@ def two_stages(report: Report) -> None:
     for given in (population, norms):
         try:
             analyze_two_stages(given)
-        except InterpError:
-            report.counts["not for it"] += 1
+        except InterpError as error:
+            report.wrong(f"two stages: {error}")
         report.counts["runs"] += 1
     if found := changes(around, state_of_process()):
         report.wrong(f"two stages: {found[0]}")

@@ -45,6 +45,27 @@ def native(seed: int = 0) -> Any:
         return TransformerBridge.boot_native(settings).eval()
 
 
+def trained(count: int) -> list[Any]:
+    """Bridges of TransformerLens's own architecture that hold trained weights, and so do the grammar's task."""
+    from transformer_lens.config import TransformerBridgeConfig
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    out = []
+    for model in ours()[:count]:
+        c = model.config
+        cfg = TransformerBridgeConfig(
+            d_model=c.d_model, d_head=c.d_head, n_heads=c.n_heads, n_layers=c.n_layers, n_ctx=N_CTX, d_mlp=c.d_mlp,
+            d_vocab=c.d_vocab, d_vocab_out=c.d_out, act_fn="gelu_new" if c.activation == "gelu" else "relu",
+            normalization_type=c.norm, attention_dir=c.direction, eps=c.norm_eps,
+        )  # fmt: skip
+        weights = dict(model.state_dict()) | {"pos_embed.W_pos": torch.zeros(N_CTX, c.d_model)}  # it has no positions
+        bridge = TransformerBridge.boot_native(cfg)
+        bridge.load_state_dict(convert_tl_checkpoint(weights, cfg))
+        out.append(bridge.eval())
+    return out
+
+
 def gpt2(folder: Path, seed: int = 0) -> Any:
     """A random GPT-2, saved and booted."""
     from transformers import GPT2Config, GPT2LMHeadModel

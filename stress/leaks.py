@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,9 @@ SMALL: dict[str, Any] = {"candidates": 8, "num_inputs": 4, "num_strings": 20}
 def calls(folder: Path) -> dict[str, Callable[[], Any]]:
     """Name -> what is done again and again."""
     brackets, topics, targets = made.ours(), made.topics(), made.targets()
-    native, gpt2, bert = made.native(), made.gpt2(folder / "gpt2"), made.bert(folder / "bert")
+    native, gpt2 = made.native(), made.gpt2(folder / "gpt2")
+    berts = [made.bert(folder / f"bert-{seed}", seed) for seed in range(2)]
+    (trained,) = made.trained(1)
     path = save_checkpoint(brackets, folder / "x.safetensors")
     foreign = folder / "x.pt"
     settings = {"n_layers": 1, "n_heads": 1, "d_model": 4, "d_head": 4, "d_vocab": 7, "n_ctx": 8, "attn_only": True}
@@ -79,8 +81,11 @@ def calls(folder: Path) -> dict[str, Callable[[], Any]]:
         "lottery": lambda: demonstrate_lottery_ticket(targets[0], sweep=(), controls=False, **SMALL),
         "shared matrix": lambda: demonstrate_shared_matrix(targets[0], targets[1], **SMALL),
         "stack of a native bridge": lambda: analyze_stack_likeness(native, num_inputs=4, length=12, **HOW),
+        "stack of a bridge whose task is checked": lambda: analyze_stack_likeness(
+            trained, num_inputs=4, length=12, grammar=made.GRAMMAR
+        ),
         "stack of a GPT-2": lambda: analyze_stack_likeness(gpt2, num_inputs=4, length=12, **HOW),
-        "variation of BERTs": lambda: analyze_variation([bert, bert], "([])", **HOW),
+        "variation of BERTs": lambda: analyze_variation(berts, "([])", **HOW),
         "audit of a GPT-2": lambda: audit_claim(gpt2, claim, **SHORT, **HOW),
         "heatmap": lambda: attention_heatmap(brackets, "([])", population="grid", null="untrained"),
         "heatmap of a bridge": lambda: attention_heatmap(gpt2, "([])", **HOW),
@@ -116,7 +121,7 @@ def run(arguments: Arguments) -> Report:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     most = 0.0
-    with tempfile.TemporaryDirectory(prefix="interp-stress-") as name:
+    with tempfile.TemporaryDirectory(prefix="interp-stress-") as name, own_temporary_folder(Path(name) / "temporary"):
         for what, call in calls(Path(name)).items():
             count = min(arguments.size(50, 8), SLOW.get(what, 50))
             for _ in range(min(WARM, count)):
@@ -147,6 +152,21 @@ def run(arguments: Arguments) -> Report:
     return report
 
 
+@contextlib.contextmanager
+def own_temporary_folder(folder: Path) -> Iterator[None]:
+    """Temporary files of this process and its workers alone: others on the machine have theirs elsewhere."""
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    folder.mkdir()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before[0]
+        os.environ.pop("TMPDIR")
+        if before[1] is not None:
+            os.environ["TMPDIR"] = before[1]
+
+
 def held() -> dict[str, float]:
     """What this process holds."""
     for _ in range(3):
@@ -159,7 +179,7 @@ def held() -> dict[str, float]:
         "open files": len(os.listdir("/proc/self/fd")),
         "threads": threading.active_count(),
         "children": len(children),
-        "temporary files": sum(1 for name in os.listdir(tempfile.gettempdir()) if name.startswith("interp-run-")),
+        "temporary files": len(os.listdir(tempfile.gettempdir())),
     }
 
 

@@ -13,17 +13,22 @@ SIZE = re.compile(rf"\bn ?= ?\d+|\b\d[\d,]*(?: of \d+)? (?:{UNITS})\b|\b\d+ of \
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """(block, what stands just before and after it where it is a table) of a Markdown text, code left out."""
+    """(block, what else says its n) of a Markdown text, code left out: a row of a table has the head and captions.
+
+    Captions are the sentences just before and after that speak of n or of intervals: a count of seeds in a text that
+    happens to stand beside the table says nothing of it.
+    """
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     text = re.sub(r"<!-- bench: begin.*?bench: end -->", "", text, flags=re.DOTALL)
     parts = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     out = []
     for i, part in enumerate(parts):
         if part.lstrip().startswith("|"):
-            near = " ".join(other for other in parts[max(i - 1, 0) : i + 2] if not other.lstrip().startswith("|"))
+            beside = [other for other in parts[max(i - 1, 0) : i + 2] if not other.lstrip().startswith("|")]
+            sentences = [s for other in beside for s in re.split(r"(?<=[.:])\s+", other)]
+            near = " ".join(s for s in sentences if re.search(r"\bn ?= ?\d|[Ii]nterval|\[least, largest\]", s))
             head, *rows = part.strip().split("\n")
-            if INTERVAL.search(part) and not SIZE.search(head + near):
-                out += [(row, head) for row in rows]
+            out += [(row, f"{head} {near}") for row in rows]
         else:
             out += [(item, "") for item in re.split(r"\n(?=- )", part)]
     return out
@@ -44,4 +49,6 @@ def test_a_zero_has_no_minus(path):
 def test_the_search_finds_a_table_without_n():
     table = "Intervals.\n\n| a | b |\n|---|---|\n| x | 0.5 [0.4, 0.6] |\n"
     assert [b for b, near in blocks(table) if INTERVAL.search(b) and not SIZE.search(b + near)]
-    assert not [b for b, near in blocks(table.replace("Intervals", "40 seeds")) if INTERVAL.search(b)]
+    for text, told in (("n=40 seeds", True), ("Intervals over 40 seeds", True), ("We trained 40 seeds", False)):
+        found = [near for b, near in blocks(table.replace("Intervals", text)) if INTERVAL.search(b)]
+        assert [bool(SIZE.search(near)) for near in found] == [told]

@@ -14,7 +14,7 @@ from interp.patterns import attention_patterns
 from interp.plots.arrays import as_array
 from interp.population import Population
 from interp.presets import make_recipe
-from interp.stats import Estimate, jackknife_pairs, mean_over_seeds
+from interp.stats import GAP, POSITIVE, REALS, SHARE, Estimate, jackknife_pairs, mean_over_seeds
 from interp.training.evaluate import RULES, evaluate
 from interp.training.objective import FINAL_STRINGS, in_distribution, long_prefixes
 from probes.stack import StackResult, analyze_stack_likeness
@@ -118,8 +118,8 @@ def accuracy_of(population: Population) -> Accuracy:
     """From the population's last evaluation."""
     rows = population.final_metrics()
     names = [name for name in rows[0] if name not in ("seed", "step") and rows[0][name] is not None]
-    mean = {n: mean_over_seeds([r[n] for r in rows], support=(0, 1)) for n in names if "loss" not in n}
-    mean |= {n: mean_over_seeds([r[n] for r in rows]) for n in names if "excess" in n}
+    mean = {n: mean_over_seeds([r[n] for r in rows], support=SHARE) for n in names if "loss" not in n}
+    mean |= {n: mean_over_seeds([r[n] for r in rows], support=REALS) for n in names if "excess" in n}
     worst = {n: min(float(r[n]) for r in rows) for n in names if "excess" not in n and "loss" not in n}
     short = {rule: [int(r["seed"]) for r in rows if r[rule] < PAPER_ACCURACY] for rule in RULES}
     return Accuracy(mean, worst, short)
@@ -176,7 +176,7 @@ def counting_start(population: Population) -> dict[str, Estimate]:
     dropped = patterns[:, 1:, 1:]
     rescaled = dropped / dropped.sum(-1, keepdims=True)
     kinds = {"counted": patterns, "column dropped": dropped, "column dropped, rows rescaled": rescaled}
-    return {name: jackknife_pairs(_distances(p), support=(0.0, np.inf)) for name, p in kinds.items()}
+    return {name: jackknife_pairs(_distances(p), support=POSITIVE) for name, p in kinds.items()}
 
 
 def _distances(patterns: np.ndarray) -> np.ndarray:
@@ -198,7 +198,7 @@ def cost_of_even_attention(population: Population, family: Family) -> dict[str, 
 
     with template.hooks(fwd_hooks=[(name, even)]):
         after = evaluate(template, population.params, data)
-    return {rule: mean_over_seeds(before[rule] - after[rule]) for rule in (*RULES, "mass_nontrivial")}
+    return {rule: mean_over_seeds(before[rule] - after[rule], support=GAP) for rule in (*RULES, "mass_nontrivial")}
 
 
 def distances(population: Population, family: Family) -> dict[int, Estimate]:
@@ -206,7 +206,7 @@ def distances(population: Population, family: Family) -> dict[int, Estimate]:
     data = in_distribution(family.recipe, FINAL_STRINGS)
     values = evaluate(population[0], population.params, data, by_distance=True)
     found = {int(k.removeprefix("mass@")): v for k, v in values.items() if k.startswith("mass@")}
-    return {d: mean_over_seeds(found[d], support=(0, 1)) for d in sorted(found)}
+    return {d: mean_over_seeds(found[d], support=SHARE) for d in sorted(found)}
 
 
 def constructed_uniform() -> dict[str, float]:

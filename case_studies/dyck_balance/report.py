@@ -7,7 +7,7 @@ from case_studies.dyck_balance.measure import RULES, SHOWN, WEIGHT, Arm
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import POSITIVE, SHARE, Estimate, mean_over_seeds
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -141,8 +141,8 @@ def paired_table(results: dict[str, Any]) -> Table:
 def arm_table(every: Sequence[Arm]) -> Table:
     """Each arm by itself."""
     rows = [
-        [a.family.name, Cell(mean_over_seeds(a.beta), 3)]
-        + [Cell(mean_over_seeds(a.accuracy[rule], support=(0, 1)), 3) for rule in RULES]
+        [a.family.name, Cell(mean_over_seeds(a.beta, support=POSITIVE), 3)]
+        + [Cell(mean_over_seeds(a.accuracy[rule], support=SHARE), 3) for rule in RULES]
         + [number(a.worst_in_distribution)]
         for a in every
     ]

@@ -18,7 +18,7 @@ from case_studies.dyck_balance.report import report
 from case_studies.page import command_of, write_study
 from case_studies.populations import Family
 from interp.files import make_folder
-from interp.stats import mean_over_seeds, spearman
+from interp.stats import GAP, POSITIVE, REALS, SHARE, mean_over_seeds, spearman
 
 QUICK_SEEDS, FULL_SEEDS = 6, 40
 
@@ -51,8 +51,8 @@ def to_results(pairs: dict[str, list[Arm]], spread: Sequence[Arm], count: int) -
         return {
             "options": dict(a.family.options),
             "digest": a.digest,
-            "beta": mean_over_seeds(a.beta).to_dict(),
-            "accuracy": {rule: mean_over_seeds(v, support=(0, 1)).to_dict() for rule, v in a.accuracy.items()},
+            "beta": mean_over_seeds(a.beta, support=POSITIVE).to_dict(),
+            "accuracy": {rule: mean_over_seeds(v, support=SHARE).to_dict() for rule, v in a.accuracy.items()},
             "worst_in_distribution": a.worst_in_distribution,
             "rank_correlation": {rule: spearman(a.beta, v).to_dict() for rule, v in a.accuracy.items()},
             "per_seed": {"beta": a.beta.tolist(), **{rule: v.tolist() for rule, v in a.accuracy.items()}},
@@ -65,8 +65,11 @@ def to_results(pairs: dict[str, list[Arm]], spread: Sequence[Arm], count: int) -
         "arms": {a.family.name: arm(a) for both in pairs.values() for a in both},
         "contrastive_minus_standard": {
             data: {
-                "beta": mean_over_seeds(new.beta - old.beta).to_dict(),
-                **{rule: mean_over_seeds(new.accuracy[rule] - old.accuracy[rule]).to_dict() for rule in RULES},
+                "beta": mean_over_seeds(new.beta - old.beta, support=REALS).to_dict(),
+                **{
+                    rule: mean_over_seeds(new.accuracy[rule] - old.accuracy[rule], support=GAP).to_dict()
+                    for rule in RULES
+                },
             }
             for data, (old, new) in pairs.items()
         },

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 
 from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, SHAM, Fit, Head, Measured
-from interp.stats import Estimate, clopper_pearson, mean_over_seeds, spearman
+from interp.stats import (
+    GAP,
+    POSITIVE,
+    REALS,
+    SCORE,
+    SHARE,
+    Estimate,
+    Support,
+    clopper_pearson,
+    mean_over_seeds,
+    spearman,
+)
 
 INTERPRETABLE = 0.5
 THRESHOLDS = (0.3, INTERPRETABLE, 0.7)
@@ -94,13 +105,14 @@ def scores(heads: Sequence[Head], term: str | None = None) -> Estimate:
     null: dict[str, float | None] = {"uniform": 0.0, "untrained": float(np.mean([fit.untrained for fit in fits]))}
     if term is None:
         null["untrained_best"] = float(np.mean([head.untrained for head in heads]))
-    return over_seeds(seeds, [fit.score for fit in fits]).with_null(null)
+    return over_seeds(seeds, [fit.score for fit in fits], SCORE).with_null(null)
 
 
-def over_seeds(seeds: Sequence[int], values: Sequence[float]) -> Estimate:
+def over_seeds(seeds: Sequence[int], values: Sequence[float], support: Support) -> Estimate:
     """Mean over seeds of each seed's mean."""
     given = np.asarray(seeds)
-    return mean_over_seeds([float(np.mean(np.asarray(values)[given == seed])) for seed in sorted(set(seeds))])
+    means = [float(np.mean(np.asarray(values)[given == seed])) for seed in sorted(set(seeds))]
+    return mean_over_seeds(means, support=support)
 
 
 def _fit(head: Head, term: str | None) -> Fit:
@@ -114,8 +126,8 @@ def accuracy(m: Measured) -> dict[str, Any]:
     """Copied accuracy on the training law and at positions 400-499, from the last evaluation."""
     rows = m.population.final_metrics()
     return {
-        "copied": mean_over_seeds([row["copied"] for row in rows], support=(0, 1)),
-        "long_copied": mean_over_seeds([row["long_copied"] for row in rows], support=(0, 1)),
+        "copied": mean_over_seeds([row["copied"] for row in rows], support=SHARE),
+        "long_copied": mean_over_seeds([row["long_copied"] for row in rows], support=SHARE),
         "worst_seed": float(min(row["copied"] for row in rows)),
         "seeds_below_paper": [int(row["seed"]) for row in rows if row["copied"] <= m.group.paper_accuracy],
     }
@@ -125,8 +137,8 @@ def without_heads(m: Measured) -> dict[str, dict[str, Estimate]]:
     """Accuracy and margin lost when all layers are edited at once: edit -> what -> over seeds."""
     return {
         edit: {
-            what: mean_over_seeds([model.without[edit][at] for model in m.models])
-            for at, what in enumerate(("accuracy", "margin"))
+            what: mean_over_seeds([model.without[edit][at] for model in m.models], support=support)
+            for at, (what, support) in enumerate((("accuracy", GAP), ("margin", REALS)))
         }
         for edit in (*ABLATIONS, LINK)
     }
@@ -141,11 +153,11 @@ def by_layer(heads: Sequence[Head]) -> dict[str, Estimate]:
     worst = [head.cost.worst_margin for head in heads]
     return {
         "score": scores(heads),
-        "size": mean_over_seeds([head.cost.size for head in heads]),
-        "accuracy_lost": mean_over_seeds([head.cost.worst_accuracy for head in heads]),
-        "margin_lost": mean_over_seeds(worst),
-        **{f"margin_lost_{edit}": mean_over_seeds(values) for edit, values in margin.items()},
-        "zero_minus_sham": mean_over_seeds(margin["zero"] - margin[SHAM]).with_null(0.0),
+        "size": mean_over_seeds([head.cost.size for head in heads], support=POSITIVE),
+        "accuracy_lost": mean_over_seeds([head.cost.worst_accuracy for head in heads], support=GAP),
+        "margin_lost": mean_over_seeds(worst, support=REALS),
+        **{f"margin_lost_{edit}": mean_over_seeds(values, support=REALS) for edit, values in margin.items()},
+        "zero_minus_sham": mean_over_seeds(margin["zero"] - margin[SHAM], support=REALS).with_null(0.0),
         "rank_correlation": _correlation([head.best.score for head in heads], worst),
     }
 

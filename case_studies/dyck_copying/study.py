@@ -27,7 +27,7 @@ from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
 from case_studies.page import command_of, write_study
 from interp.files import make_folder
-from interp.stats import Estimate
+from interp.stats import REALS, Estimate
 
 QUICK, FULL = 8, 40  # seeds of each depth
 
@@ -70,7 +70,7 @@ def of_group(m: Measured) -> dict[str, Any]:
         "diverged": m.population.provenance["diverged"],
         "paper_accuracy": m.group.paper_accuracy,
         **accuracy(m),
-        "margin": over_seeds([x.seed for x in m.models], [x.margin for x in m.models]),
+        "margin": over_seeds([x.seed for x in m.models], [x.margin for x in m.models], REALS),
         "without_heads": without_heads(m),
         "layers": [by_layer(m.at(layer)) for layer in range(m.layers)],
         "crossing": [crossing(m.heads, threshold).to_dict() for threshold in THRESHOLDS],

@@ -18,7 +18,7 @@ from interp.errors import RequestError
 from interp.files import make_folder, write_text
 from interp.header import canonical_json
 from interp.limits import read_whole
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import REALS, SCORE, Estimate, Support, mean_over_seeds
 from probes import audit_claims
 from probes._audit_population import binomial
 from probes._audit_thresholds import MOST_SEEDS, USED
@@ -183,8 +183,8 @@ def tally(statement: Statement, options: Sequence[AuditResult]) -> Tally:
         verdicts,
         level,
         of_seeds(verdicts, level),
-        _mean(scores),
-        _mean([r["effect"] for r in used]),
+        _mean(scores, SCORE),
+        _mean([r["effect"] for r in used], REALS),
         dict(sorted(Counter(use_word(r["use"], r["effect"]) for r in used).items())),
     )
 
@@ -224,6 +224,6 @@ def of_seeds(verdicts: Sequence[str], level: float) -> str:
     return "refuted" if (binomial(other, n, level).high or 1.0) < MOST_SEEDS else "undecided"
 
 
-def _mean(values: Sequence[float | None]) -> Estimate | None:
+def _mean(values: Sequence[float | None], support: Support) -> Estimate | None:
     there = [v for v in values if v is not None]
-    return mean_over_seeds(there) if there else None
+    return mean_over_seeds(there, support=support) if there else None

@@ -14,7 +14,7 @@ from interp import DyckGrammar, SandboxTransformer, load_checkpoint, save_checkp
 from interp.presets import Recipe
 from interp.progress import progress_bar
 from interp.rng import generator
-from interp.stats import Estimate, clopper_pearson, mean_over_seeds
+from interp.stats import REALS, Estimate, clopper_pearson, mean_over_seeds
 from interp.training.evaluate import EvalSet
 from probes import analyze_stack_likeness
 from probes._lottery_inputs import evaluation_set, random_inputs, token_inputs
@@ -192,7 +192,7 @@ def curve(pruned: Pruned, size: Size) -> Curve:
     slopes = {}
     for name, read in kinds.items():
         each = [_slope([x for x in row if x.candidates <= N], read) for row in levels]
-        slopes[name] = mean_over_seeds(each).with_null({"theory": float(-np.log10(2))})
+        slopes[name] = mean_over_seeds(each, support=REALS).with_null({"theory": float(-np.log10(2))})
     return Curve(pruned.family, tuple(levels), slopes)
 
 

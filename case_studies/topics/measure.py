@@ -11,7 +11,7 @@ from case_studies.populations import Family, obtain
 from case_studies.topics.families import BLOCK, EXACT_STEPS, TABLE, TWO_STAGES, Group, Triple
 from interp.grammars import TopicGrammar
 from interp.population import Population
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
 from interp.topic_theory import TopicTheory
 from probes.topic_blocks import TopicBlocksResult, analyze_topic_blocks
 from probes.two_stage import TwoStageResult, analyze_two_stages
@@ -104,8 +104,8 @@ def _arm(family: Family, group: Group, count: int, folder: Path, workers: int | 
         digest,
         final_loss(population),
         result,
-        mean_over_seeds(matrices[:, same].mean(-1)),
-        mean_over_seeds(matrices[:, other].mean(-1)),
+        mean_over_seeds(matrices[:, same].mean(-1), support=REALS),
+        mean_over_seeds(matrices[:, other].mean(-1), support=REALS),
     )
 
 
@@ -168,10 +168,10 @@ def exact_row(name: str, digest: str | None, values: np.ndarray, grammar: TopicG
     return ExactRow(
         name,
         digest,
-        mean_over_seeds(excess),
-        mean_over_seeds(np.abs(values[:, 1:] / target[1:] - 1).max((1, 2))),
-        mean_over_seeds(np.abs(values[:, 0]).max(1)),
-        mean_over_seeds([theory.project(v).relative or 0.0 for v in values]),
+        mean_over_seeds(excess, support=REALS),
+        mean_over_seeds(np.abs(values[:, 1:] / target[1:] - 1).max((1, 2)), support=POSITIVE),
+        mean_over_seeds(np.abs(values[:, 0]).max(1), support=POSITIVE),
+        mean_over_seeds([theory.project(v).relative or 0.0 for v in values], support=POSITIVE),
     )
 
 
@@ -211,12 +211,12 @@ def ratio(population: Population) -> Estimate:
         assert found is not None
         top, bottom = found["same topic, different word"].value, found["different topic"].value
         each.append(np.nan if top is None or not bottom else top / bottom)
-    return mean_over_seeds(each).with_null(1.0)
+    return mean_over_seeds(each, support=POSITIVE).with_null(1.0)
 
 
 def final_loss(population: Population) -> Estimate:
     """Held-out loss of the last step."""
-    return mean_over_seeds([row["loss"] for row in population.final_metrics()])
+    return mean_over_seeds([row["loss"] for row in population.final_metrics()], support=POSITIVE)
 
 
 def shortened(family: Family, steps: int | None) -> Family:

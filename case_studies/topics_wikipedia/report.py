@@ -32,7 +32,7 @@ from case_studies.topics_wikipedia.measure import (
 )
 from case_studies.words import Cell
 from interp.numbers import ABSENT, UNDEFINED, estimate, interval, number, percent
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import REALS, Estimate, mean_over_seeds
 
 FEW_ARTICLES = 5  # a topic
 
@@ -541,7 +541,7 @@ def settings_table(f: Findings) -> Table:
 
 
 def _over_seeds(values: Sequence[float | None]) -> Estimate:
-    return mean_over_seeds([v for v in values if v is not None])
+    return mean_over_seeds([v for v in values if v is not None], support=REALS)  # ratios of noise around 0, too
 
 
 def _plain(values: Sequence[float | None]) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_figure, check_outputs, draw, find, load, write_json
+from interp.cli.files import check_figure, check_outputs, deliver, find, load
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
 from interp.limits import read_whole
@@ -36,10 +36,9 @@ def audit(arguments: argparse.Namespace) -> int:
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     results = audit_claims(model, claims, inputs=arguments.inputs, progress=True, **how)
-    print("\n\n".join(result.summary() for result in results))
+    said = "\n\n".join(result.summary() for result in results)
     whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
-    write_json(arguments.json, whole[0] if len(whole) == 1 else {"audits": whole})
-    draw(arguments.figure, results[0])
+    deliver(said, arguments.json, whole[0] if len(whole) == 1 else {"audits": whole}, arguments.figure, results[0])
     return int(arguments.strict and any(result.verdict != "supported" for result in results))
 
 
@@ -88,7 +87,5 @@ def bench(arguments: argparse.Namespace) -> int:
         workers=min(8, os.cpu_count() or 1),
         progress=True,
     )
-    print(result.summary())
-    write_json(arguments.json, result.to_dict())
-    draw(arguments.figure, result)
+    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
     return 0

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_checkpoint, check_figure, check_outputs, draw, find, load, write_json
+from interp.cli.files import check_checkpoint, check_figure, check_outputs, deliver, find, load
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -52,17 +52,15 @@ def train(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         progress=True,
     )
-    print(population.summary())
+    said = [population.summary()]
     if population.timing:
-        print(
+        said.append(
             f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
             f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
-    print(f"wrote {out}" if population.timing else f"{out} was finished already")
-    write_json(
-        arguments.json,
-        {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing},
-    )
+    said.append(f"wrote {out}" if population.timing else f"{out} was finished already")
+    table = {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing}
+    deliver("\n".join(said), arguments.json, table)
     return 0
 
 
@@ -106,9 +104,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         from probes import analyze_balance
 
         result = analyze_balance(model, **how)
-    print(result.summary())
-    write_json(arguments.json, result.to_dict())
-    draw(arguments.figure, result)
+    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
     return 0
 
 
@@ -161,15 +157,14 @@ def prune(arguments: argparse.Namespace) -> int:
     from probes import demonstrate_lottery_ticket
 
     model: Any = load_checkpoint(arguments.target)
+    said = []
     if meta["kind"] == "population":
         model = model[0]
-        print(f"target: seed {meta['seeds'][0]}, the first of {len(meta['seeds'])} models")
+        said.append(f"target: seed {meta['seeds'][0]}, the first of {len(meta['seeds'])} models")
     result = demonstrate_lottery_ticket(model, candidates=arguments.candidates, seed=arguments.seed, progress=True)
-    print(result.summary())
     save_checkpoint(result.model, arguments.out)
-    print(f"wrote {arguments.out}")
-    write_json(arguments.json, result.to_dict())
-    draw(arguments.figure, result)
+    said += [result.summary(), f"wrote {arguments.out}"]
+    deliver("\n".join(said), arguments.json, result.to_dict(), arguments.figure, result)
     return 0
 
 
@@ -210,25 +205,17 @@ def list_all(arguments: argparse.Namespace) -> int:
             "about": meta["provenance"].get("about", ""),
             **worst_accuracy(meta),
         }
-    print("Presets (interp train PRESET)")
-    for name, preset in PRESETS.items():
-        print(f"  {name:<20} {preset.about}")
-    print("Studies (interp report STUDY)")
-    for name, about in STUDIES.items():
-        print(f"  {name:<20} {about}")
-    print("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
+    said = ["Presets (interp train PRESET)"]
+    said += [f"  {name:<20} {preset.about}" for name, preset in PRESETS.items()]
+    said.append("Studies (interp report STUDY)")
+    said += [f"  {name:<20} {about}" for name, about in STUDIES.items()]
+    said.append("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
-        print(f"  {name:<20} {count}: {rules or info['about']}")
-    write_json(
-        arguments.json,
-        {
-            "presets": {name: preset.about for name, preset in PRESETS.items()},
-            "studies": STUDIES,
-            "checkpoints": bundled,
-        },
-    )
+        said.append(f"  {name:<20} {count}: {rules or info['about']}")
+    presets = {name: preset.about for name, preset in PRESETS.items()}
+    deliver("\n".join(said), arguments.json, {"presets": presets, "studies": STUDIES, "checkpoints": bundled})
     return 0
 
 

@@ -25,6 +25,18 @@ def draw(path: Path | None, result: Any) -> None:
         save_figure(result.figure(), path)
 
 
+def deliver(said: str, json_path: Path | None, data: Any, figure: Path | None = None, result: Any = None) -> None:
+    """Write the files that were asked for, then print `said`.
+
+    In this order, a reader of the output that has gone costs no file; and a file that cannot be written no summary.
+    """
+    try:
+        write_json(json_path, data)
+        draw(figure, result)
+    finally:
+        print(said)
+
+
 def check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
     """Refuse, before the work, an unwritable output, one named twice, and one that is the input (`keep`)."""
     from interp.files import check_writable

@@ -11,6 +11,7 @@ import pytest
 from interp import load_checkpoint
 from interp.plots.style import SAYING
 from interp.stats import Estimate
+from interp.task_check import TaskCheck
 from intervals import INTERVAL, unnamed, unnamed_of_figure
 from probes import audit_claim, scan_heads
 from probes._audit_decide import decide_pattern, decide_use, verdict_of
@@ -19,7 +20,7 @@ from probes._audit_pattern import Look, Rival
 from probes._audit_population import over_seeds
 from probes._audit_rows import LOGITS, Finding, deciding
 from probes._audit_use import Effects
-from probes._audit_words import numbers_of
+from probes._audit_words import numbers_of, required
 from probes.audit import _of_model, _of_seeds
 from probes.bench import FAMILIES
 from probes.claims import Claim
@@ -27,7 +28,7 @@ from probes.claims import Claim
 PLAIN = Claim([(0, 0)], "stack-top")
 USED = Claim([(0, 0)], "stack-top", uses="closers")
 COMMON = {"task": "closers", "level": 0.95, "num_claims": 1, "num_inputs": 400, "parts": PLAIN.to_dict(), "seed": 0}
-SAYS = {"supported": "for", "misleading": "against", "refuted": "against", "undecided": "open"}
+SAYS = {"supported": {"for"}, "misleading": {"for", "against"}, "refuted": {"against"}, "undecided": {"open"}}
 TASK = SimpleNamespace(words="predict closing brackets", name="closers")
 
 
@@ -43,13 +44,32 @@ def check_told(result) -> None:
     rows = result.evidence
     rests = [row for row in rows if row["decides"]]
     assert rests
-    assert {row["says"] for row in rests} == {SAYS[result.verdict]}
+    # A claim that misleads does so by a pattern that holds and is of no use; of a population, by its seeds.
+    assert {row["says"] for row in rests} == (SAYS[result.verdict] if not result.seeds else {_of_all(result.verdict)})
     for row in rows:
+        if row["threshold"] is not None:
+            check_required(row)
         if row["says"] == "for":
             assert row["met"] is True, row
         assert (row["unit"] == LOGITS) == (row["name"].split(" ")[0] == "margin")
     check_picture(result, rests)
     check_table(result, rests)
+
+
+def _of_all(verdict: str) -> str:
+    return "against" if verdict == "misleading" else next(iter(SAYS[verdict]))
+
+
+def check_required(row) -> None:
+    """What a threshold is for is said with it, and a row that meets it says nothing else."""
+    word = required(row).split(" if ")[0]
+    said = {"holds": "for", "used": "for", "redundant": "for", "supported": "for",
+            "unused": "against", "refuted": "against", "misleading": "against", "decidable": "open"}  # fmt: skip
+    assert word in said, row
+    if row["met"] and row["says"] in ("for", "against"):
+        assert row["says"] == said[word], row
+    if row["met"] is False and row["says"]:
+        assert row["says"] != said[word] or word == "decidable", row
 
 
 def check_picture(result, rests) -> None:
@@ -76,6 +96,7 @@ def check_picture(result, rests) -> None:
             assert (row["says"] or "nothing") == says
             units.setdefault(axis, set()).add(row["unit"])
             assert ("▶" in label) == row["decides"]
+            assert required(row) in unescaped(label)
     assert all(len(found) == 1 for found in units.values())
     labels = [label for axis in fig.select_yaxes() for label in axis.ticktext or ()]
     framed = [shape for shape in fig.layout.shapes if shape.type == "rect"]
@@ -316,3 +337,29 @@ def test_a_scan_writes_every_verdict_on_its_cell():
     for hover, result in zip(told, order, strict=True):
         assert unescaped(result.reason) in unescaped(hover.replace("<br>", " "))
     assert max(map(len, found.summary().splitlines())) <= 80
+
+
+def test_a_use_that_no_seed_was_asked_for_is_said_alike_everywhere():
+    none = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
+    outcomes = [outcome(PLAIN, pattern_of("no score"), none) for _ in range(3)]
+    result = _of_seeds(PLAIN, over_seeds(PLAIN, range(3), [(o, o) for o in outcomes], 0.95), COMMON)
+    assert (result.verdict, result.use) == ("undecided", "not asked")
+    for text in (result.summary(), result.figure().layout.title.subtitle.text.replace("<br>", " ")):
+        assert not re.search(r"use\s+undecided", text)
+        assert re.search(r"use\s+not\s+asked", text)
+
+
+def test_a_bound_that_is_met_and_speaks_against_the_claim_says_what_it_shows():
+    still = _of_model(PLAIN, outcome(PLAIN, pattern_of("all is well"), use_of("still")), COMMON)
+    seeds = [outcome(PLAIN, pattern_of("no score"), use_of("used")) for _ in range(40)]
+    refuted = _of_seeds(PLAIN, over_seeds(PLAIN, range(40), [(o, o) for o in seeds], 0.95), COMMON)
+    for result, told in ((still, "unused if ≤ 1e-05"), (refuted, "refuted if > 0.5")):
+        labels = [unescaped(label) for axis in result.figure().select_yaxes() for label in axis.ticktext or ()]
+        assert any(label.endswith(f"{told}: ✗ against") for label in labels)
+        assert f"({told})" in result.summary()
+
+
+def test_the_task_check_is_printed_once():
+    audit = audit_claim(load_checkpoint("constructed/stack"), CLAIM, num_inputs=160)
+    checked = replace(audit, task_check=TaskCheck("closing", near(0.9), 0.99, 200))
+    assert checked.summary().count("99 % of places") == 1
