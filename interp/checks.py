@@ -22,6 +22,21 @@ def whole_number(
     return int(value)
 
 
+def whole_from(what: str, value: Any, least: int, most: int) -> int:
+    """`value` as an int, numpy's integers included; `RequestError`, which begins with `what`, for any other."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise RequestError(f"{what} {quoted(value)} is not a whole number from {least} to {most}")
+    return int(value)
+
+
+def words_of(what: str, value: Any) -> str:
+    """`value`, a text; `RequestError`, which begins with `what`, for anything else."""
+    if not isinstance(value, str):
+        raise RequestError(f"{what} {quoted(value)} is not a text: give a str")
+    return value
+
+
 def optional_whole(name: str, value: Any, default: int, least: int = 1, most: int = MOST) -> int:
     """`whole_number`, with `default` in the place of None."""
     return default if value is None else whole_number(name, value, least, most)

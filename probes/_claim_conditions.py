@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checks import whole_from, words_of
 from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.grammars.vocabulary import find_token
@@ -57,16 +58,16 @@ ELSEWHERE = Condition(
 )
 
 
-def _check_least(what: str, least: Any) -> None:
-    if isinstance(least, bool) or not isinstance(least, int) or not 0 <= least < 10**9:
-        raise RequestError(f"{what} {quoted(least)} is not a whole number from 0 to 999999999")
+MOST = 10**9 - 1  # of a depth and a position
+
+
+def depth_at_least(least: int) -> Condition:
+    """The stack, once the current token is read, holds `least` brackets or more."""
+    return _depth_at_least(whole_from("depth", least, 0, MOST))
 
 
 @cache
-def depth_at_least(least: int) -> Condition:
-    """The stack, once the current token is read, holds `least` brackets or more."""
-    _check_least("depth", least)
-
+def _depth_at_least(least: int) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         inside = (tokens != grammar.pad) if isinstance(grammar, DyckGrammar) else _brackets(tokens, grammar, 0)
         return np.asarray(inside & (grammar.depth(tokens) >= least))
@@ -74,21 +75,26 @@ def depth_at_least(least: int) -> Condition:
     return Condition(f"depth-{least}", f"the depth is at least {least}", "dyck", rows)
 
 
-@cache
 def position_at_least(least: int) -> Condition:
     """The current token stands at `least` (from 0) or later."""
-    _check_least("position", least)
+    return _position_at_least(whole_from("position", least, 0, MOST))
 
+
+@cache
+def _position_at_least(least: int) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         return np.broadcast_to(np.arange(tokens.shape[1]) >= least, tokens.shape)
 
     return Condition(f"position-{least}", f"the position is at least {least}", "tokens", rows)
 
 
-@cache
 def token_is(text: str) -> Condition:
     """The current token is `text` of the vocabulary, such as [CLS]."""
+    return _token_is(words_of("token", text))
 
+
+@cache
+def _token_is(text: str) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         found = find_token(grammar, text)
         if found is None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checks import whole_from, words_of
 from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.grammars.vocabulary import find_token
@@ -55,11 +56,13 @@ def _same_topic(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
     return visible & (topic[:, :, None] == topic[:, None, :]) & (topic >= 0)[:, :, None]
 
 
-@cache
 def offset(steps: int) -> Relation:
     """The token `steps` positions after the query, before it where negative."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or abs(steps) > MOST:
-        raise RequestError(f"offset {quoted(steps)} is not a whole number from -{MOST} to {MOST}")
+    return _offset(whole_from("offset", steps, -MOST, MOST))
+
+
+@cache
+def _offset(steps: int) -> Relation:
     if steps in (-1, 0, 1):
         return (BUILT_IN["current"], BUILT_IN["next"], BUILT_IN["previous"])[steps]
 
@@ -70,11 +73,13 @@ def offset(steps: int) -> Relation:
     return Relation(f"offset{steps:+d}", words, "mass", "tokens", keys)
 
 
-@cache
 def position(place: int) -> Relation:
     """The token at `place`, from 0."""
-    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place <= MOST:
-        raise RequestError(f"position {quoted(place)} is not a whole number from 0 to {MOST}")
+    return _position(whole_from("position", place, 0, MOST))
+
+
+@cache
+def _position(place: int) -> Relation:
     if place == 0:
         return BUILT_IN["first"]
 
@@ -84,18 +89,23 @@ def position(place: int) -> Relation:
     return Relation(f"position-{place}", f"position {place}", "mass", "tokens", keys)
 
 
-@cache
 def brackets_of_type(kind: int) -> Relation:
     """Brackets of one type (from 0), opening and closing; the same object every time."""
-    if isinstance(kind, bool) or not isinstance(kind, int) or not 0 <= kind <= MOST:
-        raise RequestError(f"bracket type {quoted(kind)} is not a whole number from 0 to {MOST}")
+    return _brackets_of_type(whole_from("bracket type", kind, 0, MOST))
+
+
+@cache
+def _brackets_of_type(kind: int) -> Relation:
     return BUILT_IN.get(f"type-{kind}") or bracket_type(kind)
 
 
-@cache
 def token(text: str) -> Relation:
     """Every `text` of the grammar's vocabulary, such as [SEP]."""
+    return _token(words_of("token", text))
 
+
+@cache
+def _token(text: str) -> Relation:
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         vocabulary = tuple(getattr(grammar, "vocab", ()))
         if (found := find_token(grammar, text)) is None:

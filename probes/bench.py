@@ -11,7 +11,7 @@ claims. It has two answers only, pattern or no pattern, so every decoy is an err
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -145,12 +145,16 @@ def run_bench(
     check_seed(seed)
     for name, value in (("per_family", per_family), ("workers", workers)):
         whole_number(name, value)
+    if families is not None and (not isinstance(families, Iterable) or isinstance(families, (str, bytes))):
+        raise RequestError(f"families={quoted(families)} is no list of names of families")
     names = list(FAMILIES) if families is None else list(families)
     if not names:
         raise RequestError("families=[] asks for nothing: leave it out for all of them")
     for name in names:
-        if name not in FAMILIES:
-            raise RequestError(f"family {quoted(name)} is not one of {', '.join(map(repr, FAMILIES))}")
+        if not isinstance(name, str) or name not in FAMILIES:
+            raise RequestError(
+                f"families={quoted(families)}: {quoted(name)} is not one of {', '.join(map(repr, FAMILIES))}"
+            )
     check_workers(workers)
     check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import one_of
+from interp.checks import MOST, one_of, whole_from, words_of
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.grammars import DyckGrammar
 from interp.numeric_arrays import real_array
@@ -175,8 +175,8 @@ def _same_depth(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
 
 def bracket_tokens(tokens: Iterable[int], words: str) -> Relation:
     """The relation to keys that are one of `tokens` (ids of brackets)."""
-    given = tuple(tokens) if isinstance(tokens, Iterable) else (tokens,)
-    ids = tuple(sorted(_whole("token", token) for token in given))
+    given = tuple(tokens) if isinstance(tokens, Iterable) and not isinstance(tokens, bytes) else (tokens,)
+    ids, words = tuple(sorted(_whole("token", token) for token in given)), words_of("words", words)
 
     def keys(inputs: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         return visible & (_bracket(inputs, grammar) & np.isin(inputs, ids))[:, None, :]
@@ -196,6 +196,8 @@ def complement(relation: Relation) -> Relation:
 
     Where the relation has no key there is nothing to avoid, and its complement's row (c = 1) has no score.
     """
+    if not isinstance(relation, Relation):
+        raise RequestError(f"relation={quoted(relation)} is no Relation, and its complement none")
 
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
         return visible & ~relation.keys(tokens, grammar, visible)
@@ -204,9 +206,7 @@ def complement(relation: Relation) -> Relation:
 
 
 def _whole(what: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise RequestError(f"{what} {quoted(value)} is not a whole number of at least 0")
-    return int(value)
+    return whole_from(what, value, 0, MOST)
 
 
 def _dyck(grammar: Any) -> DyckGrammar:

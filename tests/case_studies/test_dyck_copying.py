@@ -14,6 +14,7 @@ from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
 from case_studies.dyck_copying.study import run
 from closeness import assert_close
 from interp import load_checkpoint
+from interp.stats import POSITIVE
 from intervals import INTERVAL, unnamed_of_page
 from probes.relations import RELATIONS
 
@@ -190,7 +191,7 @@ def test_counts_of_made_up_heads():
     assert c.undecided == 1
     assert by_edit(heads)["zero"]["margin"].value == pytest.approx(3 / 5)
     assert by_edit(heads)["costliest"]["accuracy"].value == pytest.approx(4 / 5)
-    assert over_seeds([0, 0, 1], [1.0, 3.0, 4.0]).value == 3.0
+    assert over_seeds([0, 0, 1], [1.0, 3.0, 4.0], POSITIVE).value == 3.0
 
 
 def test_results_carry_intervals_and_a_row_a_head(results):

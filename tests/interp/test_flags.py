@@ -24,7 +24,7 @@ from walk import fingerprint
 FOREIGN = {
     "n_layers": 1, "n_heads": 1, "d_model": 4, "d_head": 4, "d_mlp": 4, "act_fn": "relu", "n_ctx": 8, "d_vocab": 4,
 }  # fmt: skip
-CLAIM = "L0H0 attends to the previous token"
+CLAIM, OTHER = "L0H0 attends to the previous token", "L0H0 attends to START"
 
 
 class Result:
@@ -174,7 +174,7 @@ CASES = {
     ("audit", "figure"): [
         Case(AUDIT, f"{AUDIT} --figure b.html"),
         Case("audit --bench", "audit --bench --figure b.html"),
-        Case(f"{AUDIT} --claim {CLAIM}", f"{AUDIT} --figure b.html --claim {CLAIM}", "--figure draws"),
+        Case(f"{AUDIT} --claim {OTHER}", f"{AUDIT} --figure b.html --claim {OTHER}", "--figure draws"),
     ],
     ("heatmap", "checkpoint"): [Case(HEATMAP, HEATMAP.replace("dyck-minimal", "constructed/stack"))],
     ("heatmap", "model_config"): [

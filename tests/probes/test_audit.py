@@ -372,7 +372,7 @@ def test_a_joint_claim_fails_with_one_of_its_heads():
 def test_a_population_counts_seeds_and_says_what_they_can_certify():
     one = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
     other = Toy([[(EVEN, TYPE), (TOP, TYPE)]], lambda a: a[..., 1])  # the same with its heads renumbered
-    result = audit_claim([one, other] * 4, STACK, num_inputs=160, length=20)
+    result = audit_claim([copy.copy(toy) for toy in [one, other] * 4], STACK, num_inputs=160, length=20)
     assert words(result) == "holds used supported"
     assert [row["heads"] for row in result.seeds] == [[[0, 0]], [[0, 1]]] * 4
     assert [row["named_verdict"] for row in result.seeds] == ["supported", "refuted"] * 4
@@ -383,8 +383,8 @@ def test_a_population_counts_seeds_and_says_what_they_can_certify():
     assert few.verdict == "undecided"
     assert "audit more seeds" in few.reason
     bad = Toy([[(EVEN, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
-    assert audit_claim([bad] * 8, STACK, num_inputs=160, length=20).verdict == "refuted"
-    assert audit_claim([bad, one] * 4, STACK, num_inputs=160, length=20).verdict == "undecided"
+    assert audit_claim([copy.copy(bad) for _ in range(8)], STACK, num_inputs=160, length=20).verdict == "refuted"
+    assert audit_claim([copy.copy(toy) for toy in [bad, one] * 4], STACK, num_inputs=160, length=20).verdict == "undecided"
 
 
 @pytest.mark.slow
@@ -439,7 +439,7 @@ def test_results_print_draw_and_go_to_json(name):
 
 @pytest.mark.slow
 def test_a_population_prints_within_80_columns():
-    toys = [Toy([[(TOP, TYPE)] * 3], lambda a: clip(a.sum(-1)))] * 6
+    toys = [Toy([[(TOP, TYPE)] * 3], lambda a: clip(a.sum(-1))) for _ in range(6)]
     result = audit_claim(toys, "L0H0, L0H1 and L0H2 attend to the last unmatched open bracket", num_inputs=160)
     assert max(map(len, result.summary().splitlines())) <= 80
     result.figure().to_json()
@@ -512,8 +512,8 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ),
         ({"inputs": ["(]"]}, "does not close"),
         ({"inputs": ["()"]}, "1 distinct input cannot be split"),
-        ({"inputs": [[0.5, 1.0]]}, r"shape \[1, 2\] and type float64"),
-        ({"inputs": np.zeros((3, 4), dtype=np.int64)}, "START first"),
+        ({"inputs": [[0.5, 1.0]]}, r"type float64"),
+        ({"inputs": np.zeros((3, 4), dtype=np.int64)}, "does not belong there"),
         ({"inputs": np.full((2000, 4000), 4)}, "START"),
         ({"num_inputs": 400, "length": 900}, "give fewer or shorter ones"),
         ({"seed": -1}, "seed -1"),

@@ -1,5 +1,6 @@
 """A random Transformer pruned into given ones: masks only, the same function, and errors before any work."""
 
+import copy
 import json
 import re
 import subprocess
@@ -643,7 +644,7 @@ def test_every_probe_takes_the_ticket(saved, tmp_path):
     assert len(analyze_stack_likeness(loaded, "([])", untrained=False, task_check=False).score) == 4
     balance = analyze_balance(loaded, num_inputs=6, length=12, untrained=False, task_check=False)
     assert balance.functional.value is not None
-    variation = analyze_variation([loaded, loaded], ["([])"], untrained=False, task_check=False)
+    variation = analyze_variation([loaded, copy.copy(loaded)], ["([])"], untrained=False, task_check=False)
     assert [e.value for e in variation.variation] == [0.0] * 4
     claim = "L1H0 attends to the last unmatched open bracket"
     audit = audit_claim(loaded, claim, num_inputs=40, length=12, untrained=False, task_check=False)
