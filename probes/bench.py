@@ -150,10 +150,11 @@ def run_bench(
     names = list(FAMILIES) if families is None else list(families)
     if not names:
         raise RequestError("families=[] asks for nothing: leave it out for all of them")
+    known = ", ".join(map(repr, list(FAMILIES)[:8]))
     for name in names:
         if not isinstance(name, str) or name not in FAMILIES:
             raise RequestError(
-                f"families={quoted(families)}: {quoted(name)} is not one of {', '.join(map(repr, FAMILIES))}"
+                f"families={quoted(families)}: {quoted(name)} is not one of {known}, ... (probes.bench.FAMILIES)"
             )
     check_workers(workers)
     check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")

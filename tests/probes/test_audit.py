@@ -384,7 +384,9 @@ def test_a_population_counts_seeds_and_says_what_they_can_certify():
     assert "audit more seeds" in few.reason
     bad = Toy([[(EVEN, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
     assert audit_claim([copy.copy(bad) for _ in range(8)], STACK, num_inputs=160, length=20).verdict == "refuted"
-    assert audit_claim([copy.copy(toy) for toy in [bad, one] * 4], STACK, num_inputs=160, length=20).verdict == "undecided"
+    assert (
+        audit_claim([copy.copy(toy) for toy in [bad, one] * 4], STACK, num_inputs=160, length=20).verdict == "undecided"
+    )
 
 
 @pytest.mark.slow
