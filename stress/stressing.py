@@ -100,15 +100,19 @@ def table(known: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
+def _git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
+
+
 def machine() -> dict[str, Any]:
     """Where and when."""
     import torch
 
     try:
-        told = subprocess.run(
-            ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True
-        )
-        commit = told.stdout.strip()
+        commit = _git("describe", "--always")
+        # The results that a script before this one wrote are no change of what is tested.
+        mine = [f":!{path.relative_to(ROOT)}" for path in (RESULTS, README)]
+        commit += "-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", ".", *mine) else ""
     except OSError:
         commit = ""
     return {
