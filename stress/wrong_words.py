@@ -286,8 +286,8 @@ FLAGS: dict[str, dict[str, tuple[str, ...] | list[str]]] = {
     "analyze variation": {"--text": NO_TEXT, **SEED, **DEVICE, **OUTPUTS, **FOREIGN, "--figure": NO_FIGURE},
     "heatmap": {
         "--text": NO_TEXT,
-        "--layer": (*NO_WHOLE, "5"),
-        "--head": (*NO_WHOLE, "5"),
+        "--layer": (*(word for word in NO_WHOLE if word != "-1"), "5", "-5"),  # -1 is the last
+        "--head": (*(word for word in NO_WHOLE if word != "-1"), "5", "-5"),
         "--seed": (*NO_WHOLE, "999"),
         "--population": ("all", "", "one", "🙂"),
         "--overlay": ("stack", "", "truth", "topic_blocks"),
