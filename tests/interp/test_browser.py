@@ -84,6 +84,7 @@ def test_a_browser_that_never_draws_is_ended_and_said_in_one_line(fake, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["browser"]
 
 
+@pytest.mark.slow
 def test_a_browser_that_ends_at_once_is_said_in_one_line(fake, tmp_path, capfd):
     left = fake("exit 3")
     with pytest.raises(ExportError, match=r"could not draw the \.svg: ") as caught:
@@ -104,6 +105,7 @@ def test_the_command_line_ends_with_status_1(fake, tmp_path, capsys):
     assert left() == 0
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_the_browser(fake, tmp_path, monkeypatch):
     left = fake(SCRIPTS["does not end when asked"])
     monkeypatch.setattr(browser, "SECONDS", 60.0)

@@ -344,6 +344,7 @@ def test_an_interruption_names_a_way_on_where_there_is_one(arguments, where, sai
 @pytest.mark.parametrize(
     "written", ["１", "２０", "2_0", "0x2", " 2", "2 ", "+ 2", "²", "1e", "--2", "inf", "nan", "1e999"]
 )
+@pytest.mark.slow
 def test_numbers_are_read_by_one_rule_everywhere(written, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     train = ["train", "dyck-minimal"]

@@ -167,6 +167,7 @@ def test_text_goes_in():
 
 
 @pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.slow
 def test_every_decision_is_exactly_0_or_1(name):
     grammar = DyckGrammar(3, 5)
     model = BUILDERS[name](grammar)
@@ -222,6 +223,7 @@ def test_uniform_attends_uniformly_and_balanced_does_not():
 
 
 @pytest.mark.parametrize("build", [stack, constant])
+@pytest.mark.slow
 def test_stack_mass_is_at_least_0_999_on_the_last_unmatched_opener(build):
     for grammar in GRAMMARS if build is stack else GRAMMARS[3:4]:
         tokens = prefixes(grammar, 2)
@@ -249,6 +251,7 @@ def test_stack_reads_the_type_from_attention_at_openers_too():
     assert_close(probs[..., [0, 2]], 0.5)
 
 
+@pytest.mark.slow
 def test_constant_is_constant_and_attends_as_stack_does():
     grammar = DyckGrammar(2, 4)
     model = constant(grammar)

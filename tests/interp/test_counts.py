@@ -101,6 +101,7 @@ def loss_and_gradient(recipe, state, seeds, dtype):
 
 @every_model
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.slow
 def test_loss_and_gradient_are_those_of_the_full_attention(preset, options, loss):
     full, short = (recipe_of(preset, options, compute=c, **loss) for c in ("attention", "counts"))
     seeds = (3, 5)

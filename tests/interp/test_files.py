@@ -94,6 +94,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("how", ["limit", "folder removed", "full", "read-only"])
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+@pytest.mark.slow
 def test_a_write_that_fails_is_the_works_failure(write, how, tmp_path):
     """One line, status 1, and what was there before is there still."""
     folder = tmp_path / "there"
@@ -174,6 +175,7 @@ FULL = [(name, 0) for name in COMMANDS] + [
 
 
 @pytest.mark.parametrize(("name", "size"), FULL)
+@pytest.mark.slow
 def test_a_command_on_a_full_disk_ends_with_status_1_and_one_line(name, size, tmp_path, capsys):
     with file_size_limit(size):
         assert main(COMMANDS[name].format(tmp_path / "x").split()) == 1

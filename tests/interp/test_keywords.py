@@ -470,6 +470,7 @@ ALL = [(table, name, keyword) for table, entries in TABLES.items() for name, key
 
 
 @pytest.mark.parametrize(("table", "name", "keyword"), ALL, ids=["-".join(case) for case in ALL])
+@pytest.mark.slow
 def test_a_keyword_changes_the_outcome_or_is_refused_by_name(table, name, keyword, tmp_path, capsys):
     check(TABLES[table][name], keyword, tmp_path, lambda: capsys.readouterr()[:])
 

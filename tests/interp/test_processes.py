@@ -602,6 +602,7 @@ def test_the_bench_ends_in_one_line_and_leaves_no_process(how, group, status):
 # -- what a kill leaves -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_written_under_a_name_that_is_not_ours(tmp_path):
     """A kill may come at any moment: every file that ever lies in the folder must be known as one of ours."""
     watcher = subprocess.run(

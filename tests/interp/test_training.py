@@ -713,6 +713,7 @@ def test_a_worker_that_dies_is_an_error_with_its_seeds_and_last_line(monkeypatch
     ids=str,
 )
 @pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.slow
 def test_divergence_of_every_seed_is_an_error_with_the_step(tmp_path, options, keep):
     recipe = small("dyck-standard", steps=20, **{"eval_every": 10, **options})
     with pytest.raises(TrainingError, match=r"every seed diverged, the first at step \d+: lr=") as error:
@@ -938,6 +939,7 @@ def test_a_failing_save_leaves_the_run_to_be_resumed(monkeypatch, tmp_path):
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_corner_cases_train(options):
     population = train("dyck-standard", 2, options=options, steps=2, batch=1)
     last = population.final_metrics()

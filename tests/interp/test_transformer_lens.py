@@ -263,6 +263,7 @@ SWEEPS = {
 
 
 @pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.slow
 def test_patching_a_run_with_itself_changes_nothing(runs, name):
     model, corrupted, _, own, _, worse = runs
     found = SWEEPS[name](model, corrupted, own, metric)

@@ -207,6 +207,7 @@ def copies(count=400, seed=0):
         ("L0H1 uses the previous token to predict the label", "holds unused misleading"),
     ],
 )
+@pytest.mark.slow
 def test_a_language_model_with_a_vocabulary_of_its_own(claim, expected):
     result = audit_claim(copier(), claim, copies())
     assert words(result) == expected, result.reason

@@ -279,6 +279,7 @@ def test_the_model_is_left_as_it_was():
 
 @pytest.mark.parametrize("depth", [1, 3, 9])
 @pytest.mark.parametrize("several", [False, True])
+@pytest.mark.slow
 def test_a_grammar_of_another_depth_than_the_models_is_refused(depth, several):
     population = load_checkpoint("dyck-standard")
     for model in (population[:2], list(population[:2])) if several else (population[0],):

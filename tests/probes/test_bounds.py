@@ -179,6 +179,7 @@ def no_training(monkeypatch):
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+@pytest.mark.slow
 def test_what_memory_does_not_hold_is_refused_before_any_work(population, target, no_training):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, call in REFUSED.items():
@@ -267,6 +268,7 @@ def test_variation_of_a_thousand_seeds_is_written_as_quantiles():
 
 
 @pytest.mark.parametrize("twice", ["first", "last", "none"])
+@pytest.mark.slow
 def test_names_that_stand_twice_are_found_in_one_pass(tmp_path, twice):
     names = [f"token {i}" for i in range(200_000)]
     if twice != "none":

@@ -448,6 +448,7 @@ def test_a_mixed_list_is_refused_whatever_stands_first(turn, trained):
 
 @pytest.mark.parametrize("name", TAKE_INPUTS)
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", ">i4"])
+@pytest.mark.slow
 def test_ids_of_any_integer_type_are_the_same_input(name, kind, trained):
     if name == "audit":  # wants many inputs
         ids = GRAMMAR.to_tokens(GRAMMAR.sample(40, mode="prefix", length=8, seed=0)).astype(kind)

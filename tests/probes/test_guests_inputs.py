@@ -224,6 +224,7 @@ BLIND = [CopyGrammar(2, 4), CopyGrammar(1, 4), DyckGrammar(1, 4), DyckGrammar(1,
 
 
 @pytest.mark.parametrize("grammar", BLIND, ids=str)
+@pytest.mark.slow
 def test_a_map_of_tokens_passes_by_luck_only_if_every_answer_is_right(grammar):
     """Whoever gives each token a fixed one: a question that the token decides is asked answer by answer."""
 

@@ -96,6 +96,7 @@ def test_what_is_not_finite_is_said_to_be(trained, entry, changed):
 
 @pytest.mark.parametrize("entry", [HOOKED["audit"], HOOKED["heatmap"], *PLAIN.values()])
 @pytest.mark.parametrize("changed", [lambda x: x.log_softmax(-1), lambda x: x + 3])
+@pytest.mark.slow
 def test_logits_of_any_level_are_measured_alike(trained, entry, changed):
     entry(guest_of(trained, changed))
 

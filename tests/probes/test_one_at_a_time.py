@@ -62,6 +62,7 @@ def attempt(entry, guest):
 
 
 @pytest.mark.parametrize("entry", list(ENTRIES.values()), ids=list(ENTRIES))
+@pytest.mark.slow
 def test_every_entry_waits_for_the_measurement_of_another_thread(entry):
     slow = Slow()
     with ThreadPoolExecutor(2) as pool:
@@ -86,6 +87,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_model_measure_what_one_thread_does():
     model = load_checkpoint("dyck-standard")[0].train()
     alone = {name: measure(model) for name, measure in MEASURED.items()}

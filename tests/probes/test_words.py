@@ -55,6 +55,7 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.slow
 def test_what_a_result_prints_and_draws(name):
     result = RESULTS[name]()
     text = result.summary()
