@@ -15,17 +15,20 @@ def whole_number(
     name: str, value: Any, least: int = 1, most: int = MOST, error: type[InterpError] = RequestError
 ) -> int:
     """`value` as an int, numpy's integers included; an `error` unless it is whole and from `least` to `most`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    whole = _is_whole(value)
     if not whole or not least <= value <= most:
         upto = f" and at most {most}" if most != MOST or (whole and value > most) else ""
         raise error(f"{name}={quoted(value)} is not a whole number of at least {least}{upto}")
     return int(value)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def whole_from(what: str, value: Any, least: int, most: int) -> int:
     """`value` as an int, numpy's integers included; `RequestError`, which begins with `what`, for any other."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
+    if not _is_whole(value) or not least <= value <= most:
         raise RequestError(f"{what} {quoted(value)} is not a whole number from {least} to {most}")
     return int(value)
 
@@ -57,7 +60,7 @@ def one_of(value: Any, known: Collection[str]) -> bool:
 def index_of(name: str, value: Any, count: SupportsIndex, who: str = "") -> int:
     """A place among `count`, from 0, negative ones from the end. Raises `RequestError` for any other."""
     size = int(count)
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not -size <= value < size:
+    if not _is_whole(value) or not -size <= value < size:
         before = f"{who}: " if who else ""
         raise RequestError(
             f"{before}{name}={quoted(value)}: this model has {name}s 0..{size - 1}, negative ones counted from the end"

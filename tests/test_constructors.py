@@ -30,6 +30,7 @@ from probes._result import Result
 from probes.bench import FamilyResult
 from probes.lottery import Control, Level
 from probes.relations import Relation
+from rules import constant, early, late, own
 from walk import Entry, Made, Pair, cases, check, missing, public, used
 
 pytestmark = pytest.mark.slow
@@ -64,24 +65,8 @@ def asked_of_a_condition(condition):
     return claim.text, audited(claim), other
 
 
-def constant(tokens, grammar, visible):
-    return visible & (np.arange(tokens.shape[1]) == 0)
-
-
 def two(tokens, grammar, visible):
     return visible & (np.arange(tokens.shape[1]) < 2)
-
-
-def own(tokens, grammar, visible):
-    return visible & np.eye(tokens.shape[1], dtype=bool)
-
-
-def late(tokens, grammar, keys):
-    return np.broadcast_to(np.arange(tokens.shape[1]) > 3, tokens.shape)
-
-
-def early(tokens, grammar, keys):
-    return ~late(tokens, grammar, keys)
 
 
 def with_others(one):

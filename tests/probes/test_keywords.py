@@ -26,6 +26,7 @@ from probes.claims import (
     wordings,
 )
 from probes.relations import Relation
+from rules import constant, early, late, own
 from walk import Entry, Made, Pair, cases, check, check_odd, missing, public, used
 
 pytestmark = pytest.mark.slow
@@ -62,22 +63,6 @@ def two_heads(seed):
 
 def matrix(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(13, 13))
-
-
-def constant(tokens, grammar, visible):
-    return visible & (np.arange(tokens.shape[1]) == 0)
-
-
-def own(tokens, grammar, visible):
-    return visible & np.eye(tokens.shape[1], dtype=bool)
-
-
-def late(tokens, grammar, keys):
-    return np.broadcast_to(np.arange(tokens.shape[1]) > 3, tokens.shape)
-
-
-def early(tokens, grammar, keys):
-    return ~late(tokens, grammar, keys)
 
 
 def asked(one):
