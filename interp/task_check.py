@@ -118,7 +118,8 @@ def check_task(
     else:
         accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     legal = float(np.mean([x.legal for x in found]))
-    remark = _cause(strangers[0][1], grammar) if legal < SURE else ""
+    doubtful = min(zip(found, strangers, strict=True), key=lambda pair: pair[0].legal)[1][1]
+    remark = _cause(doubtful, grammar) if legal < SURE else ""
     return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)
 
 
