@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interp import processes
 from interp.errors import CheckpointError, RequestError, TrainingError, WorkerError
 from interp.presets import make_recipe
 from interp.processes import spread
@@ -567,6 +568,29 @@ def test_what_goes_wrong_in_a_process_is_raised_here(function, jobs, kind, said,
         list(spread(function, jobs, 2))
     assert getattr(error.value, "exit_code", 1) == 1
     nothing_left(before)
+
+
+@PROC
+@MAIN
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_until_every_process_has_begun_whichever_thread_takes_them(number, monkeypatch):
+    """A mask is one thread's: a library's thread takes the signal, and Python calls the handler in the main one."""
+    other, here, seen = threading.Event(), threading.Event(), []
+    thread = threading.Thread(target=lambda: (here.set(), other.wait(30)))
+    thread.start()  # before the mask, so that it is unmasked, as the numeric libraries' threads are
+    here.wait(30)
+    before = signal.signal(number, lambda *_: seen.append("handled"))
+    try:
+        with processes._undisturbed():
+            os.kill(os.getpid(), number)
+            time.sleep(0.1)
+            seen.append("begun")
+        assert seen == ["begun", "handled"]
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {number}
+    finally:
+        signal.signal(number, before)
+        other.set()
+        thread.join()
 
 
 @PROC
