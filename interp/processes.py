@@ -129,11 +129,11 @@ def _handlers_wait() -> Iterator[None]:
     handler in the main thread all the same. Elsewhere than in the main thread no handler can interrupt.
     """
     came: list[int] = []
-    handlers = {}
+    handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) not in (None, signal.SIG_IGN):  # None: of another language, cannot be set again
-                handlers[number] = signal.signal(number, lambda number, frame: came.append(number))
+        for one in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(one) not in (None, signal.SIG_IGN):  # None: of another language, cannot be set again
+                handlers[one] = signal.signal(one, lambda number, frame: came.append(number))
     try:
         yield
     finally:
