@@ -1,0 +1,120 @@
+"""Does the working tree give what another commit gave, on this machine, byte for byte?
+
+    .venv/bin/python stress/unchanged.py COMMIT [--only NAME ...] [--keep FOLDER]
+
+Runs each item once in a clean checkout of the commit and once in the working tree, with one thread, and compares what
+they wrote: the bundled models, the weights of two trained seeds of four presets, the numbers of every study's quick
+form, the verdicts of the audit's bench. Bits depend on the processor, so nothing is compared across machines. What the
+commit gave is kept in the folder (default: outside the tree, by commit), so that it is computed once.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+STUDIES = (
+    "dyck-copying",
+    "dyck-balance",
+    "lottery-ticket",
+    "head-claims",
+    "topics-wikipedia",
+    "dyck-attention",
+    "topics",
+)
+PRESETS = ("dyck-minimal", "dyck-standard", "dyck-copy", "topic-joint")
+BUNDLED = """
+import hashlib, json, sys
+from interp import list_pretrained, load_checkpoint
+out = {}
+for name in list_pretrained():
+    state = load_checkpoint(name)
+    state = state.params if hasattr(state, "params") else state.state_dict()
+    out[name] = {k: hashlib.sha256(v.contiguous().numpy().tobytes()).hexdigest() for k, v in sorted(state.items())}
+open(sys.argv[1], "w").write(json.dumps(out, indent=1, sort_keys=True))
+"""
+
+
+def items() -> dict[str, list[str]]:
+    """Arguments of Python, by name; `{out}` stands for the folder to write to."""
+    told = {"bundled": ["-c", BUNDLED, "{out}/bundled.json"]}
+    for preset in PRESETS:
+        words = f"-m interp train {preset} --seeds 2 --workers 1 --out {{out}}/{preset}.safetensors"
+        told[f"train {preset}"] = words.split()
+    for study in STUDIES:
+        told[f"report {study}"] = f"-m interp report {study} --quick --workers 1 --out {{out}}/{study}".split()
+    told["bench"] = [
+        "-m",
+        "interp",
+        "audit",
+        "--bench",
+        "--per-family",
+        "4",
+        "--seed",
+        "0",
+        "--json",
+        "{out}/bench.json",
+    ]
+    return told
+
+
+def digests(name: str, words: list[str], tree: Path) -> dict[str, str]:
+    """Run one item in a tree; sha256 of each file of numbers it wrote."""
+    with tempfile.TemporaryDirectory(prefix="interp-unchanged-") as out:
+        said = subprocess.run(
+            [sys.executable, *(word.replace("{out}", out) for word in words)],
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        if said.returncode != 0:
+            return {"failed": (said.stderr or said.stdout).strip()[-300:]}
+        found = {}
+        for path in sorted(p for p in Path(out).rglob("*") if p.suffix in (".json", ".safetensors", ".html", ".csv")):
+            found[str(path.relative_to(out))] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("commit")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="items whose name holds one of these")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "interp-unchanged")
+    given = parser.parse_args()
+    commit = subprocess.run(
+        ["git", "rev-parse", given.commit], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    given.keep.mkdir(parents=True, exist_ok=True)
+    file = given.keep / f"{commit}.json"
+    before = json.loads(file.read_text()) if file.is_file() else {}
+    changed = 0
+    for name, words in items().items():
+        if given.only and not any(part in name for part in given.only):
+            continue
+        begun = time.monotonic()
+        if name not in before:
+            tree = given.keep / commit
+            if not tree.is_dir():
+                subprocess.run(["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, check=True)
+            before[name] = digests(name, words, tree)
+            file.write_text(json.dumps(before, indent=1, sort_keys=True))
+        now = digests(name, words, ROOT)
+        differing = sorted(key for key in {*before[name], *now} if before[name].get(key) != now.get(key))
+        changed += bool(differing) or "failed" in now
+        told = f"DIFFERS: {', '.join(differing)}" if differing else "FAILED" if "failed" in now else "the same"
+        print(f"{name}: {told} ({len(now)} files, {time.monotonic() - begun:.0f} s)", flush=True)
+        if "failed" in now:
+            print(f"  {now['failed']}")
+    sys.exit(1 if changed else 0)
+
+
+if __name__ == "__main__":
+    main()
