@@ -1,6 +1,6 @@
 """Does the working tree give what another commit gave, on this machine, byte for byte?
 
-    .venv/bin/python stress/unchanged.py COMMIT [--only NAME ...] [--keep FOLDER]
+    .venv/bin/python stress/unchanged.py COMMIT [--only NAME ...] [--keep FOLDER] [--before]
 
 Runs each item once in a clean checkout of the commit and once in the working tree, with one thread, and compares what
 they wrote: the bundled models, the weights of two trained seeds of four presets, the numbers of every study's quick
@@ -45,8 +45,7 @@ def items() -> dict[str, list[str]]:
     """Arguments of Python, by name; `{out}` stands for the folder to write to."""
     told = {"bundled": ["-c", BUNDLED, "{out}/bundled.json"]}
     for preset in PRESETS:
-        words = f"-m interp train {preset} --seeds 2 --workers 1 --out {{out}}/{preset}.safetensors"
-        told[f"train {preset}"] = words.split()
+        told[f"train {preset}"] = f"-m interp train {preset} --seeds 2 --workers 1 --out {{out}}/p.safetensors".split()
     for study in STUDIES:
         told[f"report {study}"] = f"-m interp report {study} --quick --workers 1 --out {{out}}/{study}".split()
     told["bench"] = [
@@ -88,6 +87,7 @@ def main() -> None:
     parser.add_argument("commit")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="items whose name holds one of these")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "interp-unchanged")
+    parser.add_argument("--before", action="store_true", help="only keep what the commit gave; compare nothing")
     given = parser.parse_args()
     commit = subprocess.run(
         ["git", "rev-parse", given.commit], cwd=ROOT, capture_output=True, text=True, check=True
@@ -105,7 +105,11 @@ def main() -> None:
             if not tree.is_dir():
                 subprocess.run(["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, check=True)
             before[name] = digests(name, words, tree)
+            before = (json.loads(file.read_text()) if file.is_file() else {}) | before
             file.write_text(json.dumps(before, indent=1, sort_keys=True))
+        if given.before:
+            print(f"{name}: kept ({len(before[name])} files, {time.monotonic() - begun:.0f} s)", flush=True)
+            continue
         now = digests(name, words, ROOT)
         differing = sorted(key for key in {*before[name], *now} if before[name].get(key) != now.get(key))
         changed += bool(differing) or "failed" in now
