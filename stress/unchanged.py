@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,20 +66,24 @@ def items() -> dict[str, list[str]]:
 
 def digests(name: str, words: list[str], tree: Path) -> dict[str, str]:
     """Run one item in a tree; sha256 of each file of numbers it wrote."""
-    with tempfile.TemporaryDirectory(prefix="interp-unchanged-") as out:
-        said = subprocess.run(
-            [sys.executable, *(word.replace("{out}", out) for word in words)],
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        if said.returncode != 0:
-            return {"failed": (said.stderr or said.stdout).strip()[-300:]}
-        found = {}
-        for path in sorted(p for p in Path(out).rglob("*") if p.suffix in (".json", ".safetensors", ".html", ".csv")):
-            found[str(path.relative_to(out))] = hashlib.sha256(path.read_bytes()).hexdigest()
-        return found
+    # Always the same place, since a page prints the command that made it.
+    out = Path(tempfile.gettempdir()) / "interp-unchanged" / name.replace(" ", "-")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    said = subprocess.run(
+        [sys.executable, *(word.replace("{out}", str(out)) for word in words)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    if said.returncode != 0:
+        return {"failed": (said.stderr or said.stdout).strip()[-300:]}
+    found = {}
+    for path in sorted(p for p in out.rglob("*") if p.suffix in (".json", ".safetensors", ".html", ".csv")):
+        found[str(path.relative_to(out))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    shutil.rmtree(out)
+    return found
 
 
 def main() -> None:
@@ -86,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="items whose name holds one of these")
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "interp-unchanged")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "interp-unchanged-kept")
     parser.add_argument("--before", action="store_true", help="only keep what the commit gave; compare nothing")
     given = parser.parse_args()
     commit = subprocess.run(
