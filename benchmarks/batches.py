@@ -12,8 +12,8 @@ from harness import Arguments, main
 from study import GOAL
 
 from interp.presets import make_recipe
-from interp.training.evaluate import RULES
 from interp.training.run import train_population
+from interp.worlds.dyck.evaluate import RULES
 
 BATCHES = (8, 16, 32, 64, 100)
 FEWEST, MOST = 6_000, 96_000  # strings a seed

@@ -16,10 +16,10 @@ from harness import Arguments, Row, compare, main, time_of
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, make_recipe
-from interp.training.evaluate import EvalSet, evaluate, evaluate_positions, held_out
 from interp.training.loop import _Run, initial_state, make_task
-from interp.training.objective import EVAL_STRINGS, FINAL_STRINGS, LONG_FROM, LONG_TO, in_distribution
-from interp.training.shared import share_rows
+from interp.worlds.dyck.evaluate import EvalSet, evaluate, evaluate_positions, held_out
+from interp.worlds.dyck.shared import share_rows
+from interp.worlds.dyck.task import EVAL_STRINGS, FINAL_STRINGS, LONG_FROM, LONG_TO, in_distribution
 
 SHARE, FLAT = 0.05 / 0.95, 1.5  # evaluation at most 5 % of the whole; long at most 1.5 times short
 

@@ -17,7 +17,7 @@ from interp.config import TransformerConfig
 from interp.model import SandboxTransformer
 from interp.presets import Recipe
 from interp.training.layout import IGNORE
-from interp.training.objective import data_source
+from interp.worlds.dyck.task import data_source
 
 
 def padded(recipe: Recipe, seed: int, steps: range) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,8 @@ from rivals import PlainTransformer, chunked, multiplications, native_model, pad
 
 from interp.presets import Recipe, make_recipe
 from interp.training.loop import _Run, initial_state
-from interp.training.objective import data_source
 from interp.training.run import chunk_size
+from interp.worlds.dyck.task import data_source
 
 NATIVE, PLAIN = "boot_native loop", "plain PyTorch loop"
 TARGETS = {("equal rows", 100): 0.9, ("equal rows", 16): 0.6, ("complete", 16): 1 / 3, ("complete", 64): 1 / 3}

@@ -19,8 +19,8 @@ from rivals import native_model, padded, train_steps
 
 from interp.numbers import percent
 from interp.presets import make_recipe
-from interp.training.evaluate import RULES
 from interp.training.run import train_population
+from interp.worlds.dyck.evaluate import RULES
 from probes import analyze_balance, analyze_stack_likeness, analyze_variation
 
 GOAL = 0.97

@@ -7,7 +7,7 @@ import torch
 
 from interp import load_checkpoint
 from interp.plots import attention_heatmap, save_figure
-from interp.training.evaluate import evaluate, held_out
+from interp.worlds.dyck.evaluate import evaluate, held_out
 from probes import analyze_variation
 
 TEXT = "[[[[]]]](((())))"

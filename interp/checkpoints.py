@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from interp.config import TransformerConfig
-from interp.constructed import construct
 from interp.errors import CheckpointError, InterpError, OutputError, RequestError, quoted
 from interp.files import as_path, replacing
 from interp.functional import Params
-from interp.grammars import grammar_from_dict
 from interp.header import (
     FORMAT_VERSION,
     MAX_HEADER_BYTES,
@@ -35,6 +33,7 @@ from interp.header import (
 )
 from interp.model import SandboxTransformer
 from interp.population import Population, seeded
+from interp.registry import grammar_from_dict, worlds
 from interp.tensor_files import check_finite, is_utf8, read_safetensors
 from interp.torch_modes import ordinary_torch
 
@@ -131,13 +130,13 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
 def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population:
     """A bundled checkpoint by name, or a file: one model or a population, on the CPU, in eval mode.
 
-    `constructed/...` models are built on the spot, for the default grammar (see `interp.constructed`).
+    `constructed/...` models are built on the spot, for the default grammar of their world.
 
     Raises `CheckpointError` when the file is missing, truncated, edited, damaged or not ours.
     """
     path = find_checkpoint(name_or_path)
     if name := constructed_at(path):
-        return construct(name)
+        return next(world.load("construct")(name) for world in worlds() if name in world.constructed)
     meta = read_header(path)
     _, tensors = read_safetensors(path)
     try:

@@ -6,8 +6,11 @@ from typing import Any, Literal, get_args
 from interp.checks import make_plain, one_of, whole_number
 from interp.errors import ConfigError, quoted
 from interp.numbers import power
+from interp.registry import merged
+from interp.world import Embedding as OracleEmbedding
 
-Embedding = Literal["learned", "onehot", "minimal", "minimal-sum", "minimal-angle"]
+Embedding = str  # "learned", "onehot", or an oracle first layer of a world: `interp.world.Embedding`
+PLAIN_EMBEDDINGS = ("learned", "onehot")
 Positions = Literal["none", "linear", "learned"]
 AttentionKind = Literal["learned", "uniform"]
 Direction = Literal["causal", "bidirectional"]
@@ -17,7 +20,6 @@ Activation = Literal["gelu", "gelu_exact", "relu", "silu"]
 UnembedKind = Literal["learned", "identity", "tied"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "embedding": get_args(Embedding),
     "positions": get_args(Positions),
     "attention": get_args(AttentionKind),
     "direction": get_args(Direction),
@@ -31,16 +33,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
 _LATER = {"unembed": "learned", "attn_scale": None, "class_names": None}
 _NEVER = object()
 MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
-MINIMAL_EMBEDDINGS = ("minimal", "minimal-sum", "minimal-angle")
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
     """What a `SandboxTransformer` is made of. Widths and lengths count numbers and tokens.
 
-    - `embedding`: `learned` W_E; `onehot` (frozen identity, d_model = d_vocab); or the oracle first
-      layer of Wen et al. 2023, Definition 2, which sees the bracket's type and depth: `minimal`
-      (eq. 15), `minimal-sum` (eq. 16), `minimal-angle` (eq. 17). The oracle fixes d_model.
+    - `embedding`: `learned` W_E; `onehot` (frozen identity, d_model = d_vocab); or the oracle first layer of a world,
+      which is told what a token means where it stands (such as `minimal`) and fixes d_model.
     - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9)
       or `learned` (one vector a position).
     - `attention`: `learned`, or `uniform` (frozen: equal weight on every visible key, no W_Q, W_K).
@@ -54,7 +54,8 @@ class TransformerConfig:
     - `activation`: `gelu` (the tanh form of GPT-2), `gelu_exact`, `relu` or `silu`.
     - `scale_scores`: divide scores by sqrt(d_head), or by `attn_scale` where one is given.
     - `biases`: attention, MLP and unembedding biases.
-    - `class_names`: what a classifier's outputs are called, one a class.
+    - `class_names`: what outputs are called that are no tokens, one each.
+    - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
     """
 
     d_vocab: int
@@ -86,6 +87,9 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         make_plain(self)
+        if self.embedding not in PLAIN_EMBEDDINGS and self.oracle is None:
+            known = ", ".join((*PLAIN_EMBEDDINGS, *merged("embeddings")))
+            raise ConfigError(f"embedding={quoted(self.embedding)} is not one of {known}")
         for name, allowed in CHOICES.items():
             if not one_of(getattr(self, name), allowed):
                 raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
@@ -139,8 +143,7 @@ class TransformerConfig:
         attention = 4 * self.n_heads * self.d_head * self.d_model
         mlp = 2 * self.d_model * self.d_mlp + max(0, self.mlp_depth - 2) * self.d_mlp**2
         count = self.n_layers * (attention + mlp) + self.d_vocab * self.d_model + self.d_final * self.d_out
-        if self.embedding in MINIMAL_EMBEDDINGS:  # the oracle's table has a row a state
-            count += 2 * (self.num_types or 0) * (self.max_depth or 0) * self.d_model
+        count += self.num_states * self.d_model if self.oracle else 0
         count += self.n_ctx * self.d_model if self.positions == "learned" else 0
         if count > MAX_PARAMETERS:
             raise ConfigError(
@@ -151,17 +154,9 @@ class TransformerConfig:
             )
 
     def _check_widths(self) -> None:
-        if self.embedding in MINIMAL_EMBEDDINGS:
-            if self.num_types is None or self.max_depth is None:
-                raise ConfigError(f"embedding={quoted(self.embedding)} needs num_types and max_depth")
-            if self.positions != "none":
-                raise ConfigError(f"embedding={quoted(self.embedding)} sees type and depth only: positions='none'")
-            if self.d_vocab != 2 * self.num_types + 3:
-                raise ConfigError(
-                    f"embedding={quoted(self.embedding)} with num_types={self.num_types} needs "
-                    f"d_vocab={2 * self.num_types + 3}, not {self.d_vocab}"
-                )
-            needed = oracle_width(self.embedding, self.num_types, self.max_depth)
+        if self.oracle is not None:
+            self.oracle.check(self)
+            needed = self.oracle.width(self)
         elif self.embedding == "onehot":
             needed = self.d_vocab
         else:
@@ -193,6 +188,18 @@ class TransformerConfig:
                 )
 
     @property
+    def oracle(self) -> OracleEmbedding | None:
+        """The oracle first layer, None where tokens have vectors of their own."""
+        if not isinstance(self.embedding, str) or self.embedding in PLAIN_EMBEDDINGS:
+            return None
+        return merged("embeddings").get(self.embedding)
+
+    @property
+    def num_states(self) -> int:
+        """Rows of the embedding's table: states that an oracle tells apart, else tokens."""
+        return self.d_vocab if self.oracle is None else self.oracle.states(self)
+
+    @property
     def d_out(self) -> int:
         """Size of the output vocabulary (or number of classes)."""
         return self.d_vocab if self.d_vocab_out is None else self.d_vocab_out
@@ -222,15 +229,6 @@ class TransformerConfig:
         if "d_vocab" not in data:
             raise ConfigError("model setting 'd_vocab' is missing")
         return cls(**data)
-
-
-def oracle_width(embedding: str, num_types: int, max_depth: int) -> int:
-    """d_model of an oracle first layer: eqs. 15-17, and one more coordinate for START."""
-    return {
-        "minimal": 2 * num_types * max_depth + 1,
-        "minimal-sum": 2 * num_types + max_depth + 1,
-        "minimal-angle": 2 * num_types + 3,
-    }[embedding]
 
 
 def _check_whole(name: str, value: object, least: int) -> None:

@@ -47,6 +47,10 @@ class ConfigError(InterpError):
     """A model or training configuration that does not describe a buildable model."""
 
 
+class WorldError(InterpError):
+    """A world that breaks the shape of worlds, or that cannot be loaded."""
+
+
 class CheckpointError(InterpError):
     """A checkpoint that is missing, damaged, edited or not ours."""
 

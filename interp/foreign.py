@@ -1,10 +1,10 @@
 """Other people's checkpoints: a TransformerLens `HookedTransformer` state dict as a `SandboxTransformer`.
 
-    model = load_foreign("brackets.pt", "config.json", vocab=["[start]", "[pad]", "[end]", "(", ")"])
+    model = load_foreign("model.pt", "config.json", vocab=["[start]", "[pad]", "[end]", "a", "b"])
 
 The weights are copied as they are and the model computes the same logits. What our blocks cannot compute is refused
-with the name of the setting. A vocabulary of brackets is mapped onto a `DyckGrammar`: the model's token ids are then
-the grammar's, and every analyzer serves it.
+with the name of the setting. A vocabulary in which a world finds its tokens is mapped onto that world's grammar: the
+model's token ids are then the grammar's, and every analyzer serves it.
 """
 
 import json
@@ -22,17 +22,17 @@ from interp.checks import not_read, plain
 from interp.config import TransformerConfig
 from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
-from interp.grammars import BracketStrings, DyckGrammar, Grammar, Vocabulary
-from interp.grammars.brackets import PAIRS, bracket_ids
-from interp.grammars.vocabulary import checked_names, find_token
+from interp.grammars import Grammar
 from interp.header import METADATA_KEY
 from interp.limits import read_whole
 from interp.model import SandboxTransformer
 from interp.names import first_duplicate
+from interp.registry import world_of, worlds
 from interp.tensor_files import read_safetensors, read_torch
 from interp.torch_modes import ordinary_torch
+from interp.vocabulary import Vocabulary, checked_names, find_token
+from interp.world import Adopted
 
-DEFAULT_DEPTH = DyckGrammar().max_depth
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "params", "weights")
 _PREFIXES = ("module.", "_orig_mod.", "model.")
 _STALE = (".attn.mask", ".attn.IGNORE", ".attn.rotary_sin", ".attn.rotary_cos", ".attn.causal_mask")
@@ -45,7 +45,7 @@ def load_foreign(
     config: Any,
     vocab: Any = None,
     *,
-    grammar: DyckGrammar | None = None,
+    grammar: Grammar | None = None,
     pad_token: int | str | None = None,
     max_depth: int | None = None,
     class_names: Sequence[str] | None = None,
@@ -59,8 +59,10 @@ def load_foreign(
       neither read nor known to change nothing is refused.
     - `vocab`: names of the token ids, a list or {name: id}, or a JSON file of either. Without it the model takes ids.
       Texts get START first if the vocabulary has one, unless the config says `default_prepend_bos` False.
-    - `grammar`: for a vocabulary of brackets; default: k from the vocabulary and `max_depth`, which is 4 for a language
-      model, and as deep as its inputs are long for a classifier.
+    - `grammar`: what the vocabulary is mapped onto, where a world knows how; default: the first world that finds its
+      tokens in it (of brackets, the types are those in the vocabulary).
+    - `max_depth`: where that is a bounded language; default: 4 for a language model, and as deep as its inputs are
+      long for a classifier.
     - `pad_token`: id or name of the token that is never attended to; default: the one that is usually called so.
     - `class_names`: of a classifier, what its outputs are called.
 
@@ -232,43 +234,27 @@ def _finite(digits: str) -> float:
 
 
 def _language(
-    names: tuple[str, ...] | None, config: TransformerConfig, grammar: DyckGrammar | None, max_depth: Any
+    names: tuple[str, ...] | None, config: TransformerConfig, grammar: Grammar | None, max_depth: Any
 ) -> tuple[list[int | None] | None, Grammar | None]:
     """(the foreign id of each id of the grammar, or None where ids stay; the grammar or vocabulary)."""
-    if grammar is not None and not isinstance(grammar, DyckGrammar):
-        raise RequestError(
-            f"grammar={quoted(grammar)} is no DyckGrammar: only models of brackets are mapped onto a grammar"
-        )
-    if grammar is not None or names is None or bracket_ids(names) is None:
-        why = "grammar= has its own" if grammar is not None else "it bounds brackets, and vocab= names none"
-        not_read(why, max_depth=max_depth)
-    if names is None:
-        if grammar is not None:
-            raise RequestError("a grammar is matched to token ids by the vocabulary: pass vocab=, a list of strings")
-        return None, None
-    found = bracket_ids(names)
-    if found is None:
-        if grammar is not None:
-            raise RequestError(
-                f"vocab {' '.join(names[:12])!r} is not one of brackets: it needs START ([start], <s>, BOS), whole "
-                "pairs of ()[]{}<>, and nothing else but END and PAD"
-            )
-        return None, Vocabulary.of(names)
-    order, pairs = found
     if grammar is not None:
-        if grammar.num_types != len(pairs):
-            raise RequestError(
-                f"vocab has {len(pairs)} bracket types, and grammar={quoted(grammar)} {grammar.num_types}"
-            )
-        return order, grammar
-    classifier = is_classifier(config)
-    depth = max_depth if max_depth is not None else min(config.n_ctx, 10_000) if classifier else DEFAULT_DEPTH
-    if not classifier and tuple(pairs) == PAIRS[: len(pairs)]:
-        return order, DyckGrammar(len(pairs), depth)
-    plain = DyckGrammar(len(pairs)).vocab
-    spelled = tuple(plain[i] if at is None else names[at] for i, at in enumerate(order))
-    ends = classifier and order[-2] is not None
-    return order, BracketStrings(len(pairs), depth, names=spelled, append_end=ends)
+        world = world_of(grammar)
+        if world is None or world.adopt is None:
+            known = ", ".join(sorted(kind.__name__ for one in worlds() if one.adopt for kind in one.grammars))
+            raise RequestError(f"grammar={quoted(grammar)} is none that a vocabulary is mapped onto, such as {known}")
+        not_read("grammar= has its own", max_depth=max_depth)
+        if names is None:
+            raise RequestError("a grammar is matched to token ids by the vocabulary: pass vocab=, a list of strings")
+        found: Adopted | None = world.load("adopt")(names, grammar, None, is_classifier(config), config.n_ctx)
+        assert found is not None
+        return found.order, found.grammar
+    for world in worlds() if names is not None else ():
+        if world.adopt is not None:
+            found = world.load("adopt")(names, None, max_depth, is_classifier(config), config.n_ctx)
+            if found is not None:
+                return found.order, found.grammar
+    not_read("it bounds a language, and vocab= is of none that is bounded", max_depth=max_depth)
+    return None, None if names is None else Vocabulary.of(names)
 
 
 def _reads_texts_as(settings: Mapping[str, Any], language: Grammar | None) -> bool:
@@ -281,10 +267,10 @@ def _reads_texts_as(settings: Mapping[str, Any], language: Grammar | None) -> bo
         )
     if prepends not in (None, True, False):
         raise ConfigError(f"config setting default_prepend_bos={quoted(prepends)} is neither True nor False")
-    if prepends is False and isinstance(language, DyckGrammar):
+    if prepends is False and not isinstance(language, (Vocabulary, type(None))):
         raise ConfigError(
-            "config setting default_prepend_bos=False is not supported for brackets: every string of a grammar begins "
-            "with START; leave it out if the model was trained so, or load without vocab= and pass ids"
+            f"config setting default_prepend_bos=False is not supported for {quoted(language)}: every string of it "
+            "begins with START; leave it out if the model was trained so, or load without vocab= and pass ids"
         )
     return prepends is not False
 
@@ -316,7 +302,8 @@ def _pad(
         return told
     if order[-1] != told:
         raise ConfigError(
-            f"pad_token={quoted(told)} is {(names or ())[told]!r}: in a vocabulary of brackets PAD is called so"
+            f"pad_token={quoted(told)} is {(names or ())[told]!r}: in a vocabulary that is mapped onto a grammar PAD "
+            "is called so"
         )
     return len(order) - 1
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
-from interp.grammars.vocabulary import padded
 from interp.numeric_arrays import id_array
 from interp.torch_modes import ordinary_torch
+from interp.vocabulary import padded
 
 Ints = NDArray[np.int64]
 MOST = 2**31
@@ -177,7 +177,10 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     of a list have different ones of their own.
     """
     if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
-        raise RequestError(f"{who}: grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+        raise RequestError(
+            f"{who}: grammar={quoted(grammar)} is no grammar: pass one of a world, such as the model was trained "
+            "on, or None"
+        )
     if grammar is None:
         grammar = getattr(given, "grammar", None) or getattr(models[0], "grammar", None)
         for i, model in enumerate(() if hasattr(models, "params") else models):
@@ -195,19 +198,6 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     if grammar is not None:
         check_fits(grammar, models[0], who)
     return grammar
-
-
-def no_brackets(model: Any, who: str) -> AnalysisError:
-    """Why a model cannot be read as one of brackets, and the cure."""
-    names = getattr(getattr(model, "grammar", None), "names", None)
-    if names is not None:
-        known = "START ([start], <s>, <bos>, BOS)"
-        shown = quoted(" ".join(names[:12]))
-        return AnalysisError(
-            f"{who}: the model's vocabulary {shown} is no Dyck grammar: load it with vocab=[...] that names {known} "
-            "and whole pairs of brackets"
-        )
-    return AnalysisError(f"{who}: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
 
 
 def _names_differ(own: Any, grammar: Any) -> bool:

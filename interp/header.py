@@ -16,20 +16,12 @@ from typing import Any
 from interp.errors import CheckpointError, quoted
 from interp.limits import JSON_COST, check_memory, check_regular
 from interp.names import first_duplicate
+from interp.registry import merged, worlds
 
 METADATA_KEY = "interp"
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 100_000_000  # beyond, safetensors reads no header
-RULES = ("argmax", "argmax_closers", "mass")  # of closing accuracy, see `interp.training.evaluate`
 PRETRAINED = Path(__file__).parent / "pretrained"
-CONSTRUCTED = {
-    "constructed/balanced": "Theorem 1: matched pairs cancel under a balanced, non-uniform attention; exact law",
-    "constructed/uniform": "Corollary 1: uniform attention in both layers, no positions; exact law",
-    "constructed/stack": "layer 1 finds the depth, layer 2 attends to the last unmatched opener; exact law",
-    "constructed/constant": "Proposition 1: the attention of constructed/stack, a constant output",
-}
-# Built by `interp.constructed` when loaded: these paths are addresses, with no file behind them.
-_ADDRESSES = {PRETRAINED / f"{name}.safetensors": name for name in CONSTRUCTED}
 
 
 def canonical_json(data: Any) -> str:
@@ -50,7 +42,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if name := constructed_at(path):
-        about = {"name": name, "about": CONSTRUCTED[name], "trained": False, "constructed": True}
+        about = {"name": name, "about": merged("constructed")[name], "trained": False, "constructed": True}
         return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
     size = check_regular(path, "checkpoint", CheckpointError)
     try:
@@ -136,6 +128,7 @@ def _words(value: object) -> bool:
 
 def _is_row(row: object) -> bool:
     """A row of the table of measurements: seed, step, and whatever was measured, numbers where these are known."""
+    measured = {"loss", *(name for world in worlds() for name in world.measures)}
     return (
         isinstance(row, dict)
         and _whole(row.get("seed"))
@@ -143,7 +136,7 @@ def _is_row(row: object) -> bool:
         and all(
             value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
             for name, value in row.items()
-            if name in MEASURED or name.startswith("norm/")
+            if name in measured or name.startswith(("norm/", "rung/"))
         )
     )
 
@@ -164,7 +157,6 @@ def _is_table(value: object) -> bool:
     return isinstance(value, dict)
 
 
-MEASURED = ("loss", "excess", "copied", *RULES, *(f"{rule}_nontrivial" for rule in RULES))
 # What is read later of a checkpoint's provenance, and of what kind it has to be where it is told.
 _PROVENANCE: dict[str, Callable[[object], bool]] = {
     "name": _is_text,
@@ -181,12 +173,17 @@ _PROVENANCE: dict[str, Callable[[object], bool]] = {
 
 def constructed_at(path: Path) -> str | None:
     """Name of the constructed model whose address `path` is, None for any other path and for a file."""
-    return None if os.path.isfile(path) else _ADDRESSES.get(path)
+    return None if os.path.isfile(path) else _addresses().get(path)
+
+
+def _addresses() -> dict[Path, str]:
+    """Models that are built when loaded: these paths are addresses, with no file behind them."""
+    return {PRETRAINED / f"{name}.safetensors": name for name in merged("constructed")}
 
 
 def list_pretrained() -> list[str]:
     """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`."""
-    paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _ADDRESSES if p.is_relative_to(PRETRAINED))}
+    paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _addresses() if p.is_relative_to(PRETRAINED))}
     return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in paths)
 
 

@@ -19,6 +19,7 @@ from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.names import printable
 from interp.numbers import ABSENT, number
+from interp.registry import world_of
 from interp.text import fold
 from interp.torch_modes import ordinary_torch
 
@@ -175,9 +176,10 @@ class Population(Sequence[SandboxTransformer]):
         if self.grammar is not None:
             lines.append(f"grammar: {self.grammar}")
         rows = self.final_metrics()
-        shown = [key for key in _SHOWN if any(key in row for row in rows)]
+        heads = {"seed": "seed", "step": "step", "loss": "loss"} | shown_measures(self.grammar)
+        shown = [key for key in heads if any(key in row for row in rows)]
         if rows:
-            lines.append("".join(f"{_HEADS.get(key, key):>{_WIDTHS.get(key, 10)}}" for key in shown))
+            lines.append("".join(f"{heads[key]:>{_WIDTHS.get(key, 10)}}" for key in shown))
         for row in rows:
             cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
             lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
@@ -192,7 +194,8 @@ class Population(Sequence[SandboxTransformer]):
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()
-        shown = [key for key in _SHOWN if any(key in row for row in rows)]
+        every = ("seed", "step", "loss", *shown_measures(self.grammar))
+        shown = [key for key in every if any(key in row for row in rows)]
         facts = {
             "layers, heads, d_model": f"{c.n_layers}, {c.n_heads}, {c.d_model}",
             "grammar": self.grammar if self.grammar is not None else "none",
@@ -216,9 +219,13 @@ def seeds_of(given: Any) -> tuple[int, ...]:
     return seeds
 
 
-_HEADS = {"argmax_closers": "closers", "mass_nontrivial": "non-triv."}
 _WIDTHS = {"seed": 7, "step": 7}
-_SHOWN = ("seed", "step", "loss", "copied", "argmax", "argmax_closers", "mass", "mass_nontrivial")
+
+
+def shown_measures(grammar: Any) -> dict[str, str]:
+    """What a table shows of a model of this grammar beside its loss: names of measures, each with its head."""
+    world = world_of(grammar)
+    return {} if world is None else dict(world.columns)
 
 
 def _short(value: Any) -> str:

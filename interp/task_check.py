@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.grammars import CopyGrammar, DyckGrammar
 from interp.guests import Ints, guest_errors, is_bridge, is_model, longest_input, undisturbed
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
+from interp.registry import world_of
 from interp.stats import SHARE, Estimate, bootstrap_mean, mean_over_seeds
+from interp.world import Exam
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +30,7 @@ LEAST = 0.1  # of the way from chance to all right: the interval must lie beyond
 HALF, SURE = 0.5, 0.9  # below: refused; below: remarked on
 FEW = 20  # inputs with a question; with fewer, strings are drawn besides
 DRAWN = 40  # how many
-LEAST_LENGTH, LENGTH = 6, 28  # of how many brackets: as long as the inputs, but from 6 on, or 28 without any
+LEAST_LENGTH, LENGTH = 6, 28  # tokens after the first: as many as the inputs have, but from 6 on; 28 without any
 CELLS = 2**22  # cells of attention of one head held at once
 
 
@@ -68,15 +69,16 @@ def check_task(
 
     Raises `AnalysisError` for a model that is at chance.
     """
-    if not wanted or not isinstance(grammar, DyckGrammar):
+    exam = exam_of(grammar) if wanted else None
+    if exam is None:
         return None
     if vouched_for(models, grammar):  # a population, whose models need not be built for this
         return None
     strangers = [(i, m) for i, m in enumerate(models) if not vouched_for(m, grammar) and _predicts(m, grammar)]
     if not strangers:
         return None
-    task, chance = _task_of(grammar)
-    given = [] if tokens is None else [row for row in tokens if _questions(row[None], grammar)[0].any()]
+    task, chance = exam.task, exam.chance
+    given = [] if tokens is None else [row for row in tokens if exam.questions(row[None])[0].any()]
     asked = [np.array(given)] if given else []
     drawn = 0
     if len(given) < FEW:
@@ -84,21 +86,20 @@ def check_task(
         longest = LENGTH if tokens is None else max(LEAST_LENGTH, tokens.shape[1] - 1)
         length = min(LENGTH, longest) if most is None else min(LENGTH, longest, most - 1)
         if length >= 2:
-            strings = grammar.sample(DRAWN, mode="prefix", length=length, seed=seed, stream="task-check")
-            asked.append(DyckGrammar.to_tokens(grammar, strings))
+            asked.append(exam.draw(DRAWN, length + 1, seed))
             drawn = DRAWN
-    if not any(_questions(part, grammar)[0].any() for part in asked):
+    if not any(exam.questions(part)[0].any() for part in asked):
         raise AnalysisError(
             f"{who}: inputs of {longest_input(strangers[0][1])} tokens at most are too short to ask whether a model "
             f"speaks {quoted(grammar)}; say task_check=False to measure it all the same"
         )
-    found = [_together([_answers(model, grammar, part, who) for part in asked]) for _, model in strangers]
+    found = [_together([_answers(model, grammar, exam, part, who) for part in asked]) for _, model in strangers]
     for (i, model), answers in zip(strangers, found, strict=True):
-        cure = f"{_cause(model, grammar)}; or say task_check=False to measure an untrained or unrelated model"
+        cure = f"{_cause(model, grammar, exam)}; or say task_check=False to measure an untrained or unrelated model"
         name = f"model {i}" if len(models) > 1 else "this model"
         if answers.legal < HALF:
             raise AnalysisError(
-                f"{who}: {name} writes what is not legal: {_after(grammar)}its most probable token is illegal at "
+                f"{who}: {name} writes what is not legal: {exam.where}its most probable token is illegal at "
                 f"{percent(1 - answers.legal)} of places. {cure}"
             )
         share = bootstrap_mean(answers.right, seed, stream="task-check")
@@ -107,7 +108,7 @@ def check_task(
             raise AnalysisError(
                 f"{who}: {name} is at chance: {task} {share} where chance is {number(chance, 2)}. {cure}"
             )
-        if _token_tells(grammar) and answers.worst <= chance:
+        if exam.token_tells and answers.worst <= chance:
             raise AnalysisError(
                 f"{who}: {name} is at chance where {grammar.vocab[answers.worst_of]} is right: its most probable token "
                 f"is legal at {percent(answers.worst)} of these places, and chance is {percent(chance)}. "
@@ -119,14 +120,21 @@ def check_task(
         accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     legal = float(np.mean([x.legal for x in found]))
     doubtful = min(zip(found, strangers, strict=True), key=lambda pair: pair[0].legal)[1][1]
-    remark = _cause(doubtful, grammar) if legal < SURE else ""
+    remark = _cause(doubtful, grammar, exam) if legal < SURE else ""
     return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)
 
 
-def _cause(model: Any, grammar: DyckGrammar) -> str:
+def exam_of(grammar: Any) -> Exam | None:
+    """What to ask whoever is said to speak a grammar, None where nothing is known to ask."""
+    world = world_of(grammar)
+    own = None if world is None else world.load("vouch")
+    return None if own is None else own(grammar)
+
+
+def _cause(model: Any, grammar: Any, exam: Exam) -> str:
     """What is wrong, most probably, with a model that does not do the task: in words, without a full stop."""
     own = getattr(model, "grammar", None)
-    if isinstance(own, DyckGrammar) and own != grammar:
+    if own is not None and own != grammar and exam.kin(own):
         return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
     trained = "it is not trained to do this, or on shorter strings than these"
     if is_bridge(model):
@@ -149,48 +157,6 @@ def _predicts(model: Any, grammar: Any) -> bool:
     causal = getattr(cfg, "attention_dir", "causal") == "causal"
     named = getattr(getattr(model, "config", None), "class_names", None)
     return causal and named is None and outputs in (None, -1, grammar.vocab_size)
-
-
-def _task_of(grammar: DyckGrammar) -> tuple[str, float]:
-    """What is asked, in words, and the share of right answers of one who guesses."""
-    k = grammar.num_types
-    if isinstance(grammar, CopyGrammar):  # a copy of other ids is a copy too
-        return "most probable bracket is the one it reads (which tells nothing of the order of token ids)", 1 / (2 * k)
-    if k == 1:
-        return "most probable bracket is the only legal one", 0.5
-    return f"{_after(grammar)}most probable closer has the right type", 1 / k
-
-
-def _after(grammar: DyckGrammar) -> str:
-    """Where brackets are asked about, in words."""
-    return "" if _token_tells(grammar) else "after a closing bracket, "
-
-
-def _token_tells(grammar: DyckGrammar) -> bool:
-    """Whether the token read decides the answer, so that one who gives each token a fixed one may be right by luck."""
-    return isinstance(grammar, CopyGrammar) or grammar.num_types == 1 or grammar.max_depth == 1
-
-
-def _questions(tokens: Ints, grammar: DyckGrammar) -> tuple[NDArray[np.bool_], Ints, Ints]:
-    """(where something is asked [input, pos], the right token there, candidates [n]) of token ids [input, pos].
-
-    Brackets are asked about where the token read is a closer: right after an opener a model that looks no further
-    than its current token, an untrained one too, may be right.
-    """
-    bracket = tokens < grammar.start
-    k = grammar.num_types
-    if isinstance(grammar, CopyGrammar):
-        return bracket, tokens, np.arange(2 * k)
-    depth, top = grammar.depth(tokens), grammar.stack_top(tokens)
-    before = (bracket | (tokens == grammar.start)) & (depth >= 0)
-    if k == 1:
-        forced = before & ((depth == 0) | (depth == grammar.max_depth))
-        return forced, (depth > 0).astype(np.int64), np.arange(2)
-    # The opener on top says which closing bracket is legal after each token, whether one follows or not.
-    opener = np.take_along_axis(tokens, np.maximum(top, 0), axis=1)
-    inside = before & (top >= 0) & (depth > 0)
-    after = bracket & (tokens % 2 == 1) if grammar.max_depth > 1 else bracket
-    return inside & after, opener + 1, np.arange(1, 2 * k, 2)
 
 
 @dataclass(frozen=True)
@@ -218,7 +184,7 @@ def _together(parts: Sequence[tuple[Array, Array, Ints, Ints]]) -> _Answers:
     return _Answers(right[asked], mean, float(share.min()), int(share.argmin()))
 
 
-def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> tuple[Array, Array, Ints, Ints]:
+def _answers(model: Any, grammar: Any, exam: Exam, tokens: Ints, who: str) -> tuple[Array, Array, Ints, Ints]:
     """Share of right answers [input], and of places whose most probable token is legal [input]; NaN where none is
     asked. Legal ones, and all places, by the right answer [vocab].
 
@@ -227,11 +193,10 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> tuple[
     """
     import torch
 
-    asked, right, candidates = _questions(tokens, grammar)
+    asked, right, candidates = exam.questions(tokens)
     size = grammar.vocab_size
     places = np.bincount(right[asked], minlength=size)
     weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
-    depth = grammar.depth(tokens)
     where = getattr(getattr(model, "cfg", None), "device", None)
     out = np.full((2, len(tokens)), np.nan)
     by_answer = np.zeros(size, dtype=np.int64)
@@ -249,18 +214,10 @@ def _answers(model: Any, grammar: DyckGrammar, tokens: Ints, who: str) -> tuple[
         good = ((chosen == right[part]) * weight[part]).sum(1)
         out[0, part] = np.where(here > 0, good / np.where(here > 0, heavy, 1), np.nan)
         best = logits.argmax(-1).numpy()
-        legal = ((best == right[part]) | _also_legal(best, depth[part], grammar)) & asked[part]
+        legal = ((best == right[part]) | exam.also_legal(best, tokens[part])) & asked[part]
         out[1, part] = np.where(here > 0, legal.sum(1) / np.maximum(here, 1), np.nan)
         by_answer += np.bincount(right[part][legal], minlength=size)
     return out[0], out[1], by_answer, places
-
-
-def _also_legal(best: Ints, depth: Ints, grammar: DyckGrammar) -> NDArray[np.bool_]:
-    """Which tokens [input, pos] are legal after strings of these depths, beside the right answer."""
-    if isinstance(grammar, CopyGrammar):
-        return np.zeros(best.shape, dtype=bool)
-    opens = (best < grammar.start) & (best % 2 == 0) & (depth < grammar.max_depth)
-    return np.asarray(opens | ((best == grammar.end) & (depth == 0)))
 
 
 def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model: Any) -> "torch.Tensor":

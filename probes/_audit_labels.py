@@ -15,9 +15,9 @@ from interp.checks import plain
 from interp.errors import InterpError, RequestError, quoted
 from interp.foreign import is_classifier, read_json
 from interp.grammars import DyckGrammar
-from interp.grammars.vocabulary import find_token, padded
 from interp.guests import pad_of
 from interp.rng import generator
+from interp.vocabulary import find_token, padded
 from probes._audit_tasks import Bools, Ints, Items
 from probes._audit_thresholds import SHARED_DONOR
 

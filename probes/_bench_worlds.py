@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.grammars import DyckGrammar
-from interp.grammars.vocabulary import Vocabulary
 from interp.rng import generator
+from interp.vocabulary import Vocabulary
 from probes._audit_inputs import visible_keys
 from probes._audit_labels import LabelledInput
 from probes._audit_tasks import Closers, Items, Task

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from interp.checks import whole_from, words_of
 from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
-from interp.grammars.vocabulary import find_token
+from interp.vocabulary import find_token
 from probes.relations import Pairs, Tokens
 
 Rows = NDArray[np.bool_]  # [batch, query]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from interp.checks import whole_from, words_of
 from interp.errors import RequestError, quoted
 from interp.grammars import DyckGrammar
-from interp.grammars.vocabulary import find_token
+from interp.vocabulary import find_token
 from probes.relations import RELATIONS, Pairs, Relation, Tokens, bracket_type
 
 TOPICS: Any = "topics"  # what a relation may need beside `tokens` and `dyck`: topics of tokens, a vocabulary

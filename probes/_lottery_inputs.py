@@ -17,7 +17,7 @@ from interp.numbers import power
 from interp.presets import TrainingSettings
 from interp.rng import generator
 from interp.stats import Estimate, Support, clopper_pearson
-from interp.training.evaluate import RULES, EvalSet, closing_rules, held_out, rule_floors
+from interp.worlds.dyck.evaluate import RULES, EvalSet, closing_rules, held_out, rule_floors
 from probes._subset_sum import Array
 from probes._ticket import Sizes
 from probes._ticket_run import input_stream, largest_column, target_stream

@@ -10,7 +10,7 @@ import numpy as np
 from interp.errors import RequestError
 from interp.rng import generator
 from interp.stats import Estimate
-from interp.topic_theory import Family, TopicTheory, frobenius
+from interp.worlds.topics.theory import Family, TopicTheory, frobenius
 from probes._topic_rows import mean_of
 from probes._topic_words import Array, Ints, Kind, Words
 

@@ -25,7 +25,7 @@ from interp.rng import check_seed, generator
 from interp.stats import Estimate
 from interp.text import fold
 from interp.threads import one_thread
-from interp.training.evaluate import EvalSet
+from interp.worlds.dyck.evaluate import EvalSet
 from probes._lottery_controls import CONTROLS
 from probes._lottery_inputs import (
     Closing,

@@ -20,7 +20,7 @@ from interp.rng import check_seed, generator
 from interp.stats import Estimate, bootstrap_mean
 from interp.text import fold
 from interp.threads import one_thread
-from interp.training.evaluate import EvalSet
+from interp.worlds.dyck.evaluate import EvalSet
 from probes._lottery_inputs import (
     POSITIONS,
     Inputs,

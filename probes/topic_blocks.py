@@ -18,7 +18,7 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import check_precision, grammar_of, hosting, untrained_of
 from interp.rng import check_seed
 from interp.stats import Estimate
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes._result import Result
 from probes._topic_aim import Aim, aim_of, outside_theory
 from probes._topic_attention import PairSums, attention, documents, relations

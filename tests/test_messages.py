@@ -22,7 +22,7 @@ from interp.errors import quoted
 from interp.grammars import Vocabulary
 from interp.plots import attention_heatmap
 from interp.settings import TrainingSettings
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes import Claim, analyze_topic_blocks, audit_claim, audit_claims
 from walk import HUGE, ODD, Mute
 

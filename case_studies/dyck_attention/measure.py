@@ -15,8 +15,8 @@ from interp.plots.arrays import as_array
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import GAP, POSITIVE, REALS, SHARE, Estimate, jackknife_pairs, mean_over_seeds
-from interp.training.evaluate import RULES, evaluate
-from interp.training.objective import FINAL_STRINGS, in_distribution, long_prefixes
+from interp.worlds.dyck.evaluate import RULES, evaluate
+from interp.worlds.dyck.task import FINAL_STRINGS, in_distribution, long_prefixes
 from probes.stack import StackResult, analyze_stack_likeness
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult, analyze_variation
 

@@ -28,8 +28,8 @@ from interp.plots import attention_heatmap
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import Estimate
-from interp.training.evaluate import RULES
-from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
+from interp.worlds.dyck.evaluate import RULES
+from interp.worlds.dyck.task import FINAL_STRINGS, LONG_STRINGS
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult
 
 SHOWN_SEEDS = 8

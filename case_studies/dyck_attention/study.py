@@ -25,8 +25,8 @@ from case_studies.page import command_of, write_study
 from case_studies.populations import obtain
 from interp.files import make_folder
 from interp.presets import make_recipe
-from interp.training.evaluate import rule_floors
-from interp.training.objective import FINAL_STRINGS, in_distribution
+from interp.worlds.dyck.evaluate import rule_floors
+from interp.worlds.dyck.task import FINAL_STRINGS, in_distribution
 from probes.variation import PAPER_SENTENCE
 
 

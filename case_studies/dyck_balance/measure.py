@@ -9,8 +9,8 @@ import numpy as np
 from case_studies.populations import Family, obtain
 from interp.grammars import DyckGrammar
 from interp.population import Population
-from interp.training.evaluate import evaluate
-from interp.training.objective import long_prefixes
+from interp.worlds.dyck.evaluate import evaluate
+from interp.worlds.dyck.task import long_prefixes
 from probes.balance import balance_tables
 
 LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closers are scored

@@ -17,9 +17,9 @@ from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
 from interp.population import Population
 from interp.rng import generator
-from interp.training.evaluate import EvalSet
 from interp.training.layout import IGNORE
-from interp.training.objective import in_distribution
+from interp.worlds.dyck.evaluate import EvalSet
+from interp.worlds.dyck.task import in_distribution
 from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
 
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, STRINGS, H
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import count, number, percent
-from interp.training.objective import FINAL_STRINGS, LONG_STRINGS
+from interp.worlds.dyck.task import FINAL_STRINGS, LONG_STRINGS
 
 BOUNDS = f"less than {percent(ACCURACY)} of accuracy and less than {percent(MARGIN)} of the margin"
 EVERY_LAYER = {

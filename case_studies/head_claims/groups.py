@@ -12,7 +12,7 @@ from case_studies.dyck_attention.families import LINEAR, MINIMAL, OTHERS, STANDA
 from case_studies.head_claims.said import DYCK, FIRST_EVEN, LAST_EVEN, LAST_EVEN_USED, STACK, STACK_USED, Statement
 from case_studies.populations import Family, obtain
 from interp import load_checkpoint
-from interp.training.objective import in_distribution
+from interp.worlds.dyck.task import in_distribution
 
 OWN_STRINGS = 1200  # held-out strings drawn where a group is audited on those it is trained on; distinct ones count
 CONSTRUCTED = "constructed"

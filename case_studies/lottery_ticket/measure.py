@@ -15,7 +15,7 @@ from interp.presets import Recipe
 from interp.progress import progress_bar
 from interp.rng import generator
 from interp.stats import REALS, Estimate, clopper_pearson, mean_over_seeds
-from interp.training.evaluate import EvalSet
+from interp.worlds.dyck.evaluate import EvalSet
 from probes import analyze_stack_likeness
 from probes._lottery_inputs import evaluation_set, random_inputs, token_inputs
 from probes._subset_sum import best_subsets, expected_error, fit_entries

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from interp.config import TransformerConfig
-from interp.constructed import Array, Basis
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
+from interp.worlds.dyck.constructed import Array, Basis
 
 LONGEST = 16  # brackets: positions score up to this far
 C = 0.05  # the norm's: attention outputs are 1 / n long at least, and n is at most LONGEST + 1
@@ -45,7 +45,8 @@ def uniform_solver(grammar: DyckGrammar, *, swapped: bool = False) -> SandboxTra
     embedding and unembedding.
     """
     # Layer 2 reads e(token, depth of its pair), LOUD times, and averages b = e(open) - e(close) over openers, -b over
-    # closers, s over START, as `interp.constructed.balanced`: z / |z| holds 2 c / |z| of b(t, d) where an opener (t, d)
+    # closers, s over START, as `interp.worlds.dyck.constructed.balanced`: z / |z| holds 2 c / |z| of b(t, d) where an
+    # opener (t, d)
     # is unmatched, 0 elsewhere. Hidden units: "the last token is open t, d", "(t, d) is unmatched and the last
     # token closed a pair of depth d + 1", a constant.
     k, depth = grammar.num_types, grammar.max_depth

@@ -12,7 +12,7 @@ from case_studies.topics.families import BLOCK, EXACT_STEPS, TABLE, TWO_STAGES, 
 from interp.grammars import TopicGrammar
 from interp.population import Population
 from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes.topic_blocks import TopicBlocksResult, analyze_topic_blocks
 from probes.two_stage import TwoStageResult, analyze_two_stages
 

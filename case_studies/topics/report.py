@@ -22,7 +22,7 @@ from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
 from interp.numbers import ABSENT, estimate, number, percent, power
 from interp.stats import Estimate
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -1,14 +1,20 @@
-"""Grammars: exact laws, samplers and ground truth."""
+"""Grammars: exact laws, samplers and ground truth. Each is a part of its world (`interp.worlds`); their names are here.
 
-from collections.abc import Mapping
-from typing import Any
+The names of the first worlds' grammars are written down, since they are imported from here; those of any other world
+come from its own package.
+"""
 
-from interp.errors import GrammarError, quoted
-from interp.grammars.brackets import BracketStrings
-from interp.grammars.copying import CopyGrammar
-from interp.grammars.dyck import DyckGrammar
-from interp.grammars.topics import TopicGrammar
-from interp.grammars.vocabulary import Vocabulary
+import importlib
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from interp.registry import grammar_from_dict
+from interp.vocabulary import Ints, Vocabulary
+
+if TYPE_CHECKING:
+    from interp.worlds.brackets.grammar import BracketStrings
+    from interp.worlds.copying.grammar import CopyGrammar
+    from interp.worlds.dyck.grammar import DyckGrammar
+    from interp.worlds.topics.grammar import TopicGrammar
 
 __all__ = [
     "BracketStrings",
@@ -20,15 +26,35 @@ __all__ = [
     "grammar_from_dict",
 ]
 
-Grammar = DyckGrammar | TopicGrammar | Vocabulary
-_KINDS: Mapping[str, type[DyckGrammar] | type[TopicGrammar] | type[Vocabulary]] = {
-    kind.KIND: kind for kind in (DyckGrammar, CopyGrammar, BracketStrings, TopicGrammar, Vocabulary)
+_HOME = {
+    "BracketStrings": "interp.worlds.brackets.grammar",
+    "CopyGrammar": "interp.worlds.copying.grammar",
+    "DyckGrammar": "interp.worlds.dyck.grammar",
+    "TopicGrammar": "interp.worlds.topics.grammar",
 }
 
 
-def grammar_from_dict(data: dict[str, Any]) -> Grammar:
-    """The grammar that `to_dict` described, by its kind. Raises `GrammarError` for an unknown one."""
-    kind = data.get("kind") if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise GrammarError(f"no grammar of kind {quoted(kind)}; kinds are {', '.join(_KINDS)}")
-    return _KINDS[kind].from_dict(data)
+class Grammar(Protocol):
+    """What any grammar has: names of token ids, and a way from texts to ids and from itself to JSON and back."""
+
+    KIND: ClassVar[str]
+
+    @property
+    def vocab(self) -> tuple[str, ...]:
+        """The name of each token id."""
+
+    @property
+    def vocab_size(self) -> int:
+        """How many token ids there are."""
+
+    def to_tokens(self, texts: Any) -> Ints:
+        """Model inputs [batch, longest] of texts."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready description; `grammar_from_dict` inverts it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'interp.grammars' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
+from interp.config import TransformerConfig
 from interp.model.blocks import BareAttention
-from interp.model.parts import Attention, LayerNorm, UniformAttention, heads_in, oracle_states, times
+from interp.model.parts import Attention, LayerNorm, UniformAttention, heads_in, times
 from interp.model.transformer import SandboxTransformer
+from interp.world import load
 
 
 def states_of(config: TransformerConfig, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     """The state of each token: row of the embedding's table."""
-    if config.embedding not in MINIMAL_EMBEDDINGS:
+    if config.oracle is None:
         return tokens
-    assert config.num_types is not None
-    assert config.max_depth is not None
-    return oracle_states(tokens, config.num_types, config.max_depth)
+    found: Tensor = load(config.oracle.read)(config, tokens)
+    return found
 
 
 def num_states(config: TransformerConfig) -> int:
@@ -39,10 +39,7 @@ def num_states(config: TransformerConfig) -> int:
 
     A seed's bits depend on where in a stack it lies unless its matrices start on 64-byte boundaries.
     """
-    count = config.d_vocab
-    if config.embedding in MINIMAL_EMBEDDINGS:
-        count = 2 * (config.num_types or 0) * (config.max_depth or 0) + 3
-    return -(-count // 4) * 4
+    return -(-config.num_states // 4) * 4
 
 
 class CountModel(nn.Module):

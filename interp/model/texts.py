@@ -28,10 +28,10 @@ def read_texts(grammar: Grammar, text: Any, prepend_bos: bool | None, padding_si
     texts = text if isinstance(text, str) else list(text)
     if prepend_bos is not None and isinstance(grammar, Vocabulary) and grammar.start is not None:
         grammar = replace(grammar, prepend_start=prepend_bos)
-    if prepend_bos and not grammar.has_start:
+    if prepend_bos and not getattr(grammar, "has_start", False):
         raise RequestError(f"prepend_bos=True needs a START, and {quoted(grammar)} has none")
     ids = grammar.to_tokens(texts)
-    if prepend_bos is False and grammar.has_start:
+    if prepend_bos is False and getattr(grammar, "has_start", False):
         ids = ids[:, 1:]
     pad = getattr(grammar, "pad", None)
     if padding_side == "left" and pad is not None:

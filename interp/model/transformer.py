@@ -14,19 +14,20 @@ from transformer_lens.hook_points import HookPoint
 
 from interp import html
 from interp.checks import index_of, not_read, one_of, true_or_false
-from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
+from interp.config import TransformerConfig
 from interp.errors import ConfigError, RequestError, quoted
-from interp.grammars import DyckGrammar, Grammar
-from interp.grammars.vocabulary import find_token
+from interp.grammars import Grammar
 from interp.model import masks
 from interp.model.blocks import BLOCKS
 from interp.model.hooks import NamedHooks, Names, check_slice
 from interp.model.init import init_params
 from interp.model.masks import Prepared
-from interp.model.parts import Embed, LearnedPositions, LinearPositions, OracleEmbed, TiedUnembed, Unembed, make_norm
+from interp.model.parts import Embed, LearnedPositions, LinearPositions, TiedUnembed, Unembed, make_norm
 from interp.model.texts import checked_ids, known_ids, read_texts
 from interp.model.view import ConfigView, transformer_lens_view
 from interp.rng import check_seed
+from interp.vocabulary import find_token
+from interp.world import load
 
 
 class SandboxTransformer(NamedHooks):
@@ -46,11 +47,15 @@ class SandboxTransformer(NamedHooks):
         if not isinstance(config, TransformerConfig):
             raise ConfigError(f"config={quoted(config)} is no TransformerConfig")
         if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
-            raise RequestError(f"grammar={quoted(grammar)} is no grammar: pass a DyckGrammar(k, max_depth), or None")
+            raise RequestError(
+                f"grammar={quoted(grammar)} is no grammar: pass one of a world, such as the model was "
+                "trained on, or None"
+            )
         if grammar is not None and config.d_vocab != grammar.vocab_size:
             raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
-        if isinstance(grammar, DyckGrammar) and config.max_depth not in (None, grammar.max_depth):
-            raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={grammar.max_depth}")
+        depth = getattr(grammar, "max_depth", None)
+        if depth is not None and config.max_depth not in (None, depth):
+            raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={depth}")
         self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
         build(self, config)
         self.setup()
@@ -239,7 +244,7 @@ class SandboxTransformer(NamedHooks):
     @property
     def cfg(self) -> ConfigView:
         """`config` under TransformerLens's names, to be read; setting anything in it is refused."""
-        prepends = self.grammar is None or self.grammar.has_start
+        prepends = self.grammar is None or getattr(self.grammar, "has_start", False)
         return transformer_lens_view(self.config, self.device, self.unembed.W_U.dtype, prepends)
 
     def accumulated_bias(
@@ -302,7 +307,7 @@ class SandboxTransformer(NamedHooks):
 
 def build(model: SandboxTransformer, config: TransformerConfig) -> None:
     """Put the parts in: the only place where a config branches."""
-    model.embed = OracleEmbed(config) if config.embedding in MINIMAL_EMBEDDINGS else Embed(config)
+    model.embed = load(config.oracle.build)(config) if config.oracle else Embed(config)
     model.hook_embed = HookPoint()  # [batch, pos, d_model]
     positions = {"none": None, "linear": LinearPositions, "learned": LearnedPositions}[config.positions]
     model.pos_embed = positions(config) if positions else None

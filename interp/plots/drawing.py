@@ -155,7 +155,7 @@ def _sizes(drawing: Drawing, columns: int) -> Sizes:
         return Sizes(side, cell, font, 4 * 0.61 * font, False, strip)
     words = [len(label) for label in drawing.labels]
     label = min(max(words), LONGEST_LABEL) * 0.61 * font
-    # The first label may reach out to the left, where nothing is (a START before brackets).
+    # The first label may reach out to the left, where nothing is.
     upright = max(words[1:], default=0) * 0.61 * font > cell
     return Sizes(side, cell, font, label, upright, strip)
 
@@ -213,7 +213,7 @@ def _axes(fig: Any, drawing: Drawing, sizes: Sizes, columns: int, queries: list[
 def _ticks(drawing: Drawing, sizes: Sizes) -> tuple[list[int], list[str], list[str]]:
     """Positions that get a tick, their words under the keys and beside the queries."""
     n = len(drawing.labels)
-    if sizes.cell < READABLE:  # a bracket far from its neighbours says nothing: positions do
+    if sizes.cell < READABLE:  # a token far from its neighbours says nothing: positions do
         if drawing.ordered and drawing.strip is not None:
             return _class_ticks(drawing.strip, sizes.cell)
         step = next(s for s in (5, 10, 20, 25, 50, 100, 200, 250, 500) if sizes.cell * s >= 32 or s == 500)
@@ -235,7 +235,7 @@ def _class_ticks(strip: Strip, cell: float) -> tuple[list[int], list[str], list[
         inside = np.flatnonzero(strip.classes == c)
         if len(inside) * cell >= 14:
             shown.append(int(inside[len(inside) // 2]))
-            text.append(strip.names[c].removeprefix("topic "))
+            text.append(strip.short[c])
     return shown, text, text
 
 

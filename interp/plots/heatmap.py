@@ -13,7 +13,7 @@ from interp.guests import hosting, is_model
 from interp.limits import check_memory
 from interp.plots.arrays import is_causal
 from interp.plots.drawing import Drawing, draw
-from interp.plots.overlays import Boxes, Strip, Truth, read_overlay
+from interp.plots.overlays import Boxes, Truth, read_overlay
 from interp.plots.panels import (
     NULL_NOTES,
     Choice,
@@ -32,7 +32,6 @@ from interp.plots.style import escape
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Overlay = Literal["stack_top", "partner", "depth", "topic_blocks"]
 Null = Literal["uniform", "untrained", "sharpness"]
 Cells = Sequence[tuple[int, int]]
 DRAWN_AT_MOST = 2048  # tokens; beyond, blocks of cells are averaged
@@ -44,7 +43,7 @@ def attention_heatmap(
     text_or_tokens: Any = None,
     layer: int | None = None,
     head: int | None = None,
-    overlay: Overlay | Sequence[Overlay] | Cells | None = None,
+    overlay: str | Sequence[str] | Cells | None = None,
     population: Show = "one",
     seed_labels: Sequence[object] | None = None,
     title: str | None = None,
@@ -67,10 +66,10 @@ def attention_heatmap(
         Which to draw, from 0, negative from the end. `layer=None`: every layer where one model is drawn
         (population="one"), the last layer otherwise. `head=None`: every head.
     `overlay`
-        The truth over the pattern, one or several: "stack_top" boxes (query, last unmatched opener) for every query
-        of depth at least 1, "partner" (closer, its opener); "depth" colours both axes; "topic_blocks" colours the
-        axes by topic, sorts a bidirectional pattern by it and boxes the blocks. These need a grammar: the model's,
-        or `grammar=`. Or a list of cells (query, key) to box.
+        The truth over the pattern, one or several of those that the grammar's world knows (`interp list`): the key
+        of each query in a box, a number or class that colours both axes, or classes that box their pairs (and sort the
+        positions of a bidirectional pattern). These need a grammar: the model's, or `grammar=`. Or a list of cells
+        (query, key) to box.
     `population`
         "one": the first seed; "mean" and "sd" (n - 1) over seeds; "grid": a panel a seed.
     `max_panels`
@@ -221,7 +220,7 @@ def _reduced(drawing: Drawing, block: int) -> Drawing:
         labels=tuple(f"{drawing.labels[i]} … {drawing.labels[j]}" for i, j in zip(starts, ends, strict=True)),
         places=tuple(f"{drawing.places[i]} to {drawing.places[j]}" for i, j in zip(starts, ends, strict=True)),
         boxes=tuple(Boxes(_coarser(boxes.rectangles, block), boxes.colour) for boxes in drawing.boxes),
-        strip=None if strip is None else Strip(strip.classes[::block], strip.colours, strip.names),
+        strip=None if strip is None else replace(strip, classes=strip.classes[::block]),
         notes=(*drawing.notes, escape(note)),
         block=block,
     )

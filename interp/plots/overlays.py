@@ -1,7 +1,7 @@
 """The truth beside the pattern: cells to box, and classes of positions to colour along the axes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -10,13 +10,9 @@ import numpy as np
 from interp.checks import plain
 from interp.errors import RequestError, quoted
 from interp.plots.style import BOXES, DEPTHS, INK, MUTED, PALETTE, escape, mix
+from interp.registry import merged, world_of, worlds
+from interp.world import Overlay
 
-OVERLAYS = {
-    "stack_top": "last unmatched opening bracket (top of the true stack)",
-    "partner": "the bracket that a closer closes",
-    "depth": "depth after each token",
-    "topic_blocks": "topic of each word",
-}
 MOST_BOXES = 100_000  # cells that a user boxes
 Cell = tuple[int, int]
 Rectangle = tuple[int, int, int, int]  # query from, query to, key from, key to: half-open
@@ -32,11 +28,12 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Strip:
-    """A class a position (its index in `colours`), drawn along both axes."""
+    """A class a position (its index in `colours`), drawn along both axes. `short`: names where there is little room."""
 
     classes: np.ndarray
     colours: tuple[str, ...]
     names: tuple[str, ...]
+    short: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,37 +56,41 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
     assert names is not None
     for name in names:
         _check(name, tokens, grammar)
+    known = merged("overlays")
     boxes: list[Boxes] = []
     notes: list[str] = []
-    for name in (name for name in names if name in ("stack_top", "partner")):
-        colour = BOXES[len(boxes) % len(BOXES)]
-        boxes.append(Boxes(_targets(name, tokens, grammar), colour))
-        notes.append(f"{_mark('□', colour)} {OVERLAYS[name]}")
     strip, order = None, None
-    if "depth" in names:
-        depth = np.asarray(grammar.depth(tokens))
-        deepest = int(depth.max())
-        shades = tuple(mix(DEPTHS, d / max(deepest, 1)) for d in range(deepest + 1))
-        strip = Strip(depth, shades, tuple(map(str, range(deepest + 1))))
-        notes.append(_legend("axes coloured by depth", strip))
-    if "topic_blocks" in names:
-        strip = _topics(tokens, grammar)
+    kinds = ("targets", "levels", "groups")
+    for name in sorted(names, key=lambda name: kinds.index(known[name].kind)):
+        shown = known[name]
+        values = np.asarray(shown.of(tokens, grammar))
+        if shown.kind == "targets":
+            colour = BOXES[len(boxes) % len(BOXES)]
+            boxes.append(Boxes(_targets(values), colour))
+            notes.append(f"{_mark('□', colour)} {escape(shown.about)}")
+            continue
+        if strip is not None:
+            raise RequestError(f"overlay={quoted(name)} colours the axes, and another overlay does: give one of them")
+        if shown.kind == "levels":
+            strip = _levels(values, shown)
+            notes.append(_legend(f"axes coloured by {shown.about}", strip))
+            continue
+        strip = _groups(values, shown)
         if not causal:  # positions carry no order that a bidirectional pattern would need
             order = np.argsort(strip.classes, kind="stable")
-            strip = Strip(strip.classes[order], strip.colours, strip.names)
+            strip = replace(strip, classes=strip.classes[order])
         boxes.append(Boxes(_blocks(strip.classes, len(strip.colours) - 1), INK))
-        sorted_note = ", positions sorted by topic" if order is not None else ""
-        notes.append(_legend(f"□ same topic{sorted_note}; axes coloured by topic", strip))
-    if order is not None and len(boxes) > 1:
-        raise RequestError("overlay 'topic_blocks' sorts positions and goes with no other boxes")
+        sorted_note = f", positions sorted by {shown.about}" if order is not None else ""
+        notes.append(_legend(f"□ same {shown.about}{sorted_note}; axes coloured by {shown.about}", strip))
+        if order is not None and len(boxes) > 1:
+            raise RequestError(f"overlay {quoted(name)} sorts positions and goes with no other boxes")
     return Truth(tuple(boxes), strip, tuple(notes), order)
 
 
 def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
-    if name not in OVERLAYS:
-        raise RequestError(
-            f"overlay={quoted(name)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
-        )
+    known = merged("overlays")
+    if name not in known:
+        raise RequestError(f"overlay={quoted(name)} is not one of {', '.join(known)}, nor a list of cells (query, key)")
     if grammar is None:
         raise RequestError(
             f"overlay={quoted(name)} needs a grammar and the text that it reads: pass grammar=, and text_or_tokens= "
@@ -100,10 +101,11 @@ def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
             f"overlay={quoted(name)} needs token ids, and a list of strings only names the positions: give the text as "
             "one string, or its ids [pos]"
         )
-    if not hasattr(grammar, "topic_of" if name == "topic_blocks" else name):
-        kind = "topics" if name == "topic_blocks" else "brackets"
+    world = world_of(grammar)
+    if world is None or name not in world.overlays:
+        whose = ", ".join(one.name for one in worlds() if name in one.overlays)
         raise RequestError(
-            f"overlay={quoted(name)} is for {kind}: {type(grammar).__name__} has none; give cells or None"
+            f"overlay={quoted(name)} is for {whose}: {type(grammar).__name__} has none; give cells or None"
         )
 
 
@@ -113,7 +115,7 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
             f"overlay of {len(overlay):,} cells: {MOST_BOXES:,} are the most, more than a picture can show"
         )
     wrong = RequestError(
-        f"overlay={quoted(overlay)} is not one of {', '.join(OVERLAYS)}, nor a list of cells (query, key)"
+        f"overlay={quoted(overlay)} is not one of {', '.join(merged('overlays'))}, nor a list of cells (query, key)"
     )
     try:
         cells = [(q, k) for q, k in overlay]
@@ -127,25 +129,28 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
     return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells)
 
 
-def _targets(name: str, tokens: Any, grammar: Any) -> tuple[Rectangle, ...]:
-    rule: Callable[[Any], Any] = getattr(grammar, name)
-    targets = np.asarray(rule(tokens))
-    if name == "partner":
-        targets = np.where(targets < np.arange(len(targets)), targets, -1)  # closers only
-    return tuple((int(q), int(q) + 1, int(targets[q]), int(targets[q]) + 1) for q in np.flatnonzero(targets >= 0))
+def _targets(keys: np.ndarray) -> tuple[Rectangle, ...]:
+    return tuple((int(q), int(q) + 1, int(keys[q]), int(keys[q]) + 1) for q in np.flatnonzero(keys >= 0))
 
 
-def _topics(tokens: Any, grammar: Any) -> Strip:
-    """Topics that occur, and what belongs to none (a mask) last."""
-    topic = np.asarray(grammar.topic_of)[tokens]
-    known = np.unique(topic[topic >= 0])
-    classes = np.where(topic >= 0, np.searchsorted(known, topic), len(known))
+def _levels(values: np.ndarray, shown: Overlay) -> Strip:
+    most = int(values.max())
+    shades = tuple(mix(DEPTHS, level / max(most, 1)) for level in range(most + 1))
+    names = tuple(map(shown.name, range(most + 1)))
+    return Strip(values, shades, names, names)
+
+
+def _groups(values: np.ndarray, shown: Overlay) -> Strip:
+    """Classes that occur, and what belongs to none (a mask) last."""
+    known = np.unique(values[values >= 0])
+    classes = np.where(values >= 0, np.searchsorted(known, values), len(known))
     colours = tuple(PALETTE[i % len(PALETTE)] for i in range(len(known)))
-    return Strip(classes, (*colours, MUTED), (*(f"topic {t}" for t in known), "none"))
+    names = tuple(shown.name(int(one)) for one in known)
+    return Strip(classes, (*colours, MUTED), (*names, "none"), (*map(str, known), "none"))
 
 
 def _blocks(classes: np.ndarray, none: int) -> tuple[Rectangle, ...]:
-    """Query runs by key runs of one topic, each pair once; class `none` is no topic."""
+    """Query runs by key runs of one class, each pair once; class `none` is none."""
     runs, at = [], 0
     for value, group in groupby(classes.tolist()):
         length = len(list(group))

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from interp.functional import Params, stack_params
-from interp.grammars import TopicGrammar
 from interp.model import SandboxTransformer
-from interp.presets import Recipe, TrainingSettings
+from interp.recipe import Recipe
+from interp.settings import TrainingSettings
 from interp.training.flat import FlatParams
-from interp.training.objective import Objective, Task, draw_ahead
-from interp.training.topics import TopicTask, start_params
+from interp.training.task import make_task
 
 
 @dataclass
@@ -47,15 +46,9 @@ class Timing:
 def initial_state(recipe: Recipe, seeds: tuple[int, ...]) -> ChunkState:
     """Step 0: each seed's own initial weights."""
     models = [SandboxTransformer.init(recipe.config, seed) for seed in seeds]
-    starts = [start_params({n: p.detach() for n, p in m.named_parameters()}, recipe) for m in models]
-    return ChunkState(seeds, 0, stack_params(starts), {})
-
-
-def make_task(template: SandboxTransformer, recipe: Recipe, device: str) -> Task:
-    """What the recipe's grammar asks a model to do."""
-    if isinstance(recipe.grammar, TopicGrammar):
-        return TopicTask(template, recipe, device)
-    return Objective(template, recipe, device)
+    starts: list[Params] = [{n: p.detach() for n, p in m.named_parameters()} for m in models]
+    own = recipe.world.load("start")
+    return ChunkState(seeds, 0, stack_params(starts if own is None else [own(params, recipe) for params in starts]), {})
 
 
 def train_chunk(
@@ -103,7 +96,6 @@ class _Run:
 
     def __init__(self, recipe: Recipe, state: ChunkState, device: str):
         self.recipe, self.device, self.seeds = recipe, device, state.seeds
-        self.ahead = draw_ahead(recipe)
         self.template = SandboxTransformer(recipe.config).to(device)
         self.step, self.history = state.step, list(state.history)
         self.snapshots, self.diverged = dict(state.snapshots), dict(state.diverged)
@@ -115,6 +107,7 @@ class _Run:
             step = torch.tensor(float(state.step), dtype=torch.float32)
             self.optimizer.state[self.flat.data] = {**moments, "step": step}
         self.task = make_task(self.template, recipe, device)
+        self.ahead = self.task.ahead
         self.good = self.flat.data.clone()
 
     def due(self) -> bool:
@@ -134,7 +127,7 @@ class _Run:
         for name, values in self.task.metrics(params, self.step == s.steps).items():
             for row, value in zip(rows, values, strict=True):
                 row[name] = float(value) if math.isfinite(value) else None
-        if s.snapshots or isinstance(self.recipe.grammar, TopicGrammar):
+        if s.snapshots or self.recipe.world.norms:
             for name, p in params.items():
                 for row, value in zip(rows, p.flatten(1).norm(dim=1).tolist(), strict=True):
                     row[f"norm/{name}"] = value if math.isfinite(value) else None

@@ -23,13 +23,16 @@ from interp.config import TransformerConfig
 from interp.devices import usable_device
 from interp.errors import CheckpointError, RequestError, TrainingError, quoted
 from interp.files import write_text
-from interp.grammars import DyckGrammar, Grammar, TopicGrammar, grammar_from_dict
+from interp.grammars import Grammar
 from interp.header import canonical_json
 from interp.limits import check_workers, read_whole
 from interp.population import Population
-from interp.presets import Recipe, TrainingSettings, check_read, make_recipe
+from interp.presets import check_read, make_recipe
 from interp.progress import progress_bar
+from interp.recipe import Recipe
+from interp.registry import world_of
 from interp.rng import check_seed
+from interp.settings import TrainingSettings
 from interp.threads import one_thread
 from interp.torch_modes import ordinary_torch
 from interp.training.folder import PLAN_FILE, remove_run, run_folder
@@ -72,13 +75,14 @@ def train_population(
     diverged or a worker died; seeds that diverge among others are named in `provenance["diverged"]`.
     """
     resume, progress = true_or_false("resume", resume), true_or_false("progress", progress)
+    if grammar is not None and world_of(grammar) is None:
+        raise RequestError(f"grammar={quoted(grammar)} is not a grammar of a world")
     for name, given, kind in (
-        ("grammar", grammar, (DyckGrammar, TopicGrammar)),
         ("settings", settings, TrainingSettings),
         ("options", options, Mapping),
     ):
         if given is not None and not isinstance(given, kind):
-            what = {"options": "a mapping of --set keys", "settings": "TrainingSettings"}.get(name, "a grammar")
+            what = {"options": "a mapping of --set keys", "settings": "TrainingSettings"}[name]
             raise RequestError(f"{name}={quoted(given)} is not {what}")
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
@@ -155,13 +159,7 @@ class _Plan:
             raise _damaged(folder) from error
         try:
             data = json.loads(text)
-            r = data["recipe"]
-            recipe = Recipe(
-                r["name"],
-                grammar_from_dict(r["grammar"]),
-                TransformerConfig.from_dict(r["config"]),
-                TrainingSettings.from_dict(r["settings"]),
-            )
+            recipe = Recipe.from_dict(data["recipe"])
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
         except Exception as error:  # whatever it is, this is not what was written

@@ -13,8 +13,8 @@ from case_studies.dyck_attention.study import run
 from closeness import assert_close, rounding
 from interp import load_checkpoint
 from interp.patterns import attention_patterns
-from interp.training.evaluate import closing_rules
-from interp.training.objective import in_distribution
+from interp.worlds.dyck.evaluate import closing_rules
+from interp.worlds.dyck.task import in_distribution
 from intervals import INTERVAL, unnamed_of_page
 
 pytestmark = pytest.mark.slow

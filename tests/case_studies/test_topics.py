@@ -11,7 +11,7 @@ from case_studies.topics.study import run
 from closeness import assert_close
 from interp import TopicGrammar, load_checkpoint
 from interp.header import read_header
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from intervals import INTERVAL, unnamed_of_page
 
 pytestmark = pytest.mark.slow

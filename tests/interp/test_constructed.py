@@ -10,13 +10,13 @@ import torch
 
 from closeness import assert_close, rounding
 from interp import list_pretrained, load_checkpoint, save_checkpoint
-from interp.constructed import balanced, constant, construct, stack, uniform
 from interp.errors import RequestError
 from interp.functional import stack_params
 from interp.grammars import DyckGrammar
 from interp.header import CONSTRUCTED, find_checkpoint, read_header
 from interp.model.parts import oracle_states, oracle_table
-from interp.training.evaluate import RULES, evaluate, held_out
+from interp.worlds.dyck.constructed import balanced, constant, construct, stack, uniform
+from interp.worlds.dyck.evaluate import RULES, evaluate, held_out
 from probes._balance_table import balance_table, head_states
 from probes.balance import analyze_balance
 

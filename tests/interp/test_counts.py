@@ -16,10 +16,10 @@ from interp.model.counts import CountModel, count_arrays, counted_logits, is_hoo
 from interp.population import Population
 from interp.presets import TrainingSettings, make_recipe
 from interp.training import counted, evaluate, objective
-from interp.training.evaluate import evaluate_positions, held_out
 from interp.training.loop import initial_state, train_chunk
-from interp.training.objective import Objective
 from interp.training.run import train_population
+from interp.worlds.dyck.evaluate import evaluate_positions, held_out
+from interp.worlds.dyck.task import Objective
 
 ONE_LAYER = {
     "minimal": ("dyck-minimal", {}),

@@ -5,9 +5,9 @@ import torch
 
 from interp import SandboxTransformer, load_checkpoint, load_foreign, train_population
 from interp._foreign_config import to_config
-from interp.constructed import CONSTRUCTED, construct
 from interp.presets import PRESETS
 from interp.training import objective, topics
+from interp.worlds.dyck.constructed import CONSTRUCTED, construct
 from walk import fingerprint
 
 OTHERS = (torch.float64, torch.bfloat16)

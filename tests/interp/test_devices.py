@@ -12,9 +12,9 @@ from interp.errors import RequestError
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.training import objective
-from interp.training.evaluate import evaluate, held_out
 from interp.training.loop import _Run, initial_state
 from interp.training.run import train_population
+from interp.worlds.dyck.evaluate import evaluate, held_out
 
 DEVICES = [
     "cpu",

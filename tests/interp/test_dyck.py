@@ -10,7 +10,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import GrammarError, InterpError
 from interp.grammars import CopyGrammar, grammar_from_dict
-from interp.grammars.dyck import DyckGrammar
+from interp.worlds.dyck.grammar import DyckGrammar
 
 # ---- slow references, written from the definitions -------------------------------------------------
 

@@ -13,13 +13,14 @@ from interp.config import TransformerConfig
 from interp.errors import GrammarError
 from interp.functional import stacked_logits
 from interp.grammars import DyckGrammar
-from interp.grammars import dyck as dyck_module
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.training import evaluate as evaluate_module
 from interp.training import layout as layout_module
-from interp.training.evaluate import (
+from interp.training.layout import CompleteStrings
+from interp.worlds.dyck import grammar as dyck_module
+from interp.worlds.dyck.evaluate import (
     IGNORE,
     RULES,
     closing_rules,
@@ -28,8 +29,7 @@ from interp.training.evaluate import (
     held_out,
     rule_floors,
 )
-from interp.training.layout import CompleteStrings
-from interp.training.shared import evaluate_shared, share_rows
+from interp.worlds.dyck.shared import evaluate_shared, share_rows
 
 SETS = {
     "complete": (DyckGrammar(2, 4), {"data": "complete"}),
@@ -175,8 +175,8 @@ def test_memory_bound_changes_nothing(monkeypatch):
     template = SandboxTransformer(population.config)
     whole = evaluate(template, population.params, data)
     positions = evaluate_positions(template, population.params, data)
-    monkeypatch.setattr("interp.training.evaluate._CELLS", 100)
-    monkeypatch.setattr("interp.training.shared._ROWS", 2)
+    monkeypatch.setattr("interp.worlds.dyck.evaluate._CELLS", 100)
+    monkeypatch.setattr("interp.worlds.dyck.shared._ROWS", 2)
     for parts in (
         evaluate(template, population.params, data),
         by_shared_rows(template, population.params, data),

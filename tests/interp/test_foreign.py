@@ -26,7 +26,7 @@ from interp.config import TransformerConfig
 from interp.errors import InterpError, RequestError
 from interp.foreign import read_json
 from interp.grammars import BracketStrings, DyckGrammar, Vocabulary, grammar_from_dict
-from interp.grammars.vocabulary import special_meaning
+from interp.vocabulary import special_meaning
 
 ARENA = {
     "n_layers": 3, "n_heads": 2, "d_model": 56, "d_head": 28, "d_mlp": 56, "act_fn": "relu", "normalization_type": "LN",

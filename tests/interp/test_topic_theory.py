@@ -11,7 +11,7 @@ import pytest
 
 from closeness import assert_close
 from interp.errors import RequestError
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 
 THESIS = TopicTheory(10, 10)
 FIGURE = TopicTheory(100, 300)
@@ -408,5 +408,5 @@ def test_from_grammar():
 
 
 def test_imports_no_torch():
-    code = "import sys, interp.topic_theory; sys.exit('torch' in sys.modules)"
+    code = "import sys, interp.worlds.topics.theory; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from closeness import assert_close
 from interp import SandboxTransformer, TopicGrammar, load_checkpoint, train_population
 from interp.presets import PRESETS, make_recipe
-from interp.training.topics import (
+from interp.worlds.topics.task import (
     TopicTask,
     count_pairs,
     exact_pairs,
@@ -178,7 +178,7 @@ def test_starts():
 @pytest.mark.slow
 def test_gradient_descent_from_zero_finds_the_minimum_norm_optimum():
     """Theorem 2.1.2: squared loss, exact law, W^V alone."""
-    from interp.topic_theory import TopicTheory
+    from interp.worlds.topics.theory import TopicTheory
 
     options = {"law": "idealised", "data": "exact", "loss": "mse", "optimizer": "sgd", "start": "zero", "lr": 20}
     population = train_population("topic-value", 1, options=options, steps=1500, workers=1)

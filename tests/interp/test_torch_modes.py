@@ -9,8 +9,8 @@ from transformer_lens.model_bridge import TransformerBridge
 
 from interp import SandboxTransformer, load_checkpoint, load_foreign, train_population
 from interp._foreign_config import to_config
-from interp.constructed import construct
 from interp.plots import attention_heatmap
+from interp.worlds.dyck.constructed import construct
 from probes import analyze_balance, analyze_stack_likeness, analyze_topic_blocks, analyze_variation, audit_claim
 from walk import fingerprint
 

@@ -26,8 +26,8 @@ from interp.rng import generator as interp_generator
 from interp.training import loop, objective, pool, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
-from interp.training.objective import NestedPairs, Objective, data_source
 from interp.training.run import train_population
+from interp.worlds.dyck.task import NestedPairs, Objective, data_source
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from interp import DyckGrammar, load_checkpoint
 from interp.errors import InterpError
 from interp.plots import attention_heatmap
 from interp.stats import mean_over_seeds
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes import analyze_stack_likeness, analyze_topic_blocks, analyze_variation, audit_claim
 from probes.relations import relation_scores
 from probes.two_stage import rotation

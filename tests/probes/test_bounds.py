@@ -15,16 +15,16 @@ from interp import DyckGrammar, Population, TopicGrammar, load_checkpoint, train
 from interp.cli import main
 from interp.errors import InterpError
 from interp.foreign import read_json
-from interp.grammars.brackets import BracketStrings
-from interp.grammars.vocabulary import Vocabulary, checked_names, find_token
 from interp.limits import MEMORY_VARIABLE
 from interp.names import first_duplicate
 from interp.plots import attention_heatmap
 from interp.presets import make_recipe
-from interp.topic_theory import TopicTheory
 from interp.training import run
-from interp.training.evaluate import held_out
 from interp.training.layout import CompleteStrings, Prefixes, _pack_rows
+from interp.vocabulary import Vocabulary, checked_names, find_token
+from interp.worlds.brackets.grammar import BracketStrings
+from interp.worlds.dyck.evaluate import held_out
+from interp.worlds.topics.theory import TopicTheory
 from probes import (
     LabelledInput,
     analyze_balance,

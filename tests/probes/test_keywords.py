@@ -9,7 +9,7 @@ import probes
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, load_checkpoint
 from interp.population import Population
 from interp.presets import make_recipe
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes import Claim
 from probes.bench import run_bench
 from probes.claims import (

@@ -18,7 +18,7 @@ from closeness import assert_close
 from interp import DyckGrammar, Population, SandboxTransformer, TransformerConfig, load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.errors import AnalysisError, InterpError, RequestError
-from interp.training.evaluate import EvalSet, evaluate, held_out
+from interp.worlds.dyck.evaluate import EvalSet, evaluate, held_out
 from probes import (
     analyze_balance,
     analyze_stack_likeness,

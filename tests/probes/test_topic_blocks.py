@@ -14,7 +14,7 @@ from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.model import SandboxTransformer
 from interp.population import Population
-from interp.topic_theory import TopicTheory
+from interp.worlds.topics.theory import TopicTheory
 from probes._topic_attention import pair_sums
 from probes.topic_blocks import adjusted_rand, analyze_topic_blocks
 

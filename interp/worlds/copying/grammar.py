@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from interp.grammars.dyck import DyckGrammar
+from interp.worlds.dyck.grammar import DyckGrammar
 
 
 @dataclass(frozen=True)
@@ -15,3 +15,4 @@ class CopyGrammar(DyckGrammar):
     """
 
     KIND: ClassVar[str] = "copy"
+    copies: ClassVar[bool] = True

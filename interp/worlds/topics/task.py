@@ -18,11 +18,13 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.functional import Params
-from interp.grammars import TopicGrammar
-from interp.grammars.topics import Documents
 from interp.model import SandboxTransformer
-from interp.presets import Recipe, TrainingSettings
+from interp.recipe import Recipe
 from interp.rng import generator
+from interp.training.task import DRAW_AHEAD
+from interp.worlds.topics.grammar import Documents, TopicGrammar
+from interp.worlds.topics.recipes import grammar_of, settings_of
+from interp.worlds.topics.settings import TopicSettings
 
 EVAL_DOCUMENTS, FINAL_DOCUMENTS = 400, 2000
 ATTENTION = ("blocks.0.attn.W_Q", "blocks.0.attn.W_K")
@@ -154,8 +156,8 @@ class TopicTask:
     """Draws documents, and maps parameters and documents of all seeds to losses and metrics."""
 
     def __init__(self, template: SandboxTransformer, recipe: Recipe, device: str):
-        assert isinstance(recipe.grammar, TopicGrammar)
-        self.grammar, self.config, self.settings = recipe.grammar, recipe.config, recipe.settings
+        self.grammar, self.config, self.settings = grammar_of(recipe), recipe.config, settings_of(recipe)
+        self.ahead = DRAW_AHEAD
         self.merge = self.config.attention == "uniform"
         self.rows = row_capacity(self.grammar, self.settings.batch, self.merge)
         self.buffers = {name: b.to(device) for name, b in template.named_buffers()}
@@ -214,7 +216,7 @@ class TopicTask:
         return loss
 
 
-def trained_names(names: Sequence[str], settings: TrainingSettings) -> list[str]:
+def trained_names(names: Sequence[str], settings: TopicSettings) -> list[str]:
     """The parameters that learn. Biases of the attention follow its weights."""
     if settings.trained == "attention":
         return [n for n in names if n in (*ATTENTION, "blocks.0.attn.b_Q", "blocks.0.attn.b_K")]
@@ -225,13 +227,13 @@ def trained_names(names: Sequence[str], settings: TrainingSettings) -> list[str]
 
 def start_params(params: Params, recipe: Recipe) -> Params:
     """Initial weights of one model with what `settings.start` asks for put in."""
-    start, grammar = recipe.settings.start, recipe.grammar
-    if start == "random" or not isinstance(grammar, TopicGrammar):
+    start, grammar = settings_of(recipe).start, grammar_of(recipe)
+    if start == "random":
         return params
     out = dict(params)
     if start == "zero":
         return {name: torch.zeros_like(p) for name, p in params.items()}
-    from interp.topic_theory import TopicTheory
+    from interp.worlds.topics.theory import TopicTheory
 
     theory = TopicTheory.from_grammar(grammar)
     if start == "identity":

@@ -17,10 +17,10 @@ from torch import Tensor
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
 from interp.model.masks import Trusted
-from interp.training.weighted import weigh, weighted_metrics
+from interp.worlds.dyck.weighted import weigh, weighted_metrics
 
 if TYPE_CHECKING:
-    from interp.training.evaluate import EvalSet
+    from interp.worlds.dyck.evaluate import BracketSet
 
 WIDTH = 64  # positions a row: longer ones share more and attend over more
 _ROWS = 24  # rows a forward pass, per seed: what lies in the caches
@@ -72,7 +72,7 @@ def share_rows(inputs: NDArray[np.int64], lengths: NDArray[np.int64], pad: int) 
 
 
 def evaluate_shared(
-    template: SandboxTransformer, params: Params, data: "EvalSet", rows: SharedRows, by_distance: bool = False
+    template: SandboxTransformer, params: Params, data: "BracketSet", rows: SharedRows, by_distance: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """`evaluate` of strings that share `rows`: the same metrics, name -> [S], to rounding.
 

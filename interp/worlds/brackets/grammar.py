@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import GrammarError, quoted
-from interp.grammars import _dyck_law as law
-from interp.grammars._dyck_law import Ints
-from interp.grammars.dyck import DyckGrammar
-from interp.grammars.vocabulary import checked_names, cut, padded, special_meaning
+from interp.vocabulary import checked_names, cut, padded, special_meaning
+from interp.worlds.dyck import law
+from interp.worlds.dyck.grammar import DyckGrammar
+from interp.worlds.dyck.law import Ints
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import MOST, one_of
 from interp.errors import GrammarError, quoted
-from interp.grammars._dyck_law import Bools, Ints
+from interp.worlds.dyck.law import Bools, Ints
 
 Mode = Literal["complete", "prefix"]
 

@@ -11,51 +11,39 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from interp.config import MINIMAL_EMBEDDINGS, TransformerConfig
-from interp.functional import Params, stacked_logits
-from interp.grammars import CopyGrammar, DyckGrammar
-from interp.grammars.dyck import Mode
+from interp.config import TransformerConfig
+from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.model.counts import is_hooked, num_states
-from interp.model.masks import Trusted
-from interp.training.counted import evaluate_counted
-from interp.training.layout import IGNORE, copy_targets
-from interp.training.shared import evaluate_shared, share_rows
-from interp.training.weighted import MASS_THRESHOLD
+from interp.training import evaluation
+from interp.training.evaluation import EvalSet, Measured, Where, chunks, even_width
+from interp.training.layout import IGNORE
+from interp.worlds.dyck.batches import copy_targets
+from interp.worlds.dyck.counted import evaluate_counted
+from interp.worlds.dyck.grammar import DyckGrammar, Mode
+from interp.worlds.dyck.shared import evaluate_shared, share_rows
+from interp.worlds.dyck.weighted import MASS_THRESHOLD
 
 RULES = ("argmax", "argmax_closers", "mass")
 _SHORT = 48  # longest strings that share rows
 _PASS = 100  # positions that would cost as much as a forward pass costs beside its positions
-_CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
-_PAIRS = 300_000
 _LAW = 2**24  # numbers of the exact law that are held at once: 128 MB
 
 
 @dataclass(frozen=True)
-class EvalSet:
-    """Held-out strings, each distinct one once with its count. All arrays [string, position].
+class BracketSet(EvalSet):
+    """Held-out strings of brackets.
 
-    `targets` is -100 where nothing is scored; `law_nll` is the exact law's surprise (nats) at each
-    target, whose weighted mean is the entropy floor of this very sample.
+    - `distance` [string, position]: of a closer target to its opener; 0 elsewhere.
+    - `copying`: each bracket is its own target, and no closer is predicted.
     """
 
-    inputs: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    weight: NDArray[np.float64]  # [string]
-    law_nll: NDArray[np.float64]
-    distance: NDArray[np.int64]  # of a closer target to its opener; 0 elsewhere
+    distance: NDArray[np.int64]
     num_types: int
     copying: bool = False
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Positions of each string up to the last one that is scored (1 where none is), [string]."""
-        places = np.arange(1, self.targets.shape[1] + 1)
-        return np.where(self.targets != IGNORE, places, 1).max(1, initial=1)
 
     @property
     def closer(self) -> NDArray[np.bool_]:
@@ -79,7 +67,7 @@ def held_out(
     length: int | tuple[int, int] | None = None,
     score_from: int = 0,
     seed: int = 0,
-) -> EvalSet:
+) -> BracketSet:
     """Draw `count` strings of a data law from a stream no training run uses.
 
     `data`, `min_length`, `max_length`, `length`: mode and lengths of `DyckGrammar.sample`.
@@ -92,7 +80,7 @@ def held_out(
     strings, counts = np.unique(np.asarray(strings, dtype=np.int64), axis=0, return_counts=True)
     order = np.argsort((strings != grammar.pad).sum(1), kind="stable")
     strings, counts = strings[order], counts[order]
-    grown = _even_width(strings.shape[1] + 1)
+    grown = even_width(strings.shape[1] + 1)
     strings = np.pad(strings, ((0, 0), (0, grown - strings.shape[1])), constant_values=grammar.pad)
     rows, width = strings.shape
     start = np.full((rows, 1), grammar.start)
@@ -116,17 +104,17 @@ def held_out(
     position = np.arange(1, targets.shape[1] + 1)
     distance = np.where(scored & (partner >= 0) & (partner < position), position - partner, 0)
     targets[~scored] = IGNORE
-    if isinstance(grammar, CopyGrammar):
+    if grammar.copies:
         targets = np.where(np.arange(targets.shape[1]) > score_from, copy_targets(grammar, inputs), IGNORE)
         nothing = np.zeros(targets.shape)  # the law of a copy is certain, and no closer is predicted
-        return EvalSet(
+        return BracketSet(
             inputs, targets, counts.astype(float), nothing, nothing.astype(np.int64), grammar.num_types, True
         )
-    return EvalSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types)
+    return BracketSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types)
 
 
 def evaluate(
-    template: SandboxTransformer, params: Params, data: EvalSet, by_distance: bool = False
+    template: SandboxTransformer, params: Params, data: BracketSet, by_distance: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """Metrics of every seed, name -> [S] (NaN where a rule has no closer to be asked about).
 
@@ -140,71 +128,43 @@ def evaluate(
         return evaluate_positions(template, params, data, by_distance)
     if config.counts_suffice and counts_pay(config, data):
         return evaluate_counted(template, params, data, by_distance)
-    if data.inputs.shape[1] <= _SHORT and config.embedding not in MINIMAL_EMBEDDINGS:
+    if data.inputs.shape[1] <= _SHORT and config.oracle is None:
         rows = share_rows(data.inputs, data.lengths, int(data.inputs.max(initial=0)))
-        if rows.tokens.size < data.lengths.sum() + _PASS * len(_chunks(data)):
+        if rows.tokens.size < data.lengths.sum() + _PASS * len(chunks(data)):
             return evaluate_shared(template, params, data, rows, by_distance)
     return evaluate_positions(template, params, data, by_distance)
 
 
-def counts_pay(config: TransformerConfig, data: EvalSet) -> bool:
+def counts_pay(config: TransformerConfig, data: BracketSet) -> bool:
     """Are counts less work than positions? Microseconds a seed of either, fitted to one CPU: a choice, no promise."""
     states, lengths = num_states(config), data.lengths
     distinct = 0.8 * int((data.targets != IGNORE).sum())  # of the predictions, about
     counts = distinct * (1 + states / 150 + states**2 / 20_000)
-    positions = float((lengths * (0.9 + lengths / 100 + config.d_model / 130)).sum()) + 2 * _PASS * len(_chunks(data))
+    positions = float((lengths * (0.9 + lengths / 100 + config.d_model / 130)).sum()) + 2 * _PASS * len(chunks(data))
     return counts <= positions
 
 
 def evaluate_positions(
-    template: SandboxTransformer, params: Params, data: EvalSet, by_distance: bool = False
+    template: SandboxTransformer, params: Params, data: BracketSet, by_distance: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """`evaluate` position by position, for any model."""
-    sums: dict[str, Any] = {}
 
-    def add(name: str, value: Tensor | float, weight: Tensor) -> None:
-        old_value, old_weight = sums.get(name, (0.0, 0.0))
-        sums[name] = (old_value + (value * weight).sum((-1, -2)).double(), old_weight + weight.sum().double())
+    def measure(logits: Tensor, target: Tensor, where: Where) -> Measured:
+        if data.copying:
+            yield "copied", logits.argmax(-1) == target, target != IGNORE
+            return
+        if data.num_types < 2:
+            return  # one type: nothing to get right
+        correct = closing_rules(logits, target, data.num_types)
+        for kind, mask in (("", data.closer), ("_nontrivial", data.nontrivial)):
+            for rule, right in correct.items():
+                yield rule + kind, right, where.of(mask, target)
+        if by_distance:
+            distance = where.of(data.distance, target)
+            for d in np.unique(data.distance[where.rows][data.closer[where.rows]]):
+                yield f"mass@{d}", correct["mass"], distance == int(d)
 
-    device = next(iter(params.values())).device
-    dtype = next(iter(params.values())).dtype
-    hooked = is_hooked(template)
-    with torch.no_grad():
-        for rows in _chunks(data):
-            used = _even_width(int((data.targets[rows] != IGNORE).any(0).nonzero()[0].max(initial=0)) + 1)
-            inputs = torch.from_numpy(data.inputs[rows, :used]).to(device)
-            target = torch.from_numpy(data.targets[rows, :used]).to(device)
-            kwargs: dict[str, Any] = {}
-            if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
-                places = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
-                kwargs["positions"] = Trusted(places)
-            first = _even_start(data.targets[rows, :used])
-            if not hooked:  # an edit may speak of positions before the first that is scored
-                kwargs["first"] = first
-            logits = stacked_logits(template, params, inputs, **kwargs)
-            logits, target = logits[..., first if hooked else 0 :, :], target[:, first:]
-            weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
-            scored = (target != IGNORE) * weight
-            index = target.clamp(min=0).expand(logits.shape[:-1])[..., None]
-            nll = torch.logsumexp(logits, -1) - logits.gather(-1, index)[..., 0]
-            floor = torch.from_numpy(data.law_nll[rows, first:used]).to(device, dtype)
-            add("loss", nll, scored)
-            add("excess", nll - floor, scored)
-            if data.copying:
-                add("copied", (logits.argmax(-1) == target).to(dtype), scored)
-                continue
-            if data.num_types < 2:
-                continue  # one type: nothing to get right
-            correct = closing_rules(logits, target, data.num_types)
-            for kind, mask in (("", data.closer), ("_nontrivial", data.nontrivial)):
-                chosen = torch.from_numpy(mask[rows, first:used]).to(device) * weight
-                for rule, right in correct.items():
-                    add(rule + kind, right.to(dtype), chosen)
-            if by_distance:
-                distance = torch.from_numpy(data.distance[rows, first:used]).to(device)
-                for d in np.unique(data.distance[rows][data.closer[rows]]):
-                    add(f"mass@{d}", correct["mass"].to(dtype), (distance == int(d)) * weight)
-    return {name: (v / w).cpu().numpy() for name, (v, w) in sums.items()}
+    return evaluation.evaluate_positions(template, params, data, measure)
 
 
 def closing_rules(logits: Tensor, target: Tensor, num_types: int) -> dict[str, Tensor]:
@@ -222,7 +182,7 @@ def closing_rules(logits: Tensor, target: Tensor, num_types: int) -> dict[str, T
     }
 
 
-def rule_floors(data: EvalSet) -> dict[str, float]:
+def rule_floors(data: BracketSet) -> dict[str, float]:
     """What "close the token before if it is an opener, else guess a type" scores on this set.
 
     The floor of `mass` counts a guess as wrong (no type then holds 0.8 of the mass).
@@ -241,26 +201,3 @@ def rule_floors(data: EvalSet) -> dict[str, float]:
         "argmax_closers_nontrivial": 1 / data.num_types,
         "mass_nontrivial": 0.0,
     }
-
-
-def _even_width(used: int) -> int:
-    """Widths at which a seed's bits do not depend on its place in the stack (see `layout.pack`)."""
-    return max(16, -(-used // 4) * 4)
-
-
-def _even_start(targets: NDArray[np.int64]) -> int:
-    """A position before which nothing is scored, such that an even width remains."""
-    return int((targets != IGNORE).any(0).argmax()) // 16 * 16
-
-
-def _chunks(data: EvalSet) -> list[slice]:
-    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs after trimming."""
-    lengths = data.lengths
-    chunks, begin = [], 0
-    for i in range(1, len(lengths) + 1):
-        cells = 0 if i == len(lengths) else lengths[i] * (i + 1 - begin)
-        full = i < len(lengths) and (cells > _CELLS or cells * lengths[i] > _PAIRS)
-        if i == len(lengths) or full or lengths[i] > 1.25 * lengths[begin] + 2:
-            chunks.append(slice(begin, i))
-            begin = i
-    return chunks

@@ -16,16 +16,16 @@ from interp.config import TransformerConfig
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.model.counts import CountModel, counted_logits, log_table, num_states, states_of
-from interp.training.weighted import Weights, weigh, weighted_metrics
+from interp.worlds.dyck.weighted import Weights, weigh, weighted_metrics
 
 if TYPE_CHECKING:
-    from interp.training.evaluate import EvalSet
+    from interp.worlds.dyck.evaluate import BracketSet
 
 _CELLS = 1024  # cells a forward pass, per seed: what lies in the caches
 
 
 def count_cells(
-    config: TransformerConfig, data: "EvalSet", by_distance: bool
+    config: TransformerConfig, data: "BracketSet", by_distance: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], Weights]:
     """One-hot states and log counts [cell, state] of all distinct cells, and their weights.
 
@@ -46,7 +46,7 @@ def count_cells(
 
 
 def evaluate_counted(
-    template: SandboxTransformer, params: Params, data: "EvalSet", by_distance: bool = False
+    template: SandboxTransformer, params: Params, data: "BracketSet", by_distance: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """`evaluate` through counts: the same metrics, name -> [S], to rounding."""
     query, logs, weights = count_cells(template.config, data, by_distance)

@@ -51,11 +51,11 @@ from torch import Tensor, nn
 from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import RequestError, quoted
-from interp.grammars import DyckGrammar
-from interp.header import CONSTRUCTED
 from interp.model import SandboxTransformer
 from interp.rng import generator
 from interp.torch_modes import ordinary_torch
+from interp.worlds.dyck.grammar import DyckGrammar
+from interp.worlds.dyck.recipes import CONSTRUCTED
 
 IMPOSSIBLE = -30.0
 Array = NDArray[np.float64]

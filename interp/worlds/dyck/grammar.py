@@ -20,8 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import true_or_false
 from interp.errors import GrammarError, quoted
-from interp.grammars import _dyck_law as law
-from interp.grammars._dyck_checks import (
+from interp.limits import check_memory
+from interp.rng import generator
+from interp.worlds.dyck import law
+from interp.worlds.dyck.checks import (
     Mode,
     as_uniforms,
     first_true,
@@ -33,10 +35,8 @@ from interp.grammars._dyck_checks import (
     quote,
     whole,
 )
-from interp.grammars._dyck_law import Bools, Floats, Ints
-from interp.grammars._dyck_pairs import counterfactual
-from interp.limits import check_memory
-from interp.rng import generator
+from interp.worlds.dyck.law import Bools, Floats, Ints
+from interp.worlds.dyck.pairs import counterfactual
 
 Tokens16 = NDArray[np.int16]
 
@@ -61,6 +61,7 @@ class DyckGrammar:
 
     KIND: ClassVar[str] = "dyck"
     has_start: ClassVar[bool] = True
+    copies: ClassVar[bool] = False  # each bracket is its own label, instead of what follows it
 
     num_types: int = 2
     max_depth: int = 4

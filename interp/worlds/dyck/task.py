@@ -1,8 +1,8 @@
-"""What is minimised: the loss of one seed on its batch, and the regulariser that asks for balance."""
+"""The task of brackets: what is minimised, and the regulariser that asks for balance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,24 +11,33 @@ from torch import Tensor
 from torch.func import functional_call
 
 from interp.functional import Params
-from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.model.counts import CountModel, count_arrays, counted_logits, num_states, states_of
 from interp.model.masks import Trusted
-from interp.presets import Recipe
+from interp.recipe import Recipe
 from interp.rng import generator
-from interp.training.evaluate import EvalSet, evaluate, held_out
-from interp.training.layout import IGNORE, CompleteStrings, Layout, Prefixes, Source, copy_targets, pack
+from interp.training.layout import IGNORE, Layout, pack
+from interp.training.task import (
+    DRAW_AHEAD,
+    DRAW_BYTES,
+    EVAL_STRINGS,
+    FINAL_STRINGS,
+    l2_penalty,
+    masked_losses,
+    placed,
+)
+from interp.worlds.dyck.batches import CompleteStrings, Prefixes, Source, copy_targets
+from interp.worlds.dyck.evaluate import BracketSet, evaluate, held_out
+from interp.worlds.dyck.grammar import DyckGrammar
+from interp.worlds.dyck.recipes import grammar_of, settings_of
 
 Batch = tuple[NDArray[Any], ...]  # arrays [steps, ...]
-DRAW_AHEAD, DRAW_BYTES = 32, 2.5e7  # steps whose strings are drawn together, and what they may hold, a seed
-EVAL_STRINGS, FINAL_STRINGS = 400, 4000
 LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 
 
 def data_source(recipe: Recipe) -> Source:
     """The batches of a recipe for brackets."""
-    s, grammar = recipe.settings, recipe.dyck
+    s, grammar = settings_of(recipe), grammar_of(recipe)
     if s.data == "complete":
         return CompleteStrings(grammar, s.batch, s.min_length, s.max_length)
     return Prefixes(grammar, s.batch, s.length)
@@ -36,53 +45,36 @@ def data_source(recipe: Recipe) -> Source:
 
 def draw_ahead(recipe: Recipe) -> int:
     """How many steps' batches are drawn together; not by how many seeds there are, which a seed must not know."""
-    if not isinstance(recipe.grammar, DyckGrammar):
-        return DRAW_AHEAD
     base = data_source(recipe).layout()
     cells, other = base.rows * base.width, 8 * base.rows * base.width  # what is read, and int64 targets
-    if recipe.settings.contrastive:
-        nested = NestedPairs(recipe.dyck, base).layout
+    if settings_of(recipe).contrastive:
+        nested = NestedPairs(grammar_of(recipe), base).layout
         cells, other = cells + nested.rows * nested.width, 2 * other  # indices
-    counts = recipe.settings.compute == "counts"
+    counts = settings_of(recipe).compute == "counts"
     read = 8 * num_states(recipe.config) if counts else 8  # float32 twice a state, or int64
     return max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (read * cells + other))))
-
-
-class Task(Protocol):
-    """What a training run needs to know of its task."""
-
-    trained: list[str]  # names of the parameters that learn
-
-    def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
-        """Batches of one seed, arrays [steps, ...]."""
-
-    def __call__(self, params: Params, *batch: Tensor) -> Tensor:
-        """Loss of each seed [S]; `params` and `batch` have a leading seed axis."""
-
-    def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
-        """Held-out measurements, each [S]."""
 
 
 class Objective:
     """The task of brackets: draws batches (numpy) and maps parameters and batches of all seeds to their losses."""
 
     def __init__(self, template: SandboxTransformer, recipe: Recipe, device: str):
-        self.template, self.settings, self.grammar = template, recipe.settings, recipe.dyck
+        self.template, self.settings, self.grammar = template, settings_of(recipe), grammar_of(recipe)
         self.trained = [name for name, _ in template.named_parameters()]
-        self.recipe = recipe
-        self._small: list[tuple[str, EvalSet]] | None = None
+        self.recipe, self.ahead = recipe, draw_ahead(recipe)
+        self._small: list[tuple[str, BracketSet]] | None = None
         self.source = data_source(recipe)
         self.nested = NestedPairs(self.grammar, self.source.layout()) if self.settings.contrastive else None
         self.layout = self.source.layout()
-        self.where = _on(self.layout, device)
-        self.where_nested = _on(self.nested.layout, device) if self.nested else {}
+        self.where = placed(self.layout, device)
+        self.where_nested = placed(self.nested.layout, device) if self.nested else {}
         self.counted = CountModel(template) if self.settings.compute == "counts" else None
         self._losses = torch.vmap(self._one)
 
     def draw(self, seed: int, steps: range) -> Batch:
         """What is read (`_read`) and targets [steps, rows, width]; with `contrastive` also its own and indices."""
         inputs, targets = self.source.draw(seed, steps)
-        if isinstance(self.grammar, CopyGrammar):
+        if self.grammar.copies:
             targets = copy_targets(self.grammar, inputs)
         if self.nested is None:
             return *self._read(inputs, self.layout), targets
@@ -124,17 +116,11 @@ class Objective:
         counted = targets != IGNORE
         if s.targets == "closers":
             counted = counted & (targets < 2 * self.grammar.num_types) & (targets % 2 == 1)
-        picked = logits.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-        if s.loss == "ce":
-            each = torch.logsumexp(logits, -1) - picked
-        else:  # squared distance to the one-hot target, eq. 5
-            each = logits.square().sum(-1) - 2 * picked + 1
+        each = masked_losses(logits, targets, s.loss)
         loss = (each * counted).sum() / counted.sum().clamp(min=1)
         if contrast:
             loss = loss + s.contrastive * self._contrast(params, logits, contrast[:-1], contrast[-1])
-        if s.l2:
-            loss = loss + s.l2 / 2 * sum((p.square().sum() for p in params.values()), loss.new_zeros(()))
-        return loss
+        return loss + l2_penalty(params, s.l2, loss) if s.l2 else loss
 
     def _contrast(self, params: Params, logits: Tensor, read: Sequence[Tensor], index: Tensor) -> Tensor:
         """Mean squared difference of the logits with and without nested pairs before a string (eq. 18)."""
@@ -185,31 +171,23 @@ class NestedPairs:
         return out.reshape(len(steps), layout.rows, layout.width), index.reshape(inputs.shape)
 
 
-def _on(layout: Layout, device: str) -> dict[str, Trusted]:
-    """The keyword arguments that place a batch in a model."""
-    return {
-        "visible": Trusted(torch.from_numpy(layout.visible).to(device)),
-        "positions": Trusted(torch.from_numpy(layout.position).to(device)),
-    }
-
-
-def in_distribution(recipe: Recipe, count: int) -> EvalSet:
+def in_distribution(recipe: Recipe, count: int) -> BracketSet:
     """Held-out strings of the recipe's own data law."""
-    s = recipe.settings
+    s = settings_of(recipe)
     if s.data == "prefix":
-        return held_out(recipe.dyck, count, data="prefix", length=s.length)
-    return held_out(recipe.dyck, count, data="complete", min_length=s.min_length, max_length=s.max_length)
+        return held_out(grammar_of(recipe), count, data="prefix", length=s.length)
+    return held_out(grammar_of(recipe), count, data="complete", min_length=s.min_length, max_length=s.max_length)
 
 
-def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> EvalSet:
+def long_prefixes(grammar: DyckGrammar, count: int = LONG_STRINGS) -> BracketSet:
     """Length generalisation: prefixes of 500 brackets, scored from position 400 on."""
     return held_out(grammar, count, data="prefix", length=LONG_TO, score_from=LONG_FROM)
 
 
-def final_eval_sets(recipe: Recipe) -> list[tuple[str, EvalSet]]:
+def final_eval_sets(recipe: Recipe) -> list[tuple[str, BracketSet]]:
     """In distribution, and (where positions allow) length generalisation under `long_`."""
     sets = [("", in_distribution(recipe, FINAL_STRINGS))]
     config = recipe.config
     if config.positions != "learned" or config.n_ctx >= LONG_TO:
-        sets.append(("long_", long_prefixes(recipe.dyck)))
+        sets.append(("long_", long_prefixes(grammar_of(recipe))))
     return sets

@@ -1,7 +1,7 @@
 """Metrics from cells that stand for several predictions at once, each with the weight of every true token.
 
 Two predictions that a model cannot tell apart have the same logits: they are computed once, in a *cell*, and what
-truly follows in either is weighed. `interp.training.counted` and `interp.training.shared` say which these are.
+truly follows in either is weighed. `interp.worlds.dyck.counted` and `interp.worlds.dyck.shared` say which these are.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from interp.training.evaluate import EvalSet
+    from interp.worlds.dyck.evaluate import BracketSet
 
 MASS_THRESHOLD = 0.8
 
@@ -37,7 +37,7 @@ class Weights:
 
 
 def weigh(
-    data: "EvalSet",
+    data: "BracketSet",
     string: NDArray[np.int64],
     position: NDArray[np.int64],
     cell: NDArray[np.int64],
@@ -66,9 +66,9 @@ def weigh(
 
 
 def weighted_metrics(
-    data: "EvalSet", weights: Weights, passes: Iterable[tuple[slice, Float[Tensor, "seed cell vocab"]]]
+    data: "BracketSet", weights: Weights, passes: Iterable[tuple[slice, Float[Tensor, "seed cell vocab"]]]
 ) -> dict[str, NDArray[np.float64]]:
-    """The metrics of `interp.training.evaluate.evaluate`; `passes` gives the logits of all cells, some at a time."""
+    """The metrics of `interp.worlds.dyck.evaluate.evaluate`; `passes` gives the logits of all cells, some at a time."""
     totals: dict[str, Any] = {}
 
     def add(name: str, value: Tensor, weight: Tensor) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.errors import GrammarError, quoted
-from interp.grammars._dyck_checks import per_row
 from interp.rng import generator
+from interp.worlds.dyck.checks import per_row
 
 if TYPE_CHECKING:
-    from interp.grammars.dyck import DyckGrammar
+    from interp.worlds.dyck.grammar import DyckGrammar
 
 
 def counterfactual(

@@ -1,0 +1,131 @@
+"""Finds worlds: folders under `interp/worlds/`, and what other packages declare as entry points `interp.worlds`.
+
+A world of another package is declared in its pyproject.toml, by the module that holds its `WORLD`:
+
+    [project.entry-points."interp.worlds"]
+    parity = "my_package.parity:WORLD"
+
+Names are known without importing anything; a world is imported when it is first asked for. Imports no torch.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
+from interp.vocabulary import Vocabulary
+from interp.world import Preset, World
+
+GROUP = "interp.worlds"
+
+
+def list_worlds() -> list[str]:
+    """Names of all worlds, ours first."""
+    return [*_built_in(), *(point.name for point in _declared())]
+
+
+@cache
+def get_world(name: str) -> World:
+    """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
+    if name in _built_in():
+        found = importlib.import_module(f"{GROUP}.{name}.world").WORLD
+    else:
+        point = next((point for point in _declared() if point.name == name), None)
+        if point is None:
+            known = list_worlds()
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise RequestError(f"no world {quoted(name)}{hint}; worlds are {', '.join(known)}")
+        try:
+            found = point.load()
+        except Exception as error:  # other people's code
+            raise WorldError(f"world {quoted(name)} ({point.value}) cannot be loaded: {quoted(str(error))}") from error
+    if not isinstance(found, World) or found.name != name:
+        raise WorldError(f"world {quoted(name)}: {quoted(found)} is no World of this name")
+    return found
+
+
+def worlds() -> tuple[World, ...]:
+    """Every world that can be loaded; see `broken` for the others."""
+    return _loaded()[0]
+
+
+def broken() -> Mapping[str, str]:
+    """Worlds of other packages that cannot be loaded, each with the reason in one line."""
+    return _loaded()[1]
+
+
+def refresh() -> None:
+    """Look for worlds again: a package was installed, or a test declares one."""
+    for known in (get_world, _built_in, _entry_points, _loaded):
+        known.cache_clear()
+
+
+def world_of(grammar: Any) -> World | None:
+    """The world that a grammar is of; None for a plain vocabulary, and for what is no grammar."""
+    for kind in type(grammar).__mro__:
+        for world in worlds():
+            if kind in world.grammars:
+                return world
+    return None
+
+
+def presets() -> dict[str, Preset]:
+    """All presets by name, in the order of their worlds."""
+    return {name: preset for world in worlds() for name, preset in world.presets.items()}
+
+
+def grammar_kinds() -> dict[str, type]:
+    """The class of each kind of grammar that a file can name."""
+    return {kind.KIND: kind for kind in (*(g for w in worlds() for g in w.grammars), Vocabulary)}  # type: ignore[attr-defined]
+
+
+def grammar_from_dict(data: dict[str, Any]) -> Any:
+    """The grammar that `to_dict` described, by its kind. Raises `GrammarError` for an unknown one."""
+    kind, kinds = data.get("kind") if isinstance(data, dict) else None, grammar_kinds()
+    if not isinstance(kind, str) or kind not in kinds:
+        lost = "".join(f"; {reason}" for reason in broken().values())
+        raise GrammarError(f"no grammar of kind {quoted(kind)}; kinds are {', '.join(kinds)}{lost}")
+    found: Any = kinds[kind]
+    return found.from_dict(data)
+
+
+def merged(part: str) -> dict[str, Any]:
+    """A part of worlds that is a mapping, of all worlds together: `embeddings`, `overlays`, `constructed`, ..."""
+    return {name: thing for world in worlds() for name, thing in getattr(world, part).items()}
+
+
+@cache
+def _built_in() -> tuple[str, ...]:
+    folder = Path(__file__).parent / "worlds"
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg))
+
+
+def _declared() -> Iterator[EntryPoint]:
+    """Entry points of other packages; a name that is taken already is left to whoever had it first."""
+    taken = set(_built_in())
+    for point in _entry_points():
+        if point.name not in taken:
+            taken.add(point.name)
+            yield point
+
+
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+@cache
+def _loaded() -> tuple[tuple[World, ...], dict[str, str]]:
+    found, lost = [], {}
+    for name in list_worlds():
+        try:
+            found.append(get_world(name))
+        except InterpError as error:
+            lost[name] = str(error)
+    return tuple(found), lost

@@ -1,0 +1,162 @@
+"""`World`: what models are trained on, and what is true there. One folder each; the registry finds them.
+
+A world says what it has and leaves out what it has not: every part but the first three may be missing. What needs
+torch, or takes long to import, is named by "module:attribute" and loaded when it is first used. Imports no torch.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.errors import WorldError, quoted
+from interp.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from interp.config import TransformerConfig
+    from interp.recipe import Recipe
+    from interp.unread import Unread
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named recipe. `model` builds the config for a grammar; `settings` are its training defaults."""
+
+    about: str
+    model: Callable[[Any], "TransformerConfig"]
+    settings: TrainingSettings
+    grammar: type
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A truth that a heatmap can show over a pattern.
+
+    - `kind`: "targets" boxes the key of each query; "levels" colours positions by an ordered number; "groups" colours
+      them by class, and boxes pairs of one class (and sorts positions by class where attention is bidirectional).
+    - `of(tokens [pos], grammar)`: the key of each query, or -1 [pos]; the level of each position, from 0; or its
+      class, -1 for none.
+    - `about`: what is shown, in words for the legend.  `name`: of a level or class, in words.
+    - `usual`: draw it where nobody says what to draw.
+    """
+
+    kind: Literal["targets", "levels", "groups"]
+    of: Callable[[Any, Any], Any]
+    about: str
+    name: Callable[[int], str] = str
+    usual: bool = False
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A frozen embedding whose vector depends on what a token means where it stands (an oracle first layer).
+
+    - `width(config)`: the d_model it fixes.  `states(config)`: rows of its table.
+    - `check(config)`: raises `ConfigError` for a config that it does not fit.
+    - `build`: "module:class" of the layer, called with the config: tokens [batch, pos] -> [batch, pos, d_model].
+    - `read`: "module:function" (config, tokens) -> row of the table for each token.
+    """
+
+    width: Callable[["TransformerConfig"], int]
+    states: Callable[["TransformerConfig"], int]
+    check: Callable[["TransformerConfig"], None]
+    build: str
+    read: str
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What to ask a model that was not trained here, before it is measured in a grammar.
+
+    - `task`: in words.  `chance`: share of right answers of one who guesses.
+    - `where`: in words, where something is asked ("after a closing bracket, "), or "".
+    - `token_tells`: the token read decides the answer, so that one who gives each token a fixed one may be right by
+      luck: every answer is then asked by itself.
+    - `questions(tokens [input, pos])` -> (where something is asked, the right token there, candidates [n]).
+    - `also_legal(best, tokens)`: which tokens [input, pos] are legal beside the right answer.
+    - `draw(count, length, seed)`: model inputs [count, length] to ask on.
+    - `kin(grammar)`: whether another grammar reads the same kind of strings.
+    """
+
+    task: str
+    chance: float
+    where: str
+    token_tells: bool
+    questions: Callable[[Ints], tuple[NDArray[np.bool_], Ints, Ints]]
+    also_legal: Callable[[Ints, Ints], NDArray[np.bool_]]
+    draw: Callable[[int, int, int], Ints]
+    kin: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """Other people's vocabulary as a grammar: for each id of the `grammar` the id in the vocabulary, or None."""
+
+    order: list[int | None]
+    grammar: Any
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that is known of one world (`../shared/DESIGN.md` calls this section 2.1).
+
+    Law and truth are methods of its grammars: frozen dataclasses with `KIND`, `vocab`, `vocab_size`, `to_tokens`,
+    `to_dict` and `from_dict`. Names of functions that are loaded late are "module:attribute".
+
+    - `settings`: its own frozen dataclass, a `TrainingSettings`.
+    - `presets`: recipes by name.  `options`: `--set` keys of the grammar, each with the field it sets.
+    - `check(recipe)`: raises `ConfigError` for a model or settings that cannot learn it.
+    - `unread`: which fields of a recipe its training does not read, and why.
+    - `task` (template, recipe, device) -> `Task`: what is drawn, minimised and measured; without one, masked cross
+      entropy on the labels of strings that the grammar draws (`interp.training.task.TokenTask`).
+    - `start` (params, recipe) -> params: first weights that are not all drawn.  `size` (recipe, exact) -> `Need`.
+    - `norms`: keep the norm of every weight in the history, not only beside snapshots.
+    - `columns`: the measures that a table on the terminal shows, each with its head.  `measures`: all their names.
+    - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
+    - `vouch` (grammar) -> `Exam`: what to ask a model that was not trained here before it is measured.
+    - `constructed`: names of models whose weights are written by hand, each with what it is; `construct` (name).
+    - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
+      a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
+    """
+
+    name: str
+    about: str
+    grammars: tuple[type, ...]
+    settings: type[TrainingSettings] = TrainingSettings
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[["Recipe"], None] | None = None
+    unread: Sequence["Unread"] = ()
+    task: str | None = None
+    start: str | None = None
+    size: str | None = None
+    norms: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+    measures: tuple[str, ...] = ()
+    embeddings: Mapping[str, Embedding] = field(default_factory=dict)
+    overlays: Mapping[str, Overlay] = field(default_factory=dict)
+    vouch: str | None = None
+    constructed: Mapping[str, str] = field(default_factory=dict)
+    construct: str | None = None
+    adopt: str | None = None
+
+    def __post_init__(self) -> None:
+        for kind in self.grammars:
+            if not isinstance(getattr(kind, "KIND", None), str):
+                raise WorldError(f"world {quoted(self.name)}: grammar {kind.__name__} has no KIND, a str of its own")
+
+    def load(self, part: str) -> Any:
+        """What the part names, imported; None where the world has none."""
+        name = getattr(self, part)
+        return None if name is None else load(name)
+
+
+def load(name: str) -> Any:
+    """What "module:attribute" names."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)

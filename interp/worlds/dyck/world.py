@@ -1,0 +1,50 @@
+"""The world of bounded Dyck languages: where each of its parts is."""
+
+import numpy as np
+
+from interp.world import Overlay, World
+from interp.worlds.dyck.grammar import DyckGrammar
+from interp.worlds.dyck.oracles import EMBEDDINGS
+from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, UNREAD, check
+from interp.worlds.dyck.settings import DyckSettings
+
+RULES = ("argmax", "argmax_closers", "mass")  # of closing accuracy, see `interp.worlds.dyck.evaluate`
+
+
+def _partner(tokens: np.ndarray, grammar: DyckGrammar) -> np.ndarray:
+    """The opener that each closer closes."""
+    found = grammar.partner(tokens)
+    return np.where(found < np.arange(len(found)), found, -1)
+
+
+OVERLAYS = {
+    "stack_top": Overlay(
+        "targets",
+        lambda tokens, grammar: grammar.stack_top(tokens),
+        "last unmatched opening bracket (top of the true stack)",
+        usual=True,
+    ),
+    "partner": Overlay("targets", _partner, "the bracket that a closer closes"),
+    "depth": Overlay("levels", lambda tokens, grammar: grammar.depth(tokens), "depth"),
+}
+
+WORLD = World(
+    name="dyck",
+    about="strings of k types of brackets, nested at most D deep (Wen et al. 2023)",
+    grammars=(DyckGrammar,),
+    settings=DyckSettings,
+    presets=PRESETS,
+    options=OPTIONS,
+    check=check,
+    unread=UNREAD,
+    task="interp.worlds.dyck.task:Objective",
+    size="interp.worlds.dyck.size:need",
+    columns={"argmax": "argmax", "argmax_closers": "closers", "mass": "mass", "mass_nontrivial": "non-triv."},
+    measures=("excess", *RULES, *(f"{rule}_nontrivial" for rule in RULES)),
+    embeddings=EMBEDDINGS,
+    overlays=OVERLAYS,
+    vouch="interp.worlds.dyck.exam:exam",
+    constructed=CONSTRUCTED,
+    construct="interp.worlds.dyck.constructed:construct",
+    adopt="interp.worlds.brackets.foreign:adopt",
+)
