@@ -20,7 +20,7 @@ from interp.rng import generator
 from interp.training.evaluate import EvalSet
 from interp.training.layout import IGNORE
 from interp.training.objective import in_distribution
-from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
+from probes.claims import RELATIONS, Relation, bracket_tokens, complement, relation_scores
 
 Array = NDArray[np.float64]
 Hook = tuple[str, Callable[..., Tensor]]

@@ -17,12 +17,26 @@ from interp.rng import generator
 from interp.stats import REALS, Estimate, clopper_pearson, mean_over_seeds
 from interp.training.evaluate import EvalSet
 from probes import analyze_stack_likeness
-from probes._lottery_inputs import evaluation_set, random_inputs, token_inputs
-from probes._subset_sum import best_subsets, expected_error, fit_entries
-from probes._ticket import MATRICES, foreign_entries, prune_network, sizes_used
-from probes._ticket_target import in_double, read_target
-from probes.lottery import Level, LotteryResult, demonstrate_lottery_ticket, measure_level
-from probes.shared_matrix import SharedMatrixResult, demonstrate_shared_matrix
+from probes.lottery import (
+    MATRICES,
+    Level,
+    LotteryResult,
+    SharedMatrixResult,
+    best_subsets,
+    demonstrate_lottery_ticket,
+    demonstrate_shared_matrix,
+    evaluation_set,
+    expected_error,
+    fit_entries,
+    foreign_entries,
+    in_double,
+    measure_level,
+    prune_network,
+    random_inputs,
+    read_target,
+    sizes_used,
+    token_inputs,
+)
 
 N = 20  # candidates an entry of the headline
 C = 0.1  # the norm's constant of trained targets

@@ -28,8 +28,7 @@ from case_studies.lottery_ticket.words import factor, fall, missed, share_range,
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number, percent, power
-from probes.lottery import CONTROL_STRINGS
-from probes.shared_matrix import SharedMatrixResult
+from probes.lottery import CONTROL_STRINGS, SharedMatrixResult
 
 
 def report(found: Everything, command: str) -> Page:
