@@ -20,7 +20,7 @@ from interp.grammars import DyckGrammar
 from interp.presets import make_recipe
 from interp.rng import generator
 from probes import analyze_stack_likeness, analyze_variation, audit_claims
-from probes._subset_sum import best_subsets
+from probes.lottery import best_subsets
 from probes.variation import PAPER_SENTENCE
 
 RELATIONS = ("the last unmatched open bracket", "open brackets", "the previous token", "the first token", "START")

@@ -13,7 +13,7 @@ import numpy as np
 from harness import Arguments, compare, main
 
 from interp.rng import generator
-from probes._balance_table import StateVectors, balance_table
+from probes.balance import StateVectors, balance_table
 
 SIZES = ((2, 4), (3, 4), (4, 4), (4, 6), (6, 6), (8, 6))
 

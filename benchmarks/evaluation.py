@@ -17,7 +17,7 @@ from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, make_recipe
 from interp.training.loop import _Run, initial_state, make_task
-from interp.worlds.dyck.evaluate import EvalSet, evaluate, evaluate_positions, held_out
+from interp.worlds.dyck.evaluate import BracketSet, evaluate, evaluate_positions, held_out
 from interp.worlds.dyck.shared import share_rows
 from interp.worlds.dyck.task import EVAL_STRINGS, FINAL_STRINGS, LONG_FROM, LONG_TO, in_distribution
 
@@ -54,14 +54,14 @@ def share_row(preset: str, options: dict[str, Any], arguments: Arguments) -> Row
     )[0]
 
 
-def predictions(recipe: Recipe, length: int, score_from: int, count: int) -> EvalSet:
+def predictions(recipe: Recipe, length: int, score_from: int, count: int) -> BracketSet:
     """About `count` predictions."""
     strings = -(-count // (length - score_from))
     return held_out(recipe.dyck, strings, data="prefix", length=length, score_from=score_from)
 
 
 def in_parts(
-    evaluator: Callable[..., Any], template: SandboxTransformer, params: Params, data: EvalSet, size: int
+    evaluator: Callable[..., Any], template: SandboxTransformer, params: Params, data: BracketSet, size: int
 ) -> Callable[[], None]:
     """`evaluator` over all seeds, `size` at a time."""
     seeds = len(next(iter(params.values())))
@@ -126,7 +126,7 @@ def measure(arguments: Arguments) -> dict[str, Any]:
     return {"rows": rows, "share": {name: r / (1 + r) for name, r in ratios.items()}, "shared": shared}
 
 
-def saved(data: EvalSet) -> dict[str, int]:
+def saved(data: BracketSet) -> dict[str, int]:
     """Positions of distinct strings, and cells of rows that share beginnings."""
     rows = share_rows(data.inputs, data.lengths, int(data.inputs.max()))
     return {"positions": int(data.lengths.sum()), "cells": rows.tokens.size}

@@ -16,7 +16,7 @@ from interp.files import write_text
 from interp.names import first_duplicate
 from interp.numbers import UNDEFINED
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
-from probes._result import to_json
+from probes.core import to_json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -1,4 +1,4 @@
-"""Analyzers: `analyze_x(model_or_population, ...) -> XResult`, one a file, imported when first used."""
+"""Analyzers: `analyze_x(model_or_population, ...) -> XResult`, one a package, imported when first used."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -7,11 +7,9 @@ if TYPE_CHECKING:
     from probes.audit import LabelledInput, audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
     from probes.claims import Claim
-    from probes.lottery import demonstrate_lottery_ticket
-    from probes.shared_matrix import demonstrate_shared_matrix
+    from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
-    from probes.topic_blocks import analyze_topic_blocks
-    from probes.two_stage import analyze_two_stages
+    from probes.topics import analyze_topic_blocks, analyze_two_stages
     from probes.variation import analyze_variation
 
 _HOME = {
@@ -19,11 +17,11 @@ _HOME = {
     "LabelledInput": "probes.audit",
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
-    "analyze_topic_blocks": "probes.topic_blocks",
-    "analyze_two_stages": "probes.two_stage",
+    "analyze_topic_blocks": "probes.topics",
+    "analyze_two_stages": "probes.topics",
     "analyze_variation": "probes.variation",
     "demonstrate_lottery_ticket": "probes.lottery",
-    "demonstrate_shared_matrix": "probes.shared_matrix",
+    "demonstrate_shared_matrix": "probes.lottery",
     "audit_claim": "probes.audit",
     "audit_claims": "probes.audit",
     "scan_heads": "probes.audit",

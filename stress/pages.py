@@ -33,7 +33,7 @@ from probes import (
     demonstrate_shared_matrix,
     scan_heads,
 )
-from probes.bench import run_bench
+from probes.audit.bench import run_bench
 
 TEXT = "[[[[]]]](((())))"
 EVIL = "<img src=x onerror=document.title='owned'></script><script>document.title='owned'</script>"

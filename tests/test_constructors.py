@@ -23,13 +23,11 @@ from interp import (
 )
 from interp.grammars import BracketStrings, Vocabulary
 from probes import Claim, LabelledInput, audit_claim
-from probes._audit_labels import lay_out
-from probes._claim_conditions import Condition
-from probes._claim_relations import token, usable
-from probes._result import Result
-from probes.bench import FamilyResult
+from probes.audit import lay_out
+from probes.audit.bench import FamilyResult
+from probes.claims import Condition, Relation, token, usable
+from probes.core import Result
 from probes.lottery import Control, Level
-from probes.relations import Relation
 from rules import constant, early, late, own
 from walk import Entry, Made, Pair, cases, check, missing, public, used
 

@@ -16,6 +16,7 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import GAP, POSITIVE, REALS, SHARE, Estimate, jackknife_pairs, mean_over_seeds
 from interp.worlds.dyck.evaluate import RULES, evaluate
+from interp.worlds.dyck.recipes import grammar_of
 from interp.worlds.dyck.task import FINAL_STRINGS, in_distribution, long_prefixes
 from probes.stack import StackResult, analyze_stack_likeness
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult, analyze_variation
@@ -221,7 +222,10 @@ def constructed_uniform() -> dict[str, float]:
     params = {name: p.detach()[None] for name, p in model.named_parameters()}
     out: dict[str, float] = {}
     with torch.no_grad():
-        for prefix, data in (("", in_distribution(recipe, FINAL_STRINGS)), ("long_", long_prefixes(recipe.dyck))):
+        for prefix, data in (
+            ("", in_distribution(recipe, FINAL_STRINGS)),
+            ("long_", long_prefixes(grammar_of(recipe))),
+        ):
             values = evaluate(model, params, data)
             out |= {f"{prefix}{name}": float(v[0]) for name, v in values.items() if name.startswith(RULES)}
     return out

@@ -29,6 +29,7 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.stats import Estimate
 from interp.worlds.dyck.evaluate import RULES
+from interp.worlds.dyck.recipes import grammar_of, settings_of
 from interp.worlds.dyck.task import FINAL_STRINGS, LONG_STRINGS
 from probes.variation import PAPER_SENTENCE, TABLE_LENGTH, VariationResult
 
@@ -77,7 +78,7 @@ class Findings:
 
 def report(f: Findings, command: str) -> Page:
     """The report of the findings."""
-    grammar = f.main[0].family.recipe.dyck
+    grammar = grammar_of(f.main[0].family.recipe)
     lead, *patterns = heatmap_parts(f.main)
     sections = [
         Section("Models and measures", [MEASURES]),
@@ -186,7 +187,7 @@ def accuracy_parts(f: Findings) -> list[str | Table]:
             rows.append(["closing the token before"] + [number(f.floors[rule + suffix]) for rule in RULES] + [""])
         return Table(["family", *RULE_NAMES.values(), "worst seed and rule"], rows, note)
 
-    grammar, settings = measured[0].family.recipe.dyck, make_recipe("dyck-standard").settings
+    grammar, settings = grammar_of(measured[0].family.recipe), settings_of(make_recipe("dyck-standard"))
     low, high = settings.min_length, settings.max_length
     losses = Table(
         ["family", "excess loss"],

@@ -18,9 +18,10 @@ from interp.patterns import attention_patterns
 from interp.population import Population
 from interp.rng import generator
 from interp.training.layout import IGNORE
-from interp.worlds.dyck.evaluate import EvalSet
+from interp.worlds.dyck.evaluate import BracketSet
+from interp.worlds.dyck.recipes import grammar_of
 from interp.worlds.dyck.task import in_distribution
-from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
+from probes.claims import RELATIONS, Relation, bracket_tokens, complement, relation_scores
 
 Array = NDArray[np.float64]
 Hook = tuple[str, Callable[..., Tensor]]
@@ -166,7 +167,7 @@ class Strings:
     model is to repeat what it reads. `directions`: a random unit vector a position, for the sham.
     """
 
-    data: EvalSet
+    data: BracketSet
     grammar: DyckGrammar
     width: int
     _directions: dict[int, Tensor] = field(default_factory=dict, repr=False)
@@ -202,7 +203,7 @@ def measure(group: Group, count: int, folder: Path, workers: int | None = None, 
     family = replace(group.family, steps=steps) if steps else group.family
     population, digest = obtain(family, count, folder, workers)
     recipe = family.recipe
-    strings = Strings(in_distribution(recipe, STRINGS), recipe.dyck, recipe.config.d_model)
+    strings = Strings(in_distribution(recipe, STRINGS), grammar_of(recipe), recipe.config.d_model)
     looked = Looked(strings)
     models, heads = [], []
     for seed, model, fresh in zip(population.seeds, population, population.untrained(), strict=True):

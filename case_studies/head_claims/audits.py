@@ -20,9 +20,7 @@ from interp.header import canonical_json
 from interp.limits import read_whole
 from interp.stats import REALS, SCORE, Estimate, Support, mean_over_seeds
 from probes import audit_claims
-from probes._audit_population import binomial
-from probes._audit_thresholds import MOST_SEEDS, USED
-from probes.audit import AuditResult
+from probes.audit import MOST_SEEDS, USED, AuditResult, binomial
 from probes.claims import Claim
 
 NUM_INPUTS, LENGTH, SEED = 400, 26, 0  # of the prefixes that an audit draws
@@ -153,8 +151,8 @@ def kept(
 def auditor() -> str:
     """A digest of the package that audits, pictures left out."""
     digest = hashlib.sha256()
-    for path in sorted(Path(str(probes.__file__)).parent.glob("*.py")):
-        if path.stem.endswith("_figure") or path.stem == "_audit_words":
+    for path in sorted(Path(str(probes.__file__)).parent.rglob("*.py")):
+        if path.stem.endswith("figure") or path.parts[-2:] == ("audit", "words.py"):
             continue
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -15,8 +15,7 @@ from case_studies.page import Figure
 from interp.numbers import number
 from interp.patterns import attention_patterns
 from interp.plots import attention_heatmap
-from probes._audit_words import rests_on
-from probes.audit import AuditResult
+from probes.audit import AuditResult, rests_on
 from probes.claims import heads_text
 from probes.variation import PAPER_SENTENCE
 

@@ -26,7 +26,7 @@ from case_studies.head_claims.tables import (
 )
 from case_studies.page import Figure, Page, Section, Table
 from interp.numbers import count, percent
-from probes._audit_thresholds import EVEN, MOST_SEEDS, SCORE, TOP1, UNUSED, USED
+from probes.audit import EVEN, MOST_SEEDS, SCORE, TOP1, UNUSED, USED
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,28 @@ from interp.presets import Recipe
 from interp.progress import progress_bar
 from interp.rng import generator
 from interp.stats import REALS, Estimate, clopper_pearson, mean_over_seeds
-from interp.worlds.dyck.evaluate import EvalSet
+from interp.worlds.dyck.evaluate import BracketSet
 from probes import analyze_stack_likeness
-from probes._lottery_inputs import evaluation_set, random_inputs, token_inputs
-from probes._subset_sum import best_subsets, expected_error, fit_entries
-from probes._ticket import MATRICES, foreign_entries, prune_network, sizes_used
-from probes._ticket_target import in_double, read_target
-from probes.lottery import Level, LotteryResult, demonstrate_lottery_ticket, measure_level
-from probes.shared_matrix import SharedMatrixResult, demonstrate_shared_matrix
+from probes.lottery import (
+    MATRICES,
+    Level,
+    LotteryResult,
+    SharedMatrixResult,
+    best_subsets,
+    demonstrate_lottery_ticket,
+    demonstrate_shared_matrix,
+    evaluation_set,
+    expected_error,
+    fit_entries,
+    foreign_entries,
+    in_double,
+    measure_level,
+    prune_network,
+    random_inputs,
+    read_target,
+    sizes_used,
+    token_inputs,
+)
 
 N = 20  # candidates an entry of the headline
 C = 0.1  # the norm's constant of trained targets
@@ -174,7 +188,7 @@ def curve(pruned: Pruned, size: Size) -> Curve:
     target = read_target(pruned.result.ticket.target.model)
     model = in_double(target)
     data = evaluation_set(model, size.strings // 4, 0)
-    assert isinstance(data, EvalSet)
+    assert isinstance(data, BracketSet)
     inputs = {**random_inputs(model, 64, 0), "strings": token_inputs(model, torch.from_numpy(data.inputs))}
     levels = []
     with progress_bar(total=size.networks * len(size.curve), desc="curve", unit="network") as bar:

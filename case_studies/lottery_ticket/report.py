@@ -28,8 +28,8 @@ from case_studies.lottery_ticket.words import factor, fall, missed, share_range,
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number, percent, power
-from probes.lottery import CONTROL_STRINGS
-from probes.shared_matrix import SharedMatrixResult
+from interp.worlds.dyck.recipes import settings_of
+from probes.lottery import CONTROL_STRINGS, SharedMatrixResult
 
 
 def report(found: Everything, command: str) -> Page:
@@ -411,7 +411,7 @@ def settings_table(found: Everything) -> Table:
     size = found.size
     rows = []
     for family, count in zip(TRAINED, size.trained, strict=False):
-        settings, config = family.recipe.settings, family.recipe.config
+        settings, config = settings_of(family.recipe), family.recipe.config
         rows.append(
             [
                 family.name,

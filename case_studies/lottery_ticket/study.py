@@ -22,7 +22,7 @@ from case_studies.lottery_ticket.report import report
 from case_studies.page import command_of, write_study
 from interp.files import make_folder
 from interp.threads import one_thread
-from probes._result import to_json
+from probes.core import to_json
 
 
 @one_thread()

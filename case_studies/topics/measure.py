@@ -13,8 +13,7 @@ from interp.grammars import TopicGrammar
 from interp.population import Population
 from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
 from interp.worlds.topics.theory import TopicTheory
-from probes.topic_blocks import TopicBlocksResult, analyze_topic_blocks
-from probes.two_stage import TwoStageResult, analyze_two_stages
+from probes.topics import TopicBlocksResult, TwoStageResult, analyze_topic_blocks, analyze_two_stages
 
 RELATIONS = ("same word", "same word, other position", "same topic, different word", "different topic")
 LANDSCAPE = TopicTheory(100, 300)  # L674

@@ -19,7 +19,7 @@ from case_studies.topics_wikipedia.encoder import Encoder, read
 from case_studies.topics_wikipedia.lda import Labels, Setting
 from interp.rng import generator
 from interp.stats import Estimate, Over, holm
-from probes._result import to_json
+from probes.core import to_json
 
 REFERENCE_LENGTH = 100  # attention is given as in a sentence of 100 tokens
 DOCUMENT_DRAWS = 2000

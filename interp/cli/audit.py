@@ -79,7 +79,7 @@ def wordings_help() -> str:
 def bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
     check_outputs(arguments.json, arguments.figure)
-    from probes.bench import PER_FAMILY, run_bench
+    from probes.audit.bench import PER_FAMILY, run_bench
 
     result = run_bench(
         arguments.per_family or PER_FAMILY,

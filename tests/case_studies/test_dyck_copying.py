@@ -16,7 +16,7 @@ from closeness import assert_close
 from interp import load_checkpoint
 from interp.stats import POSITIVE
 from intervals import INTERVAL, unnamed_of_page
-from probes.relations import RELATIONS
+from probes.claims import RELATIONS
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,7 @@ from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
 from intervals import INTERVAL, unnamed_of_page
 from probes import audit_claim, audit_claims
-from probes._audit_population import binomial
-from probes._audit_thresholds import MOST_SEEDS
+from probes.audit import MOST_SEEDS, binomial
 from probes.claims import BUILT_IN, Claim
 
 NAMED = {g.name: g for g in GROUPS}

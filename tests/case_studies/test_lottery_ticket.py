@@ -13,7 +13,7 @@ from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.stats import Estimate
 from intervals import INTERVAL, unnamed_of_page
-from probes._ticket import foreign_entries
+from probes.lottery import foreign_entries
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     patch.setattr(study, "QUICK", SMALL)
     patch.setattr(measure, "N", 10)
     patch.setattr(measure, "SUMS", (8, 10))
-    patch.setattr("probes.lottery.CONTROL_STRINGS", 16)
+    patch.setattr("probes.lottery.demonstration.CONTROL_STRINGS", 16)
     for module in (words, report):
         patch.setattr(module, "N", 10)
     out = tmp_path_factory.mktemp("lottery")

@@ -66,7 +66,7 @@ def test_every_command_that_writes_a_file_is_run():
 @pytest.fixture
 def short(monkeypatch):
     """The bench and the studies in small: what is asked here is when they print."""
-    import probes.bench
+    import probes.audit.bench
 
     study = importlib.import_module("case_studies.dyck_balance.study")
 
@@ -75,10 +75,10 @@ def short(monkeypatch):
         path.write_text("a report")
         return path
 
-    whole = probes.bench.run_bench
+    whole = probes.audit.bench.run_bench
     monkeypatch.setattr(study, "run", run)
     monkeypatch.setattr(
-        probes.bench, "run_bench", lambda count, seed, **how: whole(count, families=["solo"], seed=seed)
+        probes.audit.bench, "run_bench", lambda count, seed, **how: whole(count, families=["solo"], seed=seed)
     )
 
 

@@ -17,8 +17,7 @@ from interp.header import CONSTRUCTED, find_checkpoint, read_header
 from interp.model.parts import oracle_states, oracle_table
 from interp.worlds.dyck.constructed import balanced, constant, construct, stack, uniform
 from interp.worlds.dyck.evaluate import RULES, evaluate, held_out
-from probes._balance_table import balance_table, head_states
-from probes.balance import analyze_balance
+from probes.balance import analyze_balance, balance_table, head_states
 
 LENGTH = 500
 GRAMMARS = [

@@ -300,9 +300,9 @@ def workplace(tmp_path, monkeypatch, files):
 
     for name in ("variation.analyze_variation", "stack.analyze_stack_likeness", "balance.analyze_balance"):
         monkeypatch.setattr(f"probes.{name}", recorder(name))
-    monkeypatch.setattr("probes.topic_blocks.analyze_topic_blocks", recorder("topics"))
+    monkeypatch.setattr("probes.topics.analyze_topic_blocks", recorder("topics"))
     monkeypatch.setattr("probes.audit.audit_claims", recorder("audit", several=True))
-    monkeypatch.setattr("probes.bench.run_bench", recorder("bench"))
+    monkeypatch.setattr("probes.audit.bench.run_bench", recorder("bench"))
     monkeypatch.setattr("probes.lottery.demonstrate_lottery_ticket", recorder("ticket"))
     monkeypatch.setattr("interp.plots.heatmap.attention_heatmap", lambda *a, **k: recorder("heatmap")(*a, **k).figure())
     monkeypatch.setattr("interp.plots.export.save_figure", lambda figure, path: path.write_text("a figure"))

@@ -16,7 +16,7 @@ from interp.plots.export import find_browser
 from interp.settings import TrainingSettings
 from interp.training import objective, topics
 from probes import LabelledInput
-from probes._audit_labels import lay_out
+from probes.audit import lay_out
 from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public, public_methods, used
 
 GRAMMAR, START, PAD = DyckGrammar(2, 4), 4, 6

@@ -10,8 +10,8 @@ from interp.plots import attention_heatmap
 from interp.stats import mean_over_seeds
 from interp.worlds.topics.theory import TopicTheory
 from probes import analyze_stack_likeness, analyze_topic_blocks, analyze_variation, audit_claim
-from probes.relations import relation_scores
-from probes.two_stage import rotation
+from probes.claims import relation_scores
+from probes.topics import rotation
 from probes.variation import variation_from_patterns
 
 N = 4

@@ -26,18 +26,18 @@ from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.stats import clopper_pearson
-from probes import _audit_thresholds as limits
-from probes._audit_decide import verdict_of
-from probes._audit_edits import Edges, is_pattern_times_values, reaches_output, run
-from probes._audit_inputs import Inputs, make_inputs
-from probes._audit_labels import LabelledInput, labelled
-from probes._audit_model import Nulls, Subject
-from probes._audit_pattern import Head, Laid, matched_lift, overlap
-from probes._audit_population import binomial
-from probes._audit_side import Side
-from probes._audit_stats import ratio, sign_flips
-from probes._audit_tasks import Closers, Copies
-from probes._audit_use import interchange
+from probes.audit import thresholds as limits
+from probes.audit.decide import verdict_of
+from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
+from probes.audit.inputs import Inputs, make_inputs
+from probes.audit.labels import LabelledInput, labelled
+from probes.audit.model import Nulls, Subject
+from probes.audit.pattern import Head, Laid, matched_lift, overlap
+from probes.audit.population import binomial
+from probes.audit.side import Side
+from probes.audit.stats import ratio, sign_flips
+from probes.audit.tasks import Closers, Copies
+from probes.audit.use import interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
 
 # Most models here are untrained or made by hand: whether they close brackets is not the question.

@@ -14,15 +14,15 @@ from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from intervals import INTERVAL, unnamed, unnamed_of_figure
 from probes import audit_claim, scan_heads
-from probes._audit_decide import decide_pattern, decide_use, verdict_of
-from probes._audit_model import Outcome
-from probes._audit_pattern import Look, Rival
-from probes._audit_population import over_seeds
-from probes._audit_rows import LOGITS, Finding, deciding
-from probes._audit_use import Effects
-from probes._audit_words import numbers_of, required
-from probes.audit import _of_model, _of_seeds
-from probes.bench import FAMILIES
+from probes.audit.analyzer import _of_model, _of_seeds
+from probes.audit.bench import FAMILIES
+from probes.audit.decide import decide_pattern, decide_use, verdict_of
+from probes.audit.model import Outcome
+from probes.audit.pattern import Look, Rival
+from probes.audit.population import over_seeds
+from probes.audit.rows import LOGITS, Finding, deciding
+from probes.audit.use import Effects
+from probes.audit.words import numbers_of, required
 from probes.claims import Claim
 
 PLAIN = Claim([(0, 0)], "stack-top")
@@ -318,7 +318,7 @@ def test_the_bundled_population_shows_what_decides():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_of_the_bench_shows_what_decides(family):
-    from probes._bench_families import make_case
+    from probes.audit.bench.families import make_case
 
     case = make_case(family, 0, 3)
     check_told(audit_claim(case.model, case.claim, case.given, case.task, seed=0, task_check=False))

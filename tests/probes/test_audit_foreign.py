@@ -14,8 +14,8 @@ from interp import Population, SandboxTransformer, TransformerConfig, load_forei
 from interp.cli import main
 from interp.errors import InterpError
 from probes import LabelledInput, audit_claim
-from probes._audit_bridge import ridge
-from probes._audit_labels import labelled, lay_out
+from probes.audit.bridge import ridge
+from probes.audit.labels import labelled, lay_out
 
 WORDS = ["[CLS]", "[PAD]", "!", "a", "b", "c", "d", "e", "f"]  # 1 PAD, 2 the marker
 LETTERS = WORDS[3:]
@@ -298,7 +298,7 @@ def sentences(count=140):
 @pytest.mark.slow
 def test_an_encoder_from_outside(encoder, monkeypatch):
     """Its logits are noise: use is asked only of a declared readout, whose edits reach the output."""
-    monkeypatch.setattr("probes._audit_use.candidates", lambda *_: [])  # 71 other heads: a minute
+    monkeypatch.setattr("probes.audit.use.candidates", lambda *_: [])  # 71 other heads: a minute
     given = sentences()
     before = {name: len(hook._forward_hooks) for name, hook in encoder.hook_dict.items()}
     silent = audit_claim(encoder, "L0H0 attends to the token [SEP]", given)

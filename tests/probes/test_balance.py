@@ -17,8 +17,8 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from probes._balance_table import StateVectors, _condition, balance_table, head_states
-from probes._insertions import _nests, insertions
+from probes.balance.insertions import _nests, insertions
+from probes.balance.table import StateVectors, _condition, balance_table, head_states
 
 # Most models here are untrained or stubs: whether they close brackets is not the question.
 analyze_balance = partial(probes.balance.analyze_balance, task_check=False)

@@ -15,14 +15,14 @@ import torch
 
 from closeness import assert_close
 from interp.errors import RequestError
-from probes import _audit_thresholds as t
-from probes._audit_tasks import Closers, Items
-from probes._bench_detector import best_threshold, detector_score
-from probes._bench_families import FAMILIES, Case, make_case
-from probes._bench_model import BenchModel, Layout, step_mlp
-from probes._bench_worlds import seen_by
 from probes.audit import audit_claim
-from probes.bench import DEVELOPED, run_bench
+from probes.audit import thresholds as t
+from probes.audit.bench import DEVELOPED, run_bench
+from probes.audit.bench.detector import best_threshold, detector_score
+from probes.audit.bench.families import FAMILIES, Case, make_case
+from probes.audit.bench.model import BenchModel, Layout, step_mlp
+from probes.audit.bench.worlds import seen_by
+from probes.audit.tasks import Closers, Items
 
 pytestmark = pytest.mark.slow
 
@@ -243,7 +243,7 @@ def test_undecidable_claims_cannot_be_decided_by_anyone() -> None:
         if case.claim.when is not None:
             keys = keys & case.claim.when.rows(case.inputs, case.world.grammar, keys)[..., None]
         assert not keys.any()
-    from probes._claim_relations import BUILT_IN, position
+    from probes.claims.built_in import BUILT_IN, position
 
     for case in cases("alike"):
         seen = seen_by(case.inputs, case.world.grammar, case.world.direction)
@@ -394,18 +394,17 @@ def test_bench_result_counts() -> None:
 
 
 def test_a_true_claim_must_be_found_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    import probes.audit as audit
-    from probes.bench import _one
+    import probes.audit.bench.run as bench
 
-    real = audit.audit_claim
+    real = bench.audit_claim
 
     def unsure(*args: Any, **how: Any) -> Any:
         from dataclasses import replace
 
         return replace(real(*args, **how), use="undecided")
 
-    monkeypatch.setattr(audit, "audit_claim", unsure)
-    assert _one(("solo", 0, 1))[0] == "undecided"
+    monkeypatch.setattr(bench, "audit_claim", unsure)
+    assert bench._one(("solo", 0, 1))[0] == "undecided"
 
 
 def test_workers_change_nothing() -> None:
@@ -416,7 +415,7 @@ def test_workers_change_nothing() -> None:
 def test_workers_end_with_a_killed_parent(tmp_path: Any) -> None:
     script = tmp_path / "run.py"
     script.write_text(
-        "from probes.bench import run_bench\n"
+        "from probes.audit.bench import run_bench\n"
         "if __name__ == '__main__':\n    run_bench(200, families=['uniform'], workers=2)\n"
     )
     root = Path(__file__).parents[2]
@@ -493,7 +492,7 @@ def test_a_norm_does_not_hide_the_mean_direction() -> None:
 def test_bench_on_the_command_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import probes.bench as bench
+    import probes.audit.bench.run as bench
     from interp.cli import main
 
     monkeypatch.setattr(bench, "FAMILIES", {name: FAMILIES[name] for name in ("solo", "uniform")})
@@ -523,7 +522,7 @@ def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.Ca
 
 
 def test_the_readme_shows_the_measured_table() -> None:
-    from probes._bench_figure import bench_table
+    from probes.audit.bench.figure import bench_table
 
     root = Path(__file__).parents[2]
     data = json.loads((root / "docs" / "claim-bench.json").read_text())

@@ -33,13 +33,13 @@ from probes import (
     analyze_variation,
     audit_claim,
     audit_claims,
-    bench,
     demonstrate_lottery_ticket,
     demonstrate_shared_matrix,
     scan_heads,
 )
-from probes._claim_relations import BUILT_IN
-from probes.two_stage import analyze_two_stages
+from probes.audit.bench import run as bench
+from probes.claims import BUILT_IN
+from probes.topics import analyze_two_stages
 from probes.variation import MOST_PAIRS, variation_from_patterns
 
 STACK = "L1H0 attends to the last unmatched open bracket"

@@ -11,7 +11,7 @@ from interp.cli import main
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar, TopicGrammar
 from probes import Claim
-from probes._audit_tasks import _TASKS
+from probes.audit.tasks import _TASKS
 from probes.claims import (
     BUILT_IN,
     TASKS,

@@ -19,7 +19,7 @@ from probes import (
     scan_heads,
 )
 from probes.audit import ScanResult
-from probes.relations import Relation
+from probes.claims import Relation
 
 EVIL = "<b>x</b> & <script>"
 

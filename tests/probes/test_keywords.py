@@ -11,9 +11,10 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.worlds.topics.theory import TopicTheory
 from probes import Claim
-from probes.bench import run_bench
+from probes.audit.bench import run_bench
 from probes.claims import (
     Condition,
+    Relation,
     bracket_tokens,
     brackets_of_type,
     complement,
@@ -25,7 +26,6 @@ from probes.claims import (
     token_is,
     wordings,
 )
-from probes.relations import Relation
 from rules import constant, early, late, own
 from walk import Entry, Made, Pair, cases, check, check_odd, missing, public, used
 

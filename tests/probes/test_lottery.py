@@ -18,7 +18,7 @@ from closeness import assert_close
 from interp import DyckGrammar, Population, SandboxTransformer, TransformerConfig, load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.errors import AnalysisError, InterpError, RequestError
-from interp.worlds.dyck.evaluate import EvalSet, evaluate, held_out
+from interp.worlds.dyck.evaluate import BracketSet, evaluate, held_out
 from probes import (
     analyze_balance,
     analyze_stack_likeness,
@@ -27,8 +27,9 @@ from probes import (
     demonstrate_lottery_ticket,
     demonstrate_shared_matrix,
 )
-from probes._lottery_controls import CONTROLS
-from probes._lottery_inputs import (
+from probes.lottery.controls import CONTROLS
+from probes.lottery.demonstration import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
+from probes.lottery.inputs import (
     SMALL_NORM,
     accuracy_by_rule,
     accuracy_gap,
@@ -38,7 +39,9 @@ from probes._lottery_inputs import (
     random_inputs,
     token_inputs,
 )
-from probes._ticket import (
+from probes.lottery.runner import Runner, input_stream, largest_column, target_stream
+from probes.lottery.target import in_double, read_target
+from probes.lottery.ticket import (
     MATRICES,
     draw_network,
     foreign_entries,
@@ -49,9 +52,6 @@ from probes._ticket import (
     sizes_needed,
     sizes_used,
 )
-from probes._ticket_run import Runner, input_stream, largest_column, target_stream
-from probes._ticket_target import in_double, read_target
-from probes.lottery import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
 
 pytestmark = pytest.mark.slow
 
@@ -469,7 +469,7 @@ def test_pruning_runs_on_one_thread(monkeypatch):
         seen.append(torch.get_num_threads())
         return draw_network(config, seed)
 
-    monkeypatch.setattr("probes._ticket.draw_network", draw)
+    monkeypatch.setattr("probes.lottery.ticket.draw_network", draw)
     torch.set_num_threads(2)
     try:
         demonstrate_lottery_ticket(tiny(), candidates=6, **QUICK)
@@ -668,7 +668,7 @@ def test_strings_follow_the_target_s_own_law():
     model = tiny(10)
     model.provenance["settings"] = {"data": "prefix", "length": 12}
     data = evaluation_set(model, 20, 0)
-    assert isinstance(data, EvalSet)
+    assert isinstance(data, BracketSet)
     assert ((data.targets >= 0).sum(1) == 12).all()
     inputs = token_inputs(model.double(), torch.from_numpy(data.inputs))
     assert inputs.real.shape == (*data.inputs.shape, 1)
@@ -885,7 +885,7 @@ def test_bad_input_is_one_line_before_any_work(build, options, quoted, monkeypat
     def no_work(*_, **__):
         raise AssertionError("a network was drawn")
 
-    monkeypatch.setattr("probes._ticket.draw_network", no_work)
+    monkeypatch.setattr("probes.lottery.ticket.draw_network", no_work)
     with pytest.raises(InterpError) as caught:
         demonstrate_lottery_ticket(target, **options)
     assert quoted in str(caught.value)
@@ -966,7 +966,7 @@ def test_what_the_documents_say_works_end_to_end(tmp_path, monkeypatch, capsys):
     assert found[0] == found[1] == found[2]
     train, prune = (line.split()[1:] for line in found[0])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("probes.lottery.CONTROL_STRINGS", 16)
+    monkeypatch.setattr("probes.lottery.demonstration.CONTROL_STRINGS", 16)
     assert main([*train, "--steps", "2"]) == 0
     sizes_used(read_target(load_checkpoint("target.safetensors")), 20)  # the printed command fits
     assert main([*prune, "--candidates", "6"]) == 0

@@ -9,7 +9,7 @@ from interp import TransformerConfig
 from interp.errors import AnalysisError
 from interp.model.parts import UnitNorm
 from interp.rng import generator
-from probes._pruning import (
+from probes.lottery.pruning import (
     IDENTITY,
     NONNEGATIVE,
     RELU,

@@ -6,7 +6,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
 from interp.grammars import DyckGrammar
-from probes.relations import RELATIONS, bracket_tokens, bracket_type, complement, relation_scores
+from probes.claims import RELATIONS, bracket_tokens, bracket_type, complement, relation_scores
 
 GRAMMAR = DyckGrammar(3, 4)
 MASS = [name for name, relation in RELATIONS.items() if relation.kind == "mass"]

@@ -93,7 +93,7 @@ def sampled(count=6, length=14, seed=3):
 @pytest.fixture
 def few_draws(monkeypatch):
     """Most of the time here goes into bootstraps of many heads: where no interval is read, coarse ones will do."""
-    monkeypatch.setattr(probes.stack, "bootstrap_mean", partial(bootstrap_mean, draws=50))
+    monkeypatch.setattr(probes.stack.analyzer, "bootstrap_mean", partial(bootstrap_mean, draws=50))
 
 
 # ---- a second implementation -----------------------------------------------------------------------
@@ -391,7 +391,7 @@ def test_inputs_are_streamed_in_chunks_and_the_numbers_stay(several, monkeypatch
 
         return read
 
-    monkeypatch.setattr(probes.stack, "MEMORY", 2 * 2 * 3 * 15 * 15)
+    monkeypatch.setattr(probes.stack.analyzer, "MEMORY", 2 * 2 * 3 * 15 * 15)
     assert analyze_stack_likeness(Stub(layer(0), layer(1)), tokens).to_dict() == whole.to_dict()
     assert set(sizes) == {2}
 

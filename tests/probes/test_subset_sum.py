@@ -7,7 +7,7 @@ import pytest
 
 from closeness import assert_close, rounding
 from interp.rng import generator
-from probes._subset_sum import LARGE, UNLUCKY, best_subsets, expected_error, fit_entries
+from probes.lottery.subset_sum import LARGE, UNLUCKY, best_subsets, expected_error, fit_entries
 
 
 def products(seed, *shape):

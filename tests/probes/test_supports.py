@@ -24,8 +24,8 @@ from probes import (
     demonstrate_lottery_ticket,
     demonstrate_shared_matrix,
 )
-from probes._result import to_json
-from probes.bench import run_bench
+from probes.audit.bench import run_bench
+from probes.core import to_json
 
 ROOT = Path(__file__).parents[2]
 SHARES = re.compile(

@@ -15,8 +15,8 @@ from interp.errors import AnalysisError, InterpError, RequestError
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.worlds.topics.theory import TopicTheory
-from probes._topic_attention import pair_sums
-from probes.topic_blocks import adjusted_rand, analyze_topic_blocks
+from probes.topics import adjusted_rand, analyze_topic_blocks
+from probes.topics.attention import pair_sums
 
 THEORY = TopicTheory(10, 10)
 TOPICS = np.repeat(np.arange(10), 10)

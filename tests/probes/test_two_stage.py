@@ -11,7 +11,7 @@ from closeness import assert_close
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.population import Population
-from probes.two_stage import analyze_two_stages, rotation
+from probes.topics import analyze_two_stages, rotation
 
 STEPS = np.arange(0, 1001, 5.0)
 

@@ -11,7 +11,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import AnalysisError, PatternError, RequestError
 from interp.grammars import DyckGrammar
-from probes._result import to_json
+from probes.core import to_json
 from probes.variation import (
     PAPER_SENTENCE,
     analyze_variation,

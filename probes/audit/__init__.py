@@ -1,0 +1,25 @@
+"""Is what is said of an attention head so? Audits of claims; `probes.audit.bench` measures how often they are wrong."""
+
+from probes.audit.analyzer import AuditResult, ScanResult, audit_claim, audit_claims, scan_heads
+from probes.audit.labels import LabelledInput, lay_out
+from probes.audit.population import binomial
+from probes.audit.thresholds import EVEN, MOST_SEEDS, SCORE, TOP1, UNUSED, USED
+from probes.audit.words import rests_on
+
+__all__ = [
+    "EVEN",
+    "MOST_SEEDS",
+    "SCORE",
+    "TOP1",
+    "UNUSED",
+    "USED",
+    "AuditResult",
+    "LabelledInput",
+    "ScanResult",
+    "audit_claim",
+    "audit_claims",
+    "binomial",
+    "lay_out",
+    "rests_on",
+    "scan_heads",
+]

@@ -1,0 +1,458 @@
+"""Auditing what is said about attention heads: does the pattern hold, does the model use it, would another seed agree?
+
+    audit_claim(load_checkpoint("dyck-standard"), "L1H0 attends to the last unmatched open bracket")
+
+Two findings, then one word. *Pattern*: `holds`, `fails` or `undecided`, from scores with intervals over inputs,
+against rivals and nulls. *Use*: `used`, `redundant`, `unused`, `undecided` or `not asked`, from interventions on the
+values that are read along the claimed edges. Half of the inputs chooses (rivals, partners, heads), the other decides.
+The numbers that define the words are those of `probes.audit.thresholds`, the rules those of `probes.audit.decide`:
+
+- pattern fails: `refuted`.
+- pattern holds, and the claim is about attention only: `supported`, unless the head is proven to be of no use for the
+  model's task: `misleading`.
+- pattern holds and the claim is about use: `supported` if used or redundant, `misleading` if unused.
+- anything else: `undecided`.
+
+The inputs' task is to predict closing brackets (of copying models: to repeat the current token). Its margin is
+logit(answer) - logit(foil), where a minimal pair has the one answer for the string and the other for its donor: the
+deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over. Inputs with
+labels make a task of their own: the answer is the label, and the foil is the label of the donor, another input.
+
+Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
+heads together, or else the token itself (if the claimed edges read it), must move a quarter of the margin. Where not,
+use is undecided: the model does not do this task, or the pairs do not change what is read there. But one thing is
+known without a margin: a model whose output is the same for every input (Proposition 1), or whose answer does not
+move *in its last bit* when the very token that the right answer turns on is exchanged, uses no head for it. That is no
+failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interp.checks import not_read, optional_whole, true_or_false
+from interp.errors import RequestError, quoted
+from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
+from interp.rng import check_seed
+from interp.stats import CONFIDENCE, Estimate
+from interp.task_check import TaskCheck, check_task
+from interp.text import fold
+from probes.audit.bridge import View, check_readout, probed, trusted_logits
+from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
+from probes.audit.labels import LabelledInput, Labels, LaidOut, labelled, lay_out
+from probes.audit.model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
+from probes.audit.pattern import Laid
+from probes.audit.population import Seeds, over_seeds
+from probes.audit.tasks import NoTask, Task, task_for
+from probes.claims import (
+    BUILT_IN,
+    FORM,
+    Claim,
+    Relation,
+    check_each_once,
+    check_usable,
+    heads_text,
+    known_type,
+    own_relations,
+    usable,
+)
+from probes.core import Result
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 heads makes some 3,000
+
+__all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
+
+
+@dataclass(frozen=True)
+class AuditResult(Result):
+    """What an audit found of one claim.
+
+    - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
+    - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
+      required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
+      what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
+    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
+      where several heads were tried for "some head".
+    - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
+    - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
+    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
+      the largest share of which so many seeds could be certain. None for one model.
+    """
+
+    claim: str
+    pattern: str
+    use: str
+    verdict: str
+    reason: str
+    evidence: tuple[dict[str, Any], ...]
+    heads: tuple[tuple[int, int], ...]
+    task: str | None
+    level: float
+    num_claims: int
+    num_models: int
+    num_inputs: int
+    share: Estimate | None
+    floor: float | None
+    seeds: tuple[dict[str, Any], ...] = field(repr=False)
+    parts: dict[str, Any] = field(repr=False)
+    seed: int
+    task_check: TaskCheck | None = None
+
+    def summary(self) -> str:
+        """The verdict, the reason, and the table."""
+        from probes.audit.words import audit_summary
+
+        text = audit_summary(self)
+        return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
+
+    def figure(self) -> "go.Figure":
+        """The evidence as bars with their intervals, against what was required."""
+        from probes.audit.figure import audit_figure
+
+        return audit_figure(self)
+
+
+@dataclass(frozen=True)
+class ScanResult(Result):
+    """Every head against every relation. `results`: an audit each, corrected together."""
+
+    results: tuple[AuditResult, ...]
+
+    def summary(self) -> str:
+        """What is supported or misleading of each head, or what fits best."""
+        from probes.audit.words import scan_summary
+
+        text = scan_summary(self)
+        checked = self.results[0].task_check if self.results else None
+        return text if checked is None else f"{text}\n{fold([str(checked)])}"
+
+    def figure(self) -> "go.Figure":
+        """Scores by head and relation, with the verdicts."""
+        from probes.audit.figure import scan_figure
+
+        return scan_figure(self)
+
+
+def audit_claim(
+    model: Any, claim: Claim | str, inputs: Any = None, task: Task | None = None, **how: Any
+) -> AuditResult:
+    """Audit one claim about a model or a population; arguments as for `audit_claims`."""
+    return audit_claims(model, [claim], inputs, task, **how)[0]
+
+
+@hosting("audit")
+def audit_claims(
+    model: Any,
+    claims: Sequence[Claim | str],
+    inputs: Any = None,
+    task: Task | None = None,
+    *,
+    grammar: Any = None,
+    relations: Sequence[Relation] = (),
+    readout: str | None = None,
+    strata: Any = None,
+    seed: int = 0,
+    num_inputs: int | None = None,
+    length: int | None = None,
+    untrained: bool = True,
+    progress: bool = False,
+    task_check: bool = True,
+) -> list[AuditResult]:
+    """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
+
+    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`; each claim once.
+    `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
+    Default: `num_inputs` (400) prefixes of `length` (26) brackets drawn with `seed`. Or `LabelledInput`s, dicts of the
+    same (text, label, position), or the path of a JSON file of them.
+    `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
+    models of this grammar are trained for.
+    `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
+    encoder may have drawn its head at random, so say "logits" if you know that its file holds the head, or "probe" for
+    a linear readout of the last hidden state where an input is read, fitted on half A.
+    `strata` [input] or [input, any]: what both halves of the inputs are to have alike, such as the article that a text
+    is from; two texts of one article then never lie in one half. Labelled inputs: label, length and place besides.
+    `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
+    `task_check=False` audits models that do not do their grammar's task as well (see `interp.task_check`); inputs with
+    labels set a task of their own.
+
+    One model: intervals over inputs. A population: each seed is audited so, and the verdict is about seeds; a named
+    head stands for the best of its layer, chosen in each seed on half of the inputs, since the numbering of heads
+    means nothing across seeds.
+
+    Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
+    or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
+    """
+    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    progress, task_check = true_or_false("progress", progress), true_or_false("task_check", task_check)
+    models = models_of(model, "audit")
+    _check_task(task)
+    if inputs is not None:
+        not_read("inputs are given", num_inputs=num_inputs, length=length)
+    count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
+    size = optional_whole("length", length, LENGTH, most=MEMORY)
+    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
+    asked = _asked(claims, own_relations(relations))
+    for claim in asked:
+        _check(claim, models[0], grammar)
+    entries = labelled(inputs)
+    given = None if entries is None else lay_out(entries, models[0], grammar, free=readout == "probe")
+    check_readout(readout, given)
+    labels = given is not None and bool((given.label >= 0).any())
+    if readout == "logits" and not labels and (not is_bridge(models[0]) or trusted_logits(models[0])):
+        not_read("it says where labels are read, and the inputs have none", readout=readout)
+    fixed = task if task is not None or not labels else _untrusted(models[0], readout)
+    tasks: dict[Claim, Task | NoTask] = {}
+    if fixed is None and not labels:
+        tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
+    tokens, alike, lengths = (inputs, None, None) if given is None else (given.tokens, given.strata, given.length)
+    laid = Laid(make_inputs(models[0], grammar, tokens, count, size, seed, together(strata, alike), lengths))
+    checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
+    if fixed is None and labels:
+        assert given is not None
+        each = np.arange(len(given.tokens))
+        fixed = Labels(given, laid.inputs.visible[each, given.read])
+    if fixed is not None:
+        tasks = dict.fromkeys(asked, fixed)
+    nulls = Nulls(laid, _untrained(models[0]) if untrained else (), asked)
+    level = 1 - (1 - CONFIDENCE) / len(asked)
+    setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
+    found: list[list[tuple[Outcome, Outcome]]] = []
+    with _bar(len(models) * len(asked), progress) as tick:
+        for one in models:
+            seen = _view(one, grammar, given, laid, readout)
+            found.append(_one_model(seen, asked, setting, len(models) > 1, tick))
+    out = []
+    for at, claim in enumerate(asked):
+        name = getattr(tasks[claim], "name", None)
+        common = {
+            "task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens),
+            "parts": claim.to_dict(), "seed": seed, "task_check": checked,
+        }  # fmt: skip
+        if len(models) == 1:
+            out.append(_of_model(claim, found[0][at][0], common))
+        else:
+            numbers = getattr(model, "seeds", tuple(range(len(models))))
+            out.append(_of_seeds(claim, over_seeds(claim, numbers, [f[at] for f in found], level), common))
+    return out
+
+
+def scan_heads(
+    model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
+) -> ScanResult:
+    """Audit every head against every relation (default: all built-in ones that apply), corrected together.
+
+    Relations by name, words or as `Relation`, each once; other arguments as for `audit_claims`.
+    """
+    signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
+    claims = _scanned(model, relations, how.get("grammar"))
+    return ScanResult(tuple(audit_claims(model, claims, inputs, **how)))
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+@hosting("audit")
+def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: Any) -> list[Claim]:
+    """A claim for every head and relation."""
+    models = models_of(model, "audit")
+    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
+    cfg = models[0].cfg
+    heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
+    if relations is None:
+        causal = getattr(cfg, "attention_dir", "causal") == "causal"
+        ahead = ("next", "following") if causal else ()
+        chosen: list[Relation | str] = [
+            r for r in BUILT_IN.values() if r.name not in ahead and usable(r, grammar) and known_type(r, grammar)
+        ]
+    else:
+        if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
+            raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
+        chosen = list(relations)
+    if len(heads) * len(chosen) > MOST_CLAIMS:
+        raise RequestError(
+            f"{len(heads)} heads and {len(chosen):,} relations make more than {MOST_CLAIMS:,} claims, the most that "
+            "one audit corrects for: give fewer relations"
+        )
+    return [Claim([h], r) for h in heads for r in chosen]
+
+
+def _check_task(task: Any) -> None:
+    if task is not None and not all(hasattr(task, part) for part in ("name", "words", "items")):
+        raise RequestError(
+            f"task={quoted(task)} is no task: pass an object with name, words and items (see probes.audit.tasks), or "
+            "say in the claim what a head is used for"
+        )
+
+
+def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
+    single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
+    listed = [] if single else list(claims)
+    if len(listed) > MOST_CLAIMS:
+        raise RequestError(f"{len(listed):,} claims, and {MOST_CLAIMS:,} are the most that one audit corrects for")
+    if not listed:
+        raise RequestError(
+            f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
+        )
+    own = list(relations) if isinstance(relations, Iterable) else []
+    if len(own) > MOST_CLAIMS:
+        raise RequestError(f"{len(own):,} relations, and {MOST_CLAIMS:,} are the most: each claim is compared with all")
+    asked = []
+    for claim in listed:
+        if isinstance(claim, str):
+            claim = Claim.parse(claim, relations=relations)
+        if not isinstance(claim, Claim):
+            raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
+        asked.append(claim)
+    check_each_once(asked)
+    return asked
+
+
+def _check(claim: Claim, model: Any, grammar: Any) -> None:
+    layers, heads = model.cfg.n_layers, model.cfg.n_heads
+    for layer, head in claim.heads:
+        if layer >= layers or head >= heads:
+            raise RequestError(
+                f"{heads_text([(layer, head)])} in {quoted(claim.text)} is not there: the model has layers "
+                f"0..{layers - 1}, heads 0..{heads - 1}"
+            )
+    check_usable(claim.relation, grammar)
+    if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
+        raise RequestError(f"{quoted('when ' + claim.when.words)} needs a grammar of brackets, which the model lacks")
+
+
+def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
+    """The model as it is run: padding masked, and with the probe that was asked for."""
+    pad = getattr(grammar, "pad", None)
+    if readout == "probe":
+        assert given is not None
+        return probed(model, given, laid.inputs.half_a, pad)
+    return View(model, pad, logits=readout == "logits" or trusted_logits(model)) if is_bridge(model) else model
+
+
+def _untrusted(model: Any, readout: str | None) -> NoTask | None:
+    """Why labels cannot be read off this model's logits, or None."""
+    if readout is not None or trusted_logits(model):
+        return None
+    return NoTask(
+        "Use is not asked: the logits of a bridged encoder are noise unless its file holds the head. Declare "
+        "readout='probe' (a linear probe of the last hidden state), or readout='logits' if the head is there."
+    )
+
+
+def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
+    """The task of `task_for`, which supposes a causal model with next-token logits."""
+    name = None if claim.uses in ("labels", "task") else claim.uses
+    if claim.uses == "labels":
+        return NoTask("Use is not asked: the inputs carry no labels to predict.")
+    if task := _task_named(name, model, grammar):
+        return task
+    return NoTask("Use cannot be examined: no task of this model is known. Give inputs with labels, or task=.")
+
+
+def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
+    cfg = model.cfg
+    outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
+    causal = getattr(cfg, "attention_dir", "causal") == "causal"
+    if causal and (outputs is None or outputs == size):
+        return task_for(grammar, name)
+    if name is not None:
+        what = f"gives {outputs} outputs for {size} tokens" if causal else "sees the tokens that it is to predict"
+        raise RequestError(f"use {quoted(name)} is read off next-token logits, and this model {what}: pass task=")
+    return None
+
+
+def _untrained(model: Any) -> Iterator[Any]:
+    """A few models of the same config before training, one at a time; none where the config is not ours."""
+    from interp.model import SandboxTransformer
+
+    if isinstance(model, SandboxTransformer):
+        for seed in range(NULL_MODELS):
+            yield SandboxTransformer.init(model.config, seed, model.grammar)
+
+
+def _one_model(
+    model: Any, claims: list[Claim], setting: Setting, choose: bool, tick: Callable[[], None]
+) -> list[tuple[Outcome, Outcome]]:
+    """(outcome of the best candidate, outcome of the named heads) of each claim; the same twice if none is chosen."""
+    subject = Subject(model, setting.laid)
+    options: dict[Claim, list[tuple[tuple[int, int], ...]]] = {}
+    for claim in claims:
+        named = claim.heads
+        options[claim] = [named]
+        if choose or not named:
+            layers = sorted({layer for layer, _ in named}) if named else None
+            found = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
+            # Heads of several layers: the best of one layer cannot stand for both.
+            if not named or sorted(layer for layer, _ in found[0]) == sorted(layer for layer, _ in named):
+                options[claim] = found
+    pairs = [(claim, heads) for claim in claims for heads in dict.fromkeys((*options[claim], claim.heads)) if heads]
+    most = max(len(tried) for tried in options.values())
+    # One of several candidates is enough, so each is held to a stricter level.
+    strict = replace(setting, level=1 - (1 - setting.level) / most, number=setting.number * most)
+    outcomes = dict(zip(pairs, audit_model(model, pairs, strict, subject), strict=True))
+    out = []
+    for claim in claims:
+        best = min((outcomes[claim, heads] for heads in options[claim]), key=_rank)
+        out.append((best, outcomes.get((claim, claim.heads), best)))
+        tick()
+    return out
+
+
+def _rank(outcome: Outcome) -> int:
+    """Which of the candidates for "some head" decides: one is enough, and an open one leaves it open."""
+    return ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
+
+
+def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResult:
+    return AuditResult(
+        claim=claim.text,
+        pattern=found.pattern.word,
+        use=found.use.word,
+        verdict=found.verdict,
+        reason=f"{found.pattern.because} {found.use.because}",
+        evidence=tuple(row.to_dict() for row in (*found.pattern.evidence, *found.use.evidence)),
+        heads=found.heads,
+        num_models=1,
+        share=None,
+        floor=None,
+        seeds=(),
+        **{**common, "level": found.level},  # stricter where several heads were tried for "some head"
+    )
+
+
+def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult:
+    return AuditResult(
+        claim=claim.text,
+        pattern=found.pattern,
+        use=found.use,
+        verdict=found.verdict,
+        reason=found.reason,
+        evidence=tuple(row.to_dict() for row in found.evidence),
+        heads=claim.heads,
+        num_models=len(found.rows),
+        share=found.share,
+        floor=found.floor,
+        seeds=tuple(found.rows),
+        **common,
+    )
+
+
+@contextmanager
+def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar on standard error, or nothing."""
+    from interp.progress import progress_bar
+
+    with progress_bar(total=total, desc="audit", disable=not shown, leave=False) as bar:
+
+        def tick() -> None:
+            bar.update(1)
+
+        yield tick

@@ -1,0 +1,15 @@
+"""How often the audit is wrong: claims about models whose truth is known by construction."""
+
+from probes.audit.bench.families import FAMILIES
+from probes.audit.bench.run import CORRECTED, DEVELOPED, PER_FAMILY, WORDS, BenchResult, FamilyResult, run_bench
+
+__all__ = [
+    "CORRECTED",
+    "DEVELOPED",
+    "FAMILIES",
+    "PER_FAMILY",
+    "WORDS",
+    "BenchResult",
+    "FamilyResult",
+    "run_bench",
+]

@@ -1,0 +1,214 @@
+"""How often the audit is wrong: claims about models whose truth is known by construction.
+
+    run_bench(per_family=72).summary()
+
+Each family (see `families`, beside this) is a kind of truth; its claims are drawn anew from a seed, with everything
+that is not the point of the family left to chance. No threshold of the audit was set by it. Some rules of the audit
+were mended when families came out wrong (`DEVELOPED`); the others have never moved anything.
+
+Beside the audit stands `transformer_lens.head_detector`, with the one threshold that serves it best on these very
+claims. It has two answers only, pattern or no pattern, so every decoy is an error of it, and an undecidable claim too.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interp.checks import whole_number
+from interp.errors import RequestError, quoted
+from interp.limits import check_memory, check_workers
+from interp.processes import spread
+from interp.rng import check_seed
+from interp.stats import Estimate, clopper_pearson
+from interp.threads import one_thread
+from probes.audit.analyzer import audit_claim
+from probes.audit.bench.detector import best_threshold, detector_score
+from probes.audit.bench.families import FAMILIES, VERDICT, make_case
+from probes.core import Result
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["BenchResult", "FamilyResult", "run_bench"]
+
+JOB_BYTES = 2000  # of a claim waiting, and of what was found
+PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
+# Families on which the audit once erred, and was mended: a partner must not be one that takes away what the head
+# writes (cancelled); no effect is no effect, whatever a sham does, with partners ablated too (unread, for another
+# task); partners may have to go two at once (any two of four); the best looking head need not be the one that is used
+# (another looks better); of heads claimed together each must have a part in it (one of two idle); what stands by
+# stands by for a filled-in mean, too (self-repaired).
+DEVELOPED = (
+    "cancelled", "unread", "for another task", "any two of four", "another looks better", "one of two idle",
+    "self-repaired",
+)  # fmt: skip
+# Families whose own truth was not always what it said, and was corrected.
+CORRECTED = ("redundant, other pattern", "another looks better")
+WORDS = ("supported", "misleading", "refuted", "undecided")
+
+
+def mark(developed: bool, corrected: bool) -> str:
+    """* for families on which the audit was mended, † for those that were corrected themselves."""
+    signs = [sign for sign, there in (("*", developed), ("†", corrected)) if there]
+    return f" {' '.join(signs)}" if signs else ""
+
+
+@dataclass(frozen=True)
+class FamilyResult:
+    """The claims of one family.
+
+    - `verdicts`: how often each word was said. A true claim must also be found to be of use: `supported` with the use
+      undecided counts as undecided here.
+    - `errors`: verdicts other than `expected`, undecided included; `undecided`: those among them that are (of an
+      undecidable claim: none, it is the right word). `error_rate`: with its Clopper-Pearson interval.
+    - `detector_errors` among `detector_n` claims that the detector can be asked about.
+    - `developed`: the audit was changed after errors in this family; `corrected`: the family itself was.
+    """
+
+    name: str
+    kind: str
+    expected: str
+    n: int
+    verdicts: dict[str, int]
+    errors: int
+    undecided: int
+    error_rate: Estimate
+    detector_n: int
+    detector_errors: int
+    developed: bool
+    corrected: bool
+
+    @property
+    def mark(self) -> str:
+        """What tables put behind the name."""
+        return mark(self.developed, self.corrected)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; `low` and `high` bound the rate of errors."""
+        return {
+            "name": self.name, "kind": self.kind, "expected": self.expected, "n": self.n, "errors": self.errors,
+            "undecided": self.undecided, "low": self.error_rate.low, "high": self.error_rate.high,
+            "verdicts": dict(self.verdicts), "developed": self.developed, "corrected": self.corrected,
+            "detector": {"n": self.detector_n, "errors": self.detector_errors},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BenchResult(Result):
+    """Error rates by family. `detector_threshold`: the one that gets most of these claims right."""
+
+    families: tuple[FamilyResult, ...]
+    per_family: int
+    seed: int
+    detector_threshold: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        threshold = self.detector_threshold
+        return {
+            "families": [family.to_dict() for family in self.families],
+            "per_family": self.per_family,
+            "seed": self.seed,
+            "detector_threshold": threshold if np.isfinite(threshold) else None,
+        }
+
+    def summary(self) -> str:
+        """The confusion table."""
+        from probes.audit.bench.figure import bench_summary
+
+        return bench_summary(self)
+
+    def figure(self) -> "go.Figure":
+        """The confusion table as a picture."""
+        from probes.audit.bench.figure import bench_figure
+
+        return bench_figure(self)
+
+
+def run_bench(
+    per_family: int = PER_FAMILY,
+    *,
+    families: Sequence[str] | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    progress: bool = False,
+) -> BenchResult:
+    """Audit `per_family` claims of every family (default: all of `FAMILIES`), each by itself.
+
+    `workers`: processes, of one thread each; the result does not depend on them. Takes about 1 CPU second a claim.
+    Raises `RequestError` for a family that is not there and for numbers that are none; `WorkerError` if a process is
+    killed.
+    """
+    check_seed(seed)
+    for name, value in (("per_family", per_family), ("workers", workers)):
+        whole_number(name, value)
+    if families is not None and (not isinstance(families, Iterable) or isinstance(families, (str, bytes))):
+        raise RequestError(f"families={quoted(families)} is no list of names of families")
+    names = list(FAMILIES) if families is None else list(families)
+    if not names:
+        raise RequestError("families=[] asks for nothing: leave it out for all of them")
+    known = ", ".join(map(repr, list(FAMILIES)[:8]))
+    for name in names:
+        if not isinstance(name, str) or name not in FAMILIES:
+            raise RequestError(
+                f"families={quoted(families)}: {quoted(name)} is not one of {known}, ... (probes.bench.FAMILIES)"
+            )
+    check_workers(workers)
+    check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
+    jobs = [(name, number, seed) for name in names for number in range(per_family)]
+    from interp.progress import progress_bar
+
+    with closing(spread(_one, jobs, min(workers, len(jobs)))) as results:
+        bar = progress_bar(results, total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False)
+        found = list(bar)
+    scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
+    asked = [
+        (score, kind in ("true", "decoy")) for kind, score in scored if score is not None and kind != "undecidable"
+    ]
+    threshold = best_threshold(np.array([s for s, _ in asked]), np.array([t for _, t in asked], dtype=bool))
+    out = []
+    for at, name in enumerate(names):
+        mine = found[at * per_family : (at + 1) * per_family]
+        out.append(_family(name, [word for word, _ in mine], [s for _, s in mine if s is not None], threshold))
+    return BenchResult(tuple(out), per_family, seed, threshold)
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
+    """The audit's word on one claim, and the detector's score."""
+    case = make_case(*job)
+    with one_thread():  # two processes would fight over a second one
+        found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1], task_check=False)
+        word: str = found.verdict
+        if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
+            word = "undecided"
+        return word, detector_score(case)
+
+
+def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold: float) -> FamilyResult:
+    family = FAMILIES[name]
+    expected, counts = VERDICT[family.kind], Counter(words)
+    errors = len(words) - counts[expected]
+    there = np.array(scores) >= threshold
+    # Its "pattern" can be right of a true claim only, its "no pattern" of a false one.
+    right = int(there.sum()) if family.kind == "true" else int((~there).sum()) if family.kind == "false" else 0
+    return FamilyResult(
+        name=name,
+        kind=family.kind,
+        expected=expected,
+        n=len(words),
+        verdicts={word: counts[word] for word in WORDS},
+        errors=errors,
+        undecided=0 if family.kind == "undecidable" else counts["undecided"],
+        error_rate=clopper_pearson(errors, len(words)),
+        detector_n=len(scores),
+        detector_errors=len(scores) - right,
+        developed=name in DEVELOPED,
+        corrected=name in CORRECTED,
+    )

@@ -1,0 +1,253 @@
+"""Inputs with labels: read, laid out as tokens, and the task that they make.
+
+The margin of an input is logit(label) - logit(foil) where it is read. There is no minimal pair: the donor is another of
+the inputs, of the same length, read at the same place and with another label, which is the foil.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from interp.checks import plain
+from interp.errors import InterpError, RequestError, quoted
+from interp.foreign import is_classifier, read_json
+from interp.grammars import DyckGrammar
+from interp.guests import pad_of
+from interp.rng import generator
+from interp.vocabulary import find_token, padded
+from probes.audit.tasks import Bools, Ints, Items
+from probes.audit.thresholds import SHARED_DONOR
+
+FIELDS = ("text", "label", "position")
+
+
+@dataclass(frozen=True)
+class LabelledInput:
+    """One input of an audit.
+
+    - `text`: a string, or a list of tokens, which is read exactly as it stands (ids where there is no vocabulary).
+    - `label`: the right token, or class by name or number, or None: the input then counts for patterns only.
+    - `position`: where it is read; negative ones count from the end of this text, before padding.
+    """
+
+    text: str | Sequence[str | int]
+    label: str | int | None = None
+    position: int = -1
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """`tokens` [input, pos], PAD on the right; `read`, `length`, `label` [input], -1 without a label; class names."""
+
+    tokens: Ints
+    read: Ints
+    length: Ints
+    label: Ints
+    classes: tuple[str, ...]
+
+    @property
+    def strata(self) -> Ints:
+        """What the two halves of the inputs have alike [input, 3]: label, length and place that is read."""
+        return np.stack([self.label, self.length, self.read], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The task of labelled inputs. `seen` [input, pos]: what the position that is read sees."""
+
+    given: LaidOut
+    seen: Bools
+    name: str = "labels"
+    words: str = "predict the label"
+    needs: str = "have a donor (another input of their length, read at the same place, with another label)"
+
+    def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int) -> Items:
+        return self.items_on(tokens, grammar, rows, seed, np.zeros((*tokens.shape, 1), dtype=bool))
+
+    def items_on(self, tokens: Ints, grammar: Any, rows: Bools, seed: int, keys: Bools) -> Items:
+        """Donors whose claimed `keys` [input, query, key] lie at the same places of the row read come first.
+
+        No input is the donor of more than `SHARED_DONOR` others: effects would hang on a few.
+        """
+        g, rng = self.given, generator(seed, "audit/labels")
+        there = np.flatnonzero(rows[np.arange(len(tokens)), g.read] & (g.label >= 0))
+        at_read = keys[there, g.read[there]]
+        chosen: list[tuple[int, int]] = []
+        used = np.zeros(len(tokens), dtype=np.int64)
+        for i in rng.permutation(len(there)):
+            input_, key = there[i], at_read[i]
+            alike = (g.length[there] == g.length[input_]) & (g.read[there] == g.read[input_])
+            alike &= (g.label[there] != g.label[input_]) & (used[there] < SHARED_DONOR)
+            same = alike & (at_read == key).all(-1)
+            pool = there[same if same.any() else alike]
+            if len(pool):
+                pool = pool[used[pool] == used[pool].min()]
+                donor = int(pool[rng.integers(len(pool))])
+                used[donor] += 1
+                chosen.append((int(input_), donor))
+        base, donor_of = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
+        return Items(
+            base, tokens[base], tokens[donor_of], g.read[base], None, g.label[base], g.label[donor_of],
+            self.seen[base], donor_of,
+        )  # fmt: skip
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+
+def labelled(given: Any) -> list[LabelledInput] | None:
+    """The entries of a file or list; None where `given` is of another kind. Raises `RequestError` for a bad entry."""
+    if isinstance(given, Path):
+        given = read_json(given, "inputs")
+        if not isinstance(given, list) or not given:
+            raise RequestError('the inputs are no JSON list of {"text": ..., "label": ..., "position": ...}')
+        if not all(isinstance(entry, Mapping) for entry in given):
+            given = [entry if isinstance(entry, Mapping) else {"text": entry} for entry in given]
+    if not isinstance(given, (list, tuple)) or not any(isinstance(e, (Mapping, LabelledInput)) for e in given):
+        return None
+    return [_entry(number, entry) for number, entry in enumerate(given, start=1)]
+
+
+def _entry(number: int, entry: Any) -> LabelledInput:
+    if isinstance(entry, Mapping):
+        if unknown := [key for key in entry if key not in FIELDS]:
+            raise RequestError(f"entry {number}: {quoted(unknown[0])} is none of {', '.join(FIELDS)}")
+        if "text" not in entry:
+            raise RequestError(f"entry {number} has no 'text'")
+        entry = LabelledInput(**entry)
+    if not isinstance(entry, LabelledInput):
+        raise RequestError(f"entry {number}: {quoted(entry)} is no {{'text': ..., 'label': ..., 'position': ...}}")
+    entry = replace(entry, position=plain(entry.position), label=plain(entry.label))
+    if isinstance(entry.position, bool) or not isinstance(entry.position, int):
+        raise RequestError(f"entry {number}: position {quoted(entry.position)} is no whole number")
+    return entry
+
+
+def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bool = False) -> LaidOut:
+    """Tokens, read positions and labels. `free`: labels are whatever is told apart, to be read by a probe.
+
+    Raises `RequestError` quoting the number of the entry, from 1.
+    """
+    rows, read, labels = [], [], []
+    limit = model.cfg.n_ctx if _bounded(model) else None
+    classes = sorted({str(e.label) for e in entries if e.label is not None}) if free else _classes(model)
+    numbers = {name: i for i, name in enumerate(classes or ())}
+    for number, entry in enumerate(entries, start=1):
+        ids = _ids(number, entry.text, grammar, model)
+        if limit is not None and len(ids) > limit:
+            raise RequestError(f"entry {number}: {len(ids)} tokens are more than the model's n_ctx={limit}")
+        if not -len(ids) <= entry.position < len(ids):
+            raise RequestError(
+                f"entry {number}: position {quoted(entry.position)} is outside its text of {len(ids)} tokens: "
+                f"{-len(ids)} to {len(ids) - 1}"
+            )
+        rows.append(ids)
+        read.append(entry.position % len(ids))
+        labels.append(_label(number, entry.label, None if classes is None else numbers, model, grammar, free))
+    kept = _distinct(rows, read, labels)
+    pad = pad_of(model, grammar)
+    if pad is None and getattr(model.cfg, "attention_dir", "causal") == "causal":
+        pad = 0  # any token will do: nothing before it sees it, and `make_inputs` is told the lengths
+    try:
+        tokens = padded([rows[i] for i in kept], pad)
+    except InterpError as error:
+        raise RequestError(f"inputs: {error}") from error
+    column = [np.array([values[i] for i in kept], dtype=np.int64) for values in (read, labels)]
+    length = np.array([len(rows[i]) for i in kept], dtype=np.int64)
+    return LaidOut(tokens, column[0], length, column[1], tuple(classes or ()))
+
+
+def _bounded(model: Any) -> bool:
+    config = getattr(model, "config", None)
+    return getattr(config, "positions", "learned") == "learned" and getattr(model.cfg, "n_ctx", None) is not None
+
+
+def _classes(model: Any) -> list[str] | None:
+    """Names of a classifier's outputs (numbers without), None for a language model."""
+    config = getattr(model, "config", None)
+    if config is not None and hasattr(config, "class_names"):
+        if not is_classifier(config):
+            return None
+        return list(config.class_names or map(str, range(config.d_out)))
+    outputs, tokens = getattr(model.cfg, "d_vocab_out", None), getattr(model.cfg, "d_vocab", None)
+    return [str(i) for i in range(outputs)] if outputs is not None and outputs not in (-1, tokens) else None
+
+
+def _ids(number: int, text: Any, grammar: Any, model: Any) -> list[int]:
+    where = f"entry {number}"
+    if isinstance(text, str):
+        if grammar is None:
+            raise RequestError(f"{where}: the model has no vocabulary to read a text with: give a list of token ids")
+        try:
+            ids = grammar.read(text) if hasattr(grammar, "read") else grammar.to_tokens([text])[0].tolist()
+        except InterpError as error:
+            raise RequestError(f"{where}: {error}") from error
+    elif isinstance(text, (list, tuple)):
+        ids = [_token(where, token, grammar, model) for token in text]
+        if isinstance(grammar, DyckGrammar):
+            ids = ids if ids[:1] == [grammar.start] else [grammar.start, *ids]
+            try:
+                grammar.validate(np.array(ids))
+            except InterpError as error:
+                raise RequestError(f"{where}: {error}") from error
+    else:
+        raise RequestError(f"{where}: text {quoted(text)} is neither a string nor a list of tokens")
+    if not ids:
+        raise RequestError(f"{where}: the text {quoted(text)} holds no token")
+    return list(ids)
+
+
+def _token(where: str, token: Any, grammar: Any, model: Any) -> int:
+    if grammar is None:
+        if isinstance(token, (int, np.integer)) and not isinstance(token, bool) and 0 <= token < model.cfg.d_vocab:
+            return int(token)
+        raise RequestError(f"{where}: {quoted(token)} is no token id from 0 to {model.cfg.d_vocab - 1}")
+    found = find_token(grammar, token) if isinstance(token, str) else None
+    if found is None:
+        hint = "" if isinstance(token, str) else " (tokens go by their names, not by ids)"
+        raise RequestError(
+            f"{where}: {quoted(token)} is not a token of the model's vocabulary{hint}; {_first(grammar)}"
+        )
+    return found
+
+
+def _first(grammar: Any) -> str:
+    return f"its first are {' '.join(grammar.vocab[:8])}"
+
+
+def _label(number: int, label: Any, classes: dict[str, int] | None, model: Any, grammar: Any, free: bool) -> int:
+    where = f"entry {number}: label"
+    if label is None:
+        return -1
+    if isinstance(label, bool) or not isinstance(label, (str, int, np.integer)):
+        raise RequestError(f"{where} {quoted(label)} is neither a string nor a whole number")
+    if classes is None:
+        return _token(where, label, grammar, model)
+    if free:
+        return classes[str(label)]
+    if isinstance(label, str):
+        named = getattr(getattr(model, "config", None), "class_names", None)
+        if not named or label not in classes:
+            right = (
+                f"classes are {', '.join(named)}" if named else "give class_names in the model's config, or a number"
+            )
+            raise RequestError(f"{where} {quoted(label)} names no class: {right}")
+        return classes[label]
+    if not 0 <= label < len(classes):
+        raise RequestError(f"{where} {quoted(label)} is no class from 0 to {len(classes) - 1}")
+    return int(label)
+
+
+def _distinct(rows: list[list[int]], read: list[int], labels: list[int]) -> list[int]:
+    """Numbers of the first of equal entries; the same text with another label or position is refused."""
+    first: dict[tuple[int, ...], int] = {}
+    for i, ids in enumerate(rows):
+        j = first.setdefault(tuple(ids), i)
+        if (read[i], labels[i]) != (read[j], labels[j]):
+            raise RequestError(
+                f"entries {j + 1} and {i + 1} are the same text with another label or position: give each text once"
+            )
+    return list(first.values())

@@ -1,0 +1,214 @@
+"""One model under audit: its patterns once, then every claim about it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from interp.errors import AnalysisError
+from interp.guests import undisturbed
+from interp.patterns import attention_patterns
+from interp.stats import Estimate, holm
+from probes.audit import thresholds as t
+from probes.audit.decide import decide_pattern, decide_use, verdict_of
+from probes.audit.edits import Head as HeadAt
+from probes.audit.edits import hooked
+from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
+from probes.audit.rows import Finding, Verdict, deciding
+from probes.audit.stats import Floats, high, low, sign_flips
+from probes.audit.tasks import NoTask, Task
+from probes.audit.use import Used
+from probes.claims import Claim, heads_text, suggestions
+
+NULL_MODELS = 4  # untrained models of the same config
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one model says to one claim. `level`: of its intervals."""
+
+    heads: tuple[HeadAt, ...]
+    pattern: Finding
+    use: Finding
+    verdict: Verdict
+    level: float
+
+
+class Subject:
+    """Patterns of all heads of one model on the inputs of an audit."""
+
+    def __init__(self, model: Any, laid: Laid, *, values: bool = True):
+        self.model, self.laid = model, laid
+        tokens = torch.from_numpy(laid.inputs.tokens).to(model.cfg.device)
+        patterns = attention_patterns(model, tokens)
+        norms = _value_norms(model, tokens) if values else None
+        self.heads = {
+            (layer, head): Head(laid, pattern[:, head], None if norms is None else norms[layer][:, :, head])
+            for layer, pattern in enumerate(patterns)
+            for head in range(pattern.shape[1])
+        }
+
+    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> list[tuple[HeadAt, ...]]:
+        """Who "some head" (or `count` of them) of these layers (None: all) may be, by fit in half A.
+
+        The best, and of single heads every other that fits at all, up to `SOME_HEADS`: the best looking need not be
+        the one that is used.
+        """
+        options = [head for head in self.heads if layers is None or head[0] in layers]
+        fit = {head: self.heads[head].score_on_a(asked) for head in options}
+        ranked = sorted(options, key=lambda head: -fit[head])
+        if count > 1:
+            return [tuple(sorted(ranked[:count]))]
+        return [(head,) for i, head in enumerate(ranked[: t.SOME_HEADS]) if i == 0 or fit[head] >= t.SCORE]
+
+    def score(self, asked: Asked, head: HeadAt) -> float:
+        """Mean score in half B."""
+        rows = self.heads[head].score_rows(asked)[self.laid.inputs.half_b]
+        return float(np.nanmean(rows)) if np.isfinite(rows).any() else -1.0
+
+
+class Nulls:
+    """Untrained models of the same config, on the same inputs: what any head of theirs scores on each claim.
+
+    `models` may be a generator: each model is scored and dropped before the next is made, so that the patterns of one
+    are held at a time. `claims`: all that `highest` will be asked about.
+    """
+
+    def __init__(self, laid: Laid, models: Iterable[Any], claims: Sequence[Claim]):
+        self.count = 0
+        self._best: dict[Any, dict[HeadAt, float | None]] = {}  # over the models; None: in one there is no score
+        for model in models:
+            try:
+                subject = Subject(model, laid, values=False)
+            except AnalysisError:  # some configs give no finite pattern before training
+                continue
+            self.count += 1
+            done: set[Any] = set()
+            for claim in claims:
+                self._add(subject, claim, done)
+            del subject, model
+
+    def _add(self, subject: Subject, claim: Claim, done: set[Any]) -> None:
+        """Count in one model's heads, those of the claim's layers, unless `done` holds them."""
+        asked = subject.laid.asked(claim)  # of all claims with this relation and condition, whatever the heads
+        layers, key = {layer for layer, _ in claim.heads}, (claim.relation, claim.when)
+        best = self._best.setdefault(key, {})
+        for head in subject.heads:
+            if (layers and head[0] not in layers) or (key, head) in done:
+                continue
+            done.add((key, head))
+            try:
+                score = subject.score(asked, head)
+            except AnalysisError:
+                best[head] = None
+                continue
+            other = best.get(head, score)
+            best[head] = None if other is None else max(other, score)
+
+    def highest(self, asked: Asked, heads: Sequence[HeadAt]) -> Estimate | None:
+        """The best score that any head of these layers has on a claim: any of them might have been chosen."""
+        layers = {layer for layer, _ in heads}
+        best = self._best.get((asked.claim.relation, asked.claim.when), {})
+        scores = [score for head, score in best.items() if head[0] in layers]
+        known = [score for score in scores if score is not None]
+        if not known or len(known) < len(scores):
+            return None
+        reason = f"the largest of {self.count} untrained models"
+        return Estimate(max(known), None, None, self.count, "seeds", reason=reason)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all models of an audit share. `level` of intervals; `number` of claims audited together."""
+
+    laid: Laid
+    nulls: Nulls
+    task: Callable[[Claim], Task | NoTask]
+    level: float
+    number: int
+    seed: int
+
+    @property
+    def draws(self) -> int:
+        """Sign flips enough for the least p-value to pass Holm's correction ten times over."""
+        return max(1999, 200 * self.number - 1)
+
+
+def audit_model(
+    model: Any, asked: Sequence[tuple[Claim, tuple[HeadAt, ...]]], setting: Setting, subject: Subject
+) -> list[Outcome]:
+    """Every claim of one model, with the heads it is about."""
+    inputs = setting.laid.inputs
+    looks: list[tuple[Asked, list[tuple[HeadAt, Look]]]] = []
+    for claim, heads in asked:
+        laid = setting.laid.asked(claim)
+        looks.append((laid, [(head, _look(subject.heads[head], laid, setting)) for head in heads]))
+    corrected = _corrected([[look for _, look in pairs] for _, pairs in looks], setting)
+    users: dict[str, Used] = {}
+    out = []
+    for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
+        pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
+        task = setting.task(claim)
+        if isinstance(task, NoTask):
+            use = Finding("not asked", task.reason, ())
+        elif pattern.word == "holds" or claim.uses is not None:
+            if task.name not in users:
+                users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
+            use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
+        else:
+            use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
+        verdict = verdict_of(pattern.word, use.word, claim)
+        pattern, use = deciding(pattern, use, verdict, claim.uses is not None)
+        out.append(Outcome(heads, pattern, use, verdict, setting.level))
+    return out
+
+
+def _look(head: Head, asked: Asked, setting: Setting) -> Look:
+    look = head.look(asked, setting.level)
+    few, most = t.MIXED
+    if not (low(look.share) > few and high(look.share) < most) or asked.claim.relation.kind == "even":
+        return look
+    inputs = setting.laid.inputs
+    best: tuple[str, float] | None = None
+    for condition in suggestions(inputs.grammar, inputs.tokens.shape[1]):
+        if condition == asked.claim.when:
+            continue
+        share = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
+        if share >= most and (best is None or share > best[1]):
+            best = condition.words, share
+    return replace(look, when=best)
+
+
+def _corrected(looks: list[list[Look]], setting: Setting) -> list[float | None]:
+    """Holm-corrected p-values of the matched null, None where there is none. Of several heads, the weakest counts."""
+    columns: list[Floats] = [look.matched_rows for group in looks for look in group]
+    if not columns:
+        return []
+    raw = sign_flips(np.stack(columns, axis=1), setting.draws, setting.seed).tolist()
+    values = [max(raw.pop(0) for _ in group) if group else 1.0 for group in looks]
+    tested = [any(look.matched is not None for look in group) for group in looks]
+    some = holm([p for p, there in zip(values, tested, strict=True) if there]).tolist()
+    return [some.pop(0) if there else None for there in tested]
+
+
+def _value_norms(model: Any, tokens: torch.Tensor) -> list[Floats] | None:
+    """[layer] norm of what each value writes to the stream [input, pos, head]; None without output matrices."""
+    names = [f"blocks.{layer}.attn.hook_v" for layer in range(model.cfg.n_layers)]
+    seen: dict[str, torch.Tensor] = {}
+
+    def keeps(name: str) -> Callable[[torch.Tensor], None]:
+        def write(x: torch.Tensor) -> None:
+            seen[name] = x
+
+        return write
+
+    if any(name not in model.hook_dict for name in names):
+        return None
+    with undisturbed(model), torch.no_grad(), hooked(model, {name: keeps(name) for name in names}):
+        model(tokens)
+        written = [
+            torch.einsum("bphd,hde->bphe", seen[n], b.attn.W_O) for n, b in zip(names, model.blocks, strict=True)
+        ]
+    return [x.norm(dim=-1).double().cpu().numpy() for x in written]

@@ -1,0 +1,136 @@
+"""The use of a head among other heads: which can stand in for it, and with which it would matter after all.
+
+All searches are on half A, by what happens to the margin, never by how patterns look.
+
+A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer works
+against them: what they write, it takes away again, and to be taken away is no use. Such a head is no partner and no
+company.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, combinations
+
+import numpy as np
+
+from interp.rng import generator
+from probes.audit import thresholds as t
+from probes.audit.edits import Edges, Head
+from probes.audit.side import Side
+
+Swap = Callable[[Side], list[Edges]]  # the interchange of the claimed edges, on a side's items
+
+
+def candidates(side: Side, heads: Sequence[Head]) -> list[Head]:
+    """The heads beside the claimed ones, at most `CANDIDATES`: those whose ablation moves the margin most."""
+    cfg = side.model.cfg
+    others = [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
+    if len(others) > t.CANDIDATES:
+        others.sort(key=lambda head: -float(np.abs(side.margin - side.without((head,))).mean()))
+    return others[: t.CANDIDATES]
+
+
+def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
+    """The set of up to `PARTNERS` heads whose ablation makes the interchange matter most.
+
+    Head by head while that gains anything; and where it comes to nothing, since two may have to go at once before
+    anything moves, sets drawn at random too.
+    """
+    intact = float(side.margin.mean())
+    if not others or intact <= 0:
+        return ()
+    edges = swap(side)
+    chosen: tuple[Head, ...] = ()
+    best, held = -np.inf, intact
+    for _ in range(min(t.PARTNERS, len(others))):
+        tried = sorted(((_with(side, edges, (*chosen, h)), h) for h in others if h not in chosen), reverse=True)
+        enough = (pair for pair in tried if pair[0] >= best + t.GAIN)
+        with_it = ((size, head, float(side.without((*chosen, head), held=True).mean())) for size, head in enough)
+        found = next((one for one in with_it if one[2] - held <= t.UNUSED * intact), None)
+        if found is None:
+            break
+        best, chosen, held = found[0], (*chosen, found[1]), found[2]
+    if best >= t.USED or len(others) < 2:
+        return chosen
+    few = side.part(t.SEARCH_ITEMS)
+    if few.margin.mean() <= 0:
+        return chosen
+    edges = swap(few)
+    for group in _sets(_friends(few, others), seed):
+        size = _with(few, edges, group)
+        if size >= max(best, t.UNUSED) + t.GAIN:
+            best, chosen = size, group
+    return chosen
+
+
+def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
+    """The set of other heads in whose company the interchange matters most: they give what the donor's run gives.
+
+    One of many that say the same moves nothing alone, nor when a few are gone; with enough of the others on the
+    donor's side, it does. Sets of all sizes are tried.
+    """
+    few = side.part(t.SEARCH_ITEMS)
+    if few.margin.mean() <= 0:
+        return ()
+    friends = _friends(few, others)
+    if not friends:
+        return ()
+    edges, rng = swap(few), generator(seed, "audit/company")
+    sets = [tuple(friends)]
+    for place in range(t.SEARCH_SETS):
+        share = (0.25, 0.5, 0.75)[place % 3]
+        sets.append(tuple(head for head in friends if rng.random() < share))
+    sizes = [abs(float(company_change(few, edges, group).mean())) for group in sets]
+    return sets[int(np.argmax(sizes))]
+
+
+def company_change(side: Side, edges: list[Edges], group: Sequence[Head]) -> np.ndarray:
+    """What the interchange takes off the margin [item] while these heads give the donor run's z."""
+    given = {(layer, head): side.donor_cache.z[layer][:, :, head] for layer, head in group}
+    rest = side.margin_of(side.edited([], ablated=given))
+    return rest - side.margin_of(side.edited(edges, ablated=given))
+
+
+def idle_heads(side: Side, swap_of: Callable[[tuple[Head, ...]], list[Edges]], heads: Sequence[Head]) -> list[Head]:
+    """Of heads claimed together, those that add nothing to any of the others: less than `UNUSED`, for sure."""
+    margins: dict[tuple[Head, ...], np.ndarray] = {(): side.margin}
+
+    def margin(group: tuple[Head, ...]) -> np.ndarray:
+        if group not in margins:
+            margins[group] = side.margin_of(side.edited(swap_of(group)))
+        return margins[group]
+
+    out = []
+    for head in heads:
+        rest = [other for other in heads if other != head]
+        sizes = range(len(rest) + 1) if len(rest) <= t.PARTNERS else (0, 1, len(rest))
+        groups = chain.from_iterable(combinations(rest, size) for size in sizes)
+        changes = (margin(group) - margin(tuple(sorted((*group, head)))) for group in groups)
+        if all(side.nothing(side.share(change)) for change in changes):
+            out.append(head)
+    return out
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _with(side: Side, edges: list[Edges], group: tuple[Head, ...]) -> float:
+    """Effect of the interchange, as a share of the intact margin, once `group` is mean-ablated."""
+    done = side.edited(edges, ablated=side.fill(group))
+    return float((side.without(group) - side.margin_of(done)).mean()) / float(side.margin.mean())
+
+
+def _friends(side: Side, others: Sequence[Head]) -> list[Head]:
+    """Without the heads whose loss, norms held, makes the right answer surer."""
+    rise = {head: float((side.without((head,), held=True) - side.margin).mean()) for head in others}
+    return [head for head in others if rise[head] <= t.UNUSED * float(side.margin.mean())]
+
+
+def _sets(others: Sequence[Head], seed: int) -> list[tuple[Head, ...]]:
+    """Sets of `PARTNERS` heads (of fewer where there are no more): every one, or as many as are searched."""
+    every = list(combinations(sorted(others), min(t.PARTNERS, len(others))))
+    if 2 < len(others) <= t.PARTNERS:
+        every += combinations(sorted(others), 2)
+    if len(every) <= t.SEARCH_SETS:
+        return every
+    drawn = generator(seed, "audit/partners").permutation(len(every))[: t.SEARCH_SETS]
+    return [every[i] for i in sorted(drawn)]

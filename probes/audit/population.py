@@ -1,0 +1,208 @@
+"""From the outcomes of single models to a word about all of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from interp.numbers import percent
+from interp.stats import REALS, Estimate
+from probes.audit import thresholds as t
+from probes.audit.model import Outcome
+from probes.audit.rows import Evidence, Verdict
+from probes.audit.stats import SUPPORTS, high, low, ratio
+from probes.claims import Claim, heads_text
+
+# Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
+NOT_AVERAGED = ("rows", "sequences", "different", "items", "better")
+RIVAL = "fits better than each seed's nearest rival"
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What is said of a population; `rows`: a dict a seed. `share`, `floor`: see `AuditResult`."""
+
+    pattern: str
+    use: str
+    verdict: Verdict
+    reason: str
+    evidence: list[Evidence]
+    share: Estimate
+    floor: float
+    rows: list[dict[str, Any]]
+
+
+def binomial(successes: int, n: int, level: float) -> Estimate:
+    """`clopper_pearson` at another level, over seeds."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    least = float(betaincinv(successes, n - successes + 1, tail)) if successes else 0.0
+    most = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
+    return Estimate(successes / n, least, most, n, "seeds")
+
+
+def over_seeds(
+    claim: Claim, numbers: Sequence[int], outcomes: Sequence[tuple[Outcome, Outcome]], level: float
+) -> Seeds:
+    """Words of a population: what holds of most seeds, for sure.
+
+    A word that asks for something (holds, used, supported, ...) is said if the lower bound of the share of seeds that
+    show it is above `MOST_SEEDS`; fails and refuted if at most so many can be otherwise, open ones included.
+    """
+    best = [chosen for chosen, _ in outcomes]
+    n = len(best)
+    verdicts: Counter[str] = Counter(o.verdict for o in best)
+    patterns, uses = Counter(o.pattern.word for o in best), Counter(o.use.word for o in best)
+    share = binomial(verdicts["supported"], n, level)
+
+    def most(count: int) -> bool:
+        return low(binomial(count, n, level)) > t.MOST_SEEDS
+
+    def few(count: int) -> bool:
+        return high(binomial(count, n, level)) < t.MOST_SEEDS
+
+    pattern = "holds" if most(patterns["holds"]) else "undecided"
+    if few(patterns["holds"] + patterns["undecided"]):
+        pattern = "fails"
+    # Of redundant and used seeds together it is known that the head is of use, not which of the two.
+    use = next((word for word in ("used", "redundant", "unused", "not asked") if most(uses[word])), "undecided")
+    if use == "undecided" and most(uses["used"] + uses["redundant"]):
+        use = "used" if uses["used"] >= uses["redundant"] else "redundant"
+    if uses["not asked"] == n:  # which is known of these seeds, and no estimate of others
+        use = "not asked"
+    verdict: Verdict = "undecided"
+    if most(verdicts["supported"]):
+        verdict = "supported"
+    elif most(verdicts["misleading"]):
+        verdict = "misleading"
+    elif few(verdicts["supported"] + verdicts["undecided"] + verdicts["misleading"]):
+        verdict = "refuted"
+    floor = low(binomial(n, n, level))
+    named = sum(o.verdict == "supported" for _, o in outcomes)
+    evidence = _of_verdicts(verdicts, n, level, floor, verdict)
+    evidence += [
+        Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, n, level))
+        for kind, words in (("pattern", patterns), ("use", uses))
+        for word, count in words.most_common()
+    ]
+    evidence += _means(best, level)
+    return Seeds(
+        pattern,
+        use,
+        verdict,
+        _reason(claim, best, verdicts, share, named, floor),
+        evidence,
+        share,
+        floor,
+        [_row(number, *pair) for number, pair in zip(numbers, outcomes, strict=True)],
+    )
+
+
+def _of_verdicts(verdicts: Counter[str], n: int, level: float, floor: float, verdict: Verdict) -> list[Evidence]:
+    """A row for the seeds of each verdict, beside the majority that one word needs; those that decide are marked.
+
+    `refuted` is said of a population if at most half of such models can be otherwise, which is the same bound on the
+    share of seeds that refute. Where not even n of n seeds could show a majority, that decides.
+    """
+    decided = {verdict} if verdict != "undecided" else {"floor"} if floor <= t.MOST_SEEDS else {*verdicts, "supported"}
+    out = []
+    for name, words in (
+        ("supported", "seeds that support the claim"),
+        ("misleading", "seeds in which it is misleading"),
+        ("refuted", "seeds that refute the claim"),
+        ("undecided", "seeds that leave it undecided"),
+    ):
+        if name != "supported" and not verdicts[name]:
+            continue
+        share = binomial(verdicts[name], n, level)
+        met = True if low(share) > t.MOST_SEEDS else False if high(share) < t.MOST_SEEDS else None
+        row = Evidence("population", name, words, share, ">", t.MOST_SEEDS, met)
+        if name == "undecided":
+            row = replace(row, side=None, threshold=None, met=None)
+        out.append(replace(row, finding=verdict, decides=True) if name in decided else row)
+    if "floor" in decided:
+        sure = Estimate(floor, None, None, n, "seeds", reason="a bound")
+        words = f"share that {n} of {n} seeds could show"
+        row = Evidence("population", "floor", words, sure, ">", t.MOST_SEEDS, False, finding=verdict, decides=True)
+        out.append(row)
+    return out
+
+
+def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
+    """Every number of the single audits, averaged over the seeds that have it."""
+    found: dict[tuple[str, str], list[Evidence]] = {}
+    decided: Counter[tuple[str, str]] = Counter()
+    for outcome in best:
+        rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if row.name not in NOT_AVERAGED]
+        decided.update({(row.group, row.name.split(" ")[0]) for row in rows if row.decides})
+        for row in rows:
+            if row.estimate.value is not None:
+                found.setdefault((row.group, row.name.split(" ")[0]), []).append(row)
+    out = []
+    for (group, name), rows in found.items():
+        values = np.array([row.estimate.value for row in rows])
+        mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(name, REALS))  # of a mean: Student's t
+        mean = replace(mean, over="seeds")
+        mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
+        words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
+        if times := decided[group, name]:
+            words += f"; decides in {times} of {len(best)} seeds"
+        side, threshold = rows[0].side, rows[0].threshold
+        if group == "use":  # what is asked of an effect differs by seed, as the word on its use does
+            side, threshold = (">=", t.USED) if name == "effect" else (None, None)
+        met = None
+        if threshold is not None and side in (">", ">="):
+            met = True if low(mean) >= threshold else False if high(mean) < threshold else None
+        elif side == "not in":
+            outside = low(mean) >= t.MIXED[1] or high(mean) <= t.MIXED[0]
+            inside = low(mean) > t.MIXED[0] and high(mean) < t.MIXED[1]
+            met = True if outside else False if inside else None
+        out.append(Evidence(group, name, words, mean, side, threshold, met))
+    return out
+
+
+def _mean_null(nulls: Sequence[Any]) -> dict[str, float] | None:
+    """Nulls of single seeds, averaged by name; p-values by their median."""
+    found: dict[str, list[float]] = {}
+    for null in nulls:
+        for name, value in null.items() if isinstance(null, Mapping) else ():
+            if value is not None:
+                found.setdefault(name, []).append(float(value))
+    by = {name: float((np.median if name == "p_value" else np.mean)(values)) for name, values in found.items()}
+    return by or None
+
+
+def _reason(
+    claim: Claim, best: Sequence[Outcome], verdicts: Counter[str], share: Estimate, named: int, floor: float
+) -> str:
+    n = len(best)
+    where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
+    told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
+    said = f"In {verdicts['supported']} of {n} seeds some head{where} supports the claim ({told})"
+    if any(outcome.heads != claim.heads for outcome in best) and claim.heads and where:
+        said += "; a head's number means nothing in another seed, so any head of the layer counts"
+    if claim.heads and named != verdicts["supported"]:
+        said += f", and {heads_text(claim.heads)} itself in {named}"
+    said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models. "
+    said += f"Even {n} of {n} would only show that at least {percent(floor, 1)} do"
+    said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
+    example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
+    return f"{said}. For instance: {example.pattern.because} {example.use.because}"
+
+
+def _row(number: int, chosen: Outcome, named: Outcome) -> dict[str, Any]:
+    score = next((row.estimate.value for row in chosen.pattern.evidence if row.name.startswith("score")), None)
+    effect = next((row.estimate.value for row in chosen.use.evidence if row.name == "effect"), None)
+    return {
+        "seed": int(number),
+        "heads": [list(head) for head in chosen.heads],
+        "pattern": chosen.pattern.word,
+        "use": chosen.use.word,
+        "verdict": chosen.verdict,
+        "score": score,
+        "effect": effect,
+        "named_verdict": named.verdict,
+    }

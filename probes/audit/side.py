@@ -1,0 +1,112 @@
+"""One half's items of a task and the runs of a model on them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from interp.logits import refuse_probabilities
+from interp.stats import Estimate
+from probes.audit import thresholds as t
+from probes.audit.edits import Cache, Edges, Head, Run, run
+from probes.audit.stats import Floats, high, low, ratio
+from probes.audit.tasks import Items
+
+
+@dataclass
+class Side:
+    """One half's items and the model's runs on them, shared by all claims about the same rows."""
+
+    model: Any
+    items: Items
+    level: float
+    tokens: Tensor = field(init=False)
+    read: Tensor = field(init=False)
+    base: Run = field(init=False)
+    donor: Run = field(init=False)
+    margin: Floats = field(init=False)
+    _made: dict[Any, Floats] = field(default_factory=dict)
+    _means: list[Tensor] = field(default_factory=list)
+    _parts: dict[int, "Side"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        device = self.model.cfg.device
+        self.tokens = torch.from_numpy(self.items.tokens).to(device)
+        self.read = torch.from_numpy(self.items.read).to(device)
+        self.base = run(self.model, self.tokens, self.read, keep=True)
+        self.donor = run(self.model, torch.from_numpy(self.items.donors).to(device), self.read, keep=True)
+        refuse_probabilities(self.base.logits, "audit", self.model)
+        self.margin = self.margin_of(self.base)
+
+    @property
+    def cache(self) -> Cache:
+        assert self.base.cache is not None
+        return self.base.cache
+
+    @property
+    def donor_cache(self) -> Cache:
+        assert self.donor.cache is not None
+        return self.donor.cache
+
+    def margin_of(self, done: Run) -> Floats:
+        """logit(answer) - logit(foil) of each item."""
+        logits, each = done.logits.cpu().numpy(), np.arange(len(self.items))
+        return np.asarray(logits[each, self.items.answer] - logits[each, self.items.foil])
+
+    def loudness(self) -> Floats:
+        """The larger of the two logits of each margin, by size [item]."""
+        logits, each = self.base.logits.cpu().numpy(), np.arange(len(self.items))
+        return np.maximum(*(np.abs(logits[each, which]) for which in (self.items.answer, self.items.foil)))
+
+    def mixed(self, places: NDArray[np.bool_]) -> Run:
+        """The inputs with the donors' tokens at `places` [item, pos]."""
+        tokens = np.where(places, self.items.donors, self.items.tokens)
+        return run(self.model, torch.from_numpy(tokens).to(self.tokens.device), self.read)
+
+    def edited(self, edges: list[Edges], **how: Any) -> Run:
+        return run(self.model, self.tokens, self.read, edges, **how)
+
+    def share(self, change: Floats) -> Estimate:
+        """Mean change of the margin as a share of the intact one."""
+        return ratio(self.by_unit(change), self.by_unit(self.margin), self.level)
+
+    def by_unit(self, values: Floats) -> Floats:
+        """Sums over the items that share a donor [unit]: those are no independent observations."""
+        if self.items.unit is None:
+            return values
+        _, unit = np.unique(self.items.unit, return_inverse=True)
+        return np.asarray(np.bincount(unit, values), dtype=np.float64)
+
+    def nothing(self, estimate: Estimate) -> bool:
+        """Equivalent to no effect: bounds within `UNUSED`, and enough units that rare effects would have shown.
+
+        With n units none of which moves, a share of 1 - (1 - level)^(1/n) may still do so (the rule of three).
+        """
+        rare = 1 - (1 - self.level) ** (1 / max(estimate.n, 1))
+        return max(abs(low(estimate)), abs(high(estimate)), rare) < t.UNUSED
+
+    def part(self, count: int) -> "Side":
+        """The first items only, for searches."""
+        if len(self.items) <= count:
+            return self
+        if count not in self._parts:
+            self._parts[count] = Side(self.model, self.items.first(count), self.level)
+        return self._parts[count]
+
+    def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
+        """Each head's z, averaged over the positions up to those read: what an ablated head gives."""
+        if not self._means:
+            upto = torch.from_numpy(self.items.upto).to(self.read.device)
+            weight = upto.to(self.cache.z[0].dtype)[..., None, None]
+            self._means.extend((z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z)
+        return {(layer, head): self._means[layer][head] for layer, head in heads}
+
+    def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
+        """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""
+        if (heads, held) not in self._made:
+            done = self.edited([], ablated=self.fill(heads), frozen=self.cache if held else None)
+            self._made[heads, held] = self.margin_of(done)
+        return self._made[heads, held]

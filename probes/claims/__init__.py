@@ -1,0 +1,70 @@
+"""What can be said of attention heads: claims, the relations and conditions they name, and the words for them."""
+
+from probes.claims.built_in import (
+    BUILT_IN,
+    brackets_of_type,
+    check_usable,
+    known_type,
+    offset,
+    position,
+    same_relation,
+    token,
+    usable,
+)
+from probes.claims.claim import Claim, check_each_once, heads_text, wordings
+from probes.claims.conditions import (
+    BUILT_IN_CONDITIONS,
+    Condition,
+    depth_at_least,
+    position_at_least,
+    suggestions,
+    token_is,
+)
+from probes.claims.relations import (
+    RELATIONS,
+    Kind,
+    Pairs,
+    Relation,
+    RelationScores,
+    Tokens,
+    bracket_tokens,
+    bracket_type,
+    complement,
+    relation_scores,
+)
+from probes.claims.words import FORM, TASKS, own_relations
+
+__all__ = [
+    "BUILT_IN",
+    "BUILT_IN_CONDITIONS",
+    "FORM",
+    "RELATIONS",
+    "TASKS",
+    "Claim",
+    "Condition",
+    "Kind",
+    "Pairs",
+    "Relation",
+    "RelationScores",
+    "Tokens",
+    "bracket_tokens",
+    "bracket_type",
+    "brackets_of_type",
+    "check_each_once",
+    "check_usable",
+    "complement",
+    "depth_at_least",
+    "heads_text",
+    "known_type",
+    "offset",
+    "own_relations",
+    "position",
+    "position_at_least",
+    "relation_scores",
+    "same_relation",
+    "suggestions",
+    "token",
+    "token_is",
+    "usable",
+    "wordings",
+]

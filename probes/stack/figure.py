@@ -1,0 +1,185 @@
+"""Words and the picture of a stack-likeness result."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
+from interp.stats import Estimate
+from interp.text import fold
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from probes.stack.analyzer import StackResult
+
+NAME = "Stack-likeness (closers)"  # the audit's "claim score" is over other queries
+SHOWN = 16  # heads in the summary
+RIVALS = {
+    "unmatched": "all unmatched openers",
+    "same_depth": "all openers at this depth",
+    "all_openers": "all openers so far",
+    "most_recent_opener": "most recent opener",
+    "previous_token": "previous token",
+    "start": "START",
+}
+
+
+def null_of(estimate: Estimate) -> dict[str, Any]:
+    """The nulls of an estimate by name."""
+    assert isinstance(estimate.null, dict)
+    return estimate.null
+
+
+def merged(rivals: dict[str, float | None]) -> list[tuple[str, float]]:
+    """(words, value), those of equal value in one, from the best down."""
+    found: dict[float, list[str]] = {}
+    for name, value in rivals.items():
+        if value is not None:
+            found.setdefault(round(value, 9), []).append(RIVALS[name])
+    return [(", ".join(names), value) for value, names in sorted(found.items(), reverse=True)]
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """ "1 model", "2 models"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def stack_summary(result: "StackResult") -> str:
+    """A table, a line a head, with what to compare it with."""
+    lines = [
+        f"{NAME}: attention to the last unmatched opener, {counted(result.num_models, 'model')}",
+        f"{counted(result.num_inputs, 'input')} of N <= {result.positions} positions, "
+        f"{counted(result.queries, 'closer')} inside a bracket",
+        f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
+    ]
+    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
+    shown = heads
+    if len(heads) > SHOWN:
+        ranked = sorted(heads, key=lambda at: -(result.score[at[0]][at[1]].value or 0.0))
+        shown = sorted(ranked[:SHOWN])
+    choice = result.best if max(map(len, result.score)) > 1 else ()
+    estimates = [*(result.score[layer][head] for layer, head in shown), *choice]
+    cells = Cells(estimates)
+    for layer, head in shown:
+        e = result.score[layer][head]
+        null = null_of(e)
+        lines.append(
+            f"{f'{layer}.{head}':>6}  {cells(e):<25}{number(null['permuted']):>9}"
+            f"{number(null['untrained'], none=ABSENT):>10}{number(result.top1[layer][head].value):>8}"
+            f"{number(result.score_trivial[layer][head].value):>12}"
+        )
+    if len(heads) > SHOWN:
+        lines.append(f"       (the {SHOWN} highest of {len(heads)} heads)")
+    if choice:
+        lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
+        for layer, e in enumerate(choice):
+            null = null_of(e) if e.null else {}
+            lines.append(
+                f"{layer:>6}  {cells(e):<25}{number(null.get('permuted'), none=ABSENT):>9}"
+                f"{number(null.get('untrained'), none=ABSENT):>10}"
+            )
+    lines += [f"intervals: {cells.over}", *reasons(estimates), *absent(lines)]
+    lines.append("rivals on the same closers (a uniform head scores 0):")
+    lines += [f"  {number(value):>6}  {name}" for name, value in merged(result.rivals)]
+    if result.excluded:
+        lines.append(f"left out, since they see one key only: {counted(result.excluded, 'query', 'queries')}")
+    if result.task_check is not None:
+        lines.append(str(result.task_check))
+    lines += result.unread
+    return fold(lines)
+
+
+def stack_figure(result: "StackResult") -> "go.Figure":
+    """Score by layer and head over seeds, with rivals and nulls as lines."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish
+
+    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
+    estimates = [result.score[layer][head] for layer, head in heads]
+    single_head = max(map(len, result.score)) == 1
+    names = [f"layer {layer}" if single_head else f"{layer}.{head}" for layer, head in heads]
+    count = len(heads)
+    fig = go.Figure()
+    lines = [*merged(result.rivals), ("every visible key", 0.0)]
+    points = [x for layer in result.per_model for x in layer.ravel()]
+    low = min([*points, *(v for _, v in lines), *(e.low for e in estimates if e.low is not None)])
+    span = (min(low - 0.06, -0.1), max([1.05, *(e.high + 0.06 for e in estimates if e.high is not None)]))
+    for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
+        fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
+        fig.add_annotation(
+            text=f"{words} {number(value, 2)}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
+            showarrow=False, font={"size": 11, "color": MUTED if value else INK},
+        )  # fmt: skip
+    if result.num_models > 1:
+        for at, (layer, head) in enumerate(heads):
+            box = go.Box(
+                y=result.per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
+                width=0.5, marker={"size": 5, "opacity": 0.5, "color": PALETTE[0]},
+                line={"width": 1.2, "color": PALETTE[0]}, fillcolor="rgba(0,114,178,0.08)", hoverinfo="y",
+                showlegend=False,
+            )  # fmt: skip
+            fig.add_trace(box)
+    for name, words, colour, dash in (
+        ("permuted", "targets permuted among openers", PALETTE[1], "dash"),
+        ("untrained", "untrained models", PALETTE[2], "dashdot"),
+    ):
+        values = [null_of(e)[name] for e in estimates]
+        if any(v is not None for v in values):
+            x = [place for i in range(count) for place in (i - 0.4, i + 0.4, None)]
+            y = [place for v in values for place in (v, v, None)]
+            line = {"color": colour, "dash": dash, "width": 2.5}
+            fig.add_trace(go.Scatter(x=x, y=y, mode="lines", name=words, line=line, hoverinfo="y+name"))
+    cells = Cells(estimates)
+    mean = go.Scatter(
+        x=list(range(count)), y=[e.value for e in estimates], error_y=error_bars(e.ends for e in estimates),
+        mode="markers", marker={"color": INK, "size": 9, "symbol": "diamond"}, name=f"mean [{cells.over}]",
+        hovertext=[estimate(e, n=True) for e in estimates], hoverinfo="text",
+    )  # fmt: skip
+    fig.add_trace(mean)
+    whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
+    inputs = counted(result.num_inputs, "input")
+    note = f"{whose}; {inputs}, {counted(result.queries, 'closer')} inside a bracket; [{cells.over}]"
+    told = ", ".join(f"{cells(e)} in {name}" for e, name in zip(estimates, names, strict=True))
+    known = [(e.value, i) for i, e in enumerate(estimates) if e.value is not None]
+    if count > 4 and known:
+        best = max(known)[1]
+        told = f"at most {cells(estimates[best])} (head {names[best]})"
+    ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
+    return finish(
+        fig,
+        f"{NAME}, attention to the last unmatched opener: {told}",
+        f"{note}; dotted, named at the right: a head that attends evenly to these keys",
+        width=max(960, 500 + (90 if count <= 12 else 20) * count),
+        height=430,
+        margin={"r": 310},
+        xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
+        yaxis={
+            "title": {"text": "stack-likeness (closers): (m - c) / (1 - c)"},
+            "range": list(span),
+            "gridcolor": GRID,
+        },
+        legend={"orientation": "h", "y": -0.16, "x": 0},
+    )
+
+
+def _spaced(values: Sequence[float], gap: float) -> list[float]:
+    """Heights of labels for lines at `values`, moved apart to `gap` where lines lie closer, order kept."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    groups: list[list[int]] = []  # labels that touch, centred together on the mean of their lines
+
+    def centre(group: list[int]) -> float:
+        return sum(values[i] for i in group) / len(group)
+
+    for i in order:
+        groups.append([i])
+        while len(groups) > 1:
+            low, high = groups[-2:]
+            if centre(high) - centre(low) >= gap * (len(low) + len(high)) / 2:
+                break
+            groups[-2:] = [low + high]
+    out = [0.0] * len(values)
+    for group in groups:
+        for step, i in enumerate(group):
+            out[i] = centre(group) + gap * (step - (len(group) - 1) / 2)
+    return out
