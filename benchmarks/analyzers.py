@@ -34,7 +34,7 @@ UNITS = ("a string", "a target")  # of what is also told as so many a second
 def population(seeds: int, device: str) -> Population:
     """Untrained models: what the analyzers cost does not depend on the weights."""
     recipe = make_recipe("dyck-standard")
-    return Population.init(recipe.config, range(seeds), recipe.dyck).to(device)
+    return Population.init(recipe.config, range(seeds), recipe.grammar).to(device)
 
 
 def rejection(grammar: DyckGrammar, count: int, seed: int, longest: int = 26) -> list[list[int]]:

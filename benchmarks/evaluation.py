@@ -57,7 +57,7 @@ def share_row(preset: str, options: dict[str, Any], arguments: Arguments) -> Row
 def predictions(recipe: Recipe, length: int, score_from: int, count: int) -> BracketSet:
     """About `count` predictions."""
     strings = -(-count // (length - score_from))
-    return held_out(recipe.dyck, strings, data="prefix", length=length, score_from=score_from)
+    return held_out(recipe.grammar, strings, data="prefix", length=length, score_from=score_from)
 
 
 def in_parts(

@@ -87,7 +87,7 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         make_plain(self)
-        if self.embedding not in PLAIN_EMBEDDINGS and self.oracle is None:
+        if not one_of(self.embedding, PLAIN_EMBEDDINGS) and self.oracle is None:
             known = ", ".join((*PLAIN_EMBEDDINGS, *merged("embeddings")))
             raise ConfigError(f"embedding={quoted(self.embedding)} is not one of {known}")
         for name, allowed in CHOICES.items():

@@ -16,14 +16,16 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated as Annotated
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Literal as Literal
 
-from annotated_types import DocInfo, Ge, Gt, Interval, Le, Lt, doc
+from annotated_types import DocInfo, Ge, Gt, Le, Lt
+from annotated_types import Interval as Interval
+from annotated_types import doc as doc
 
 from interp.checks import make_plain, one_of
 from interp.errors import InterpError, quoted
-
-__all__ = ["Annotated", "Interval", "Literal", "allowed", "check_fields", "doc", "help_of"]
 
 
 def check_fields(frozen: Any, error: type[InterpError]) -> None:

@@ -11,12 +11,10 @@ from interp.checks import plain, whole_number
 from interp.config import TransformerConfig
 from interp.constraints import help_of
 from interp.errors import InterpError, RequestError, quoted
-from interp.recipe import Recipe
+from interp.recipe import Recipe as Recipe
 from interp.registry import presets, worlds
-from interp.settings import TrainingSettings
+from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
-
-__all__ = ["Recipe", "TrainingSettings", "check_read", "make_recipe", "set_keys"]
 
 _MODEL_KEYS = {
     "positions": "positions",
@@ -54,7 +52,7 @@ def __getattr__(name: str) -> Any:
         return presets()
     if name == "SET_KEYS":
         return set_keys()
-    raise AttributeError(f"module 'interp.presets' has no attribute {name!r}")
+    raise AttributeError(f"module 'interp.presets' has no attribute {quoted(name)}")
 
 
 def make_recipe(
@@ -84,9 +82,8 @@ def make_recipe(
     own = world.options
     for key in options:
         if key not in {*own, *_MODEL_KEYS, "width", *_setting_keys(world.settings)}:
-            raise RequestError(
-                f"option {quoted(key)} is not one of {quoted(preset)}, whose grammar takes {', '.join(own)}"
-            )
+            theirs = ", ".join(sorted({*own, *_MODEL_KEYS, "width", *_setting_keys(world.settings)}))
+            raise RequestError(f"option {quoted(key)} is not one of {quoted(preset)}, which takes {theirs}")
     given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
     fields_of = {key: ("grammar", name) for key, name in own.items()}
     fields_of |= {key: ("config", name) for key, name in (*_MODEL_KEYS.items(), ("width", "d_head"))}

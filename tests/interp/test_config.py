@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from interp.config import TransformerConfig, oracle_width
+from interp.config import TransformerConfig
 from interp.errors import ConfigError, InterpError
+from interp.worlds.dyck.oracles import oracle_width
 
 MINIMAL = {
     "d_vocab": 7,

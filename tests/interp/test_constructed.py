@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from closeness import assert_close, rounding
-from interp import list_pretrained, load_checkpoint, save_checkpoint
+from interp import load_checkpoint, save_checkpoint
 from interp.errors import RequestError
 from interp.functional import stack_params
 from interp.grammars import DyckGrammar
-from interp.header import CONSTRUCTED, find_checkpoint, read_header
-from interp.model.parts import oracle_states, oracle_table
+from interp.header import find_checkpoint, list_pretrained, read_header
 from interp.worlds.dyck.constructed import balanced, constant, construct, stack, uniform
 from interp.worlds.dyck.evaluate import RULES, evaluate, held_out
+from interp.worlds.dyck.oracle import oracle_states, oracle_table
+from interp.worlds.dyck.recipes import CONSTRUCTED
 from probes.balance import analyze_balance, balance_table, head_states
 
 LENGTH = 500

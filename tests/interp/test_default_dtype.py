@@ -6,8 +6,9 @@ import torch
 from interp import SandboxTransformer, load_checkpoint, load_foreign, train_population
 from interp._foreign_config import to_config
 from interp.presets import PRESETS
-from interp.training import objective, topics
+from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.constructed import CONSTRUCTED, construct
+from interp.worlds.topics import task as topics
 from walk import fingerprint
 
 OTHERS = (torch.float64, torch.bfloat16)

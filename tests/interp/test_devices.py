@@ -11,9 +11,9 @@ from interp.devices import usable_device
 from interp.errors import RequestError
 from interp.population import Population
 from interp.presets import make_recipe
-from interp.training import objective
 from interp.training.loop import _Run, initial_state
 from interp.training.run import train_population
+from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.evaluate import evaluate, held_out
 
 DEVICES = [

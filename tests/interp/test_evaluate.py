@@ -16,10 +16,10 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from interp.training import evaluate as evaluate_module
-from interp.training import layout as layout_module
-from interp.training.layout import CompleteStrings
+from interp.worlds.dyck import batches as layout_module
+from interp.worlds.dyck import evaluate as evaluate_module
 from interp.worlds.dyck import grammar as dyck_module
+from interp.worlds.dyck.batches import CompleteStrings
 from interp.worlds.dyck.evaluate import (
     IGNORE,
     RULES,
@@ -175,7 +175,7 @@ def test_memory_bound_changes_nothing(monkeypatch):
     template = SandboxTransformer(population.config)
     whole = evaluate(template, population.params, data)
     positions = evaluate_positions(template, population.params, data)
-    monkeypatch.setattr("interp.worlds.dyck.evaluate._CELLS", 100)
+    monkeypatch.setattr("interp.training.evaluation._CELLS", 100)
     monkeypatch.setattr("interp.worlds.dyck.shared._ROWS", 2)
     for parts in (
         evaluate(template, population.params, data),
@@ -240,8 +240,8 @@ PATHS = {
 @pytest.mark.parametrize(("preset", "options", "law", "count", "path"), PATHS.values(), ids=PATHS.keys())
 def test_each_set_takes_its_path(monkeypatch, preset, options, law, count, path):
     recipe = make_recipe(preset, options)
-    template, data = SandboxTransformer(recipe.config), held_out(recipe.dyck, count, **law)
-    params = Population.init(recipe.config, range(1), recipe.dyck).params
+    template, data = SandboxTransformer(recipe.config), held_out(recipe.grammar, count, **law)
+    params = Population.init(recipe.config, range(1), recipe.grammar).params
     taken = []
     for name in ("shared", "counted", "positions"):
         monkeypatch.setattr(evaluate_module, f"evaluate_{name}", lambda *_, name=name: taken.append(name))

@@ -18,7 +18,7 @@ from interp.cli import main
 from interp.cli.commands import STUDIES
 from interp.cli.flags import TABLE
 from interp.cli.parser import make_parser
-from interp.training import objective
+from interp.worlds.dyck import task as objective
 from walk import fingerprint
 
 FOREIGN = {

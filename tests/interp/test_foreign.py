@@ -447,13 +447,13 @@ def test_a_model_whose_texts_get_no_start_gets_none_also_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "vocab", "how", "said"),
     [
-        ({"default_prepend_bos": False}, LM, {}, "default_prepend_bos=False is not supported for brackets"),
+        ({"default_prepend_bos": False}, LM, {}, "default_prepend_bos=False is not supported for DyckGrammar"),
         ({"default_prepend_bos": "no"}, WORDS, {}, "default_prepend_bos='no' is neither True nor False"),
         ({"default_padding_side": "left"}, WORDS, {}, "default_padding_side='left' is not supported"),
         ({"default_padding_side": "up"}, None, {}, "default_padding_side='up' is not supported"),
         ({"pad_token": "<bos>"}, WORDS, {}, "pad_token=0 is '<bos>', with which texts begin"),
-        ({}, WORDS, {"max_depth": 3}, "max_depth=3 changes nothing here: it bounds brackets"),
-        ({"max_depth": 3}, None, {}, "max_depth=3 changes nothing here: it bounds brackets"),
+        ({}, WORDS, {"max_depth": 3}, "max_depth=3 changes nothing here: it bounds a language"),
+        ({"max_depth": 3}, None, {}, "max_depth=3 changes nothing here: it bounds a language"),
         ({}, LM, {"max_depth": 3, "grammar": DyckGrammar(2, 4)}, "max_depth=3 changes nothing here: grammar="),
     ],
 )

@@ -13,8 +13,9 @@ from interp import CopyGrammar, DyckGrammar, Population, SandboxTransformer, Top
 from interp.grammars import Vocabulary, grammar_from_dict
 from interp.model.hooks import NamedHooks
 from interp.plots.export import find_browser
-from interp.settings import TrainingSettings
-from interp.training import objective, topics
+from interp.worlds.dyck import task as objective
+from interp.worlds.dyck.settings import DyckSettings
+from interp.worlds.topics import task as topics
 from probes import LabelledInput
 from probes.audit import lay_out
 from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public, public_methods, used
@@ -101,7 +102,7 @@ def above(*keywords):
 
 
 OWN = TransformerConfig(7, n_layers=1, d_model=8, d_head=8, d_mlp=8)
-OWN_TRAINING = {"preset": OWN, "settings": TrainingSettings(**SHORT)}
+OWN_TRAINING = {"preset": OWN, "settings": DyckSettings(**SHORT)}
 
 FUNCTIONS = {
     "train_population": Entry(
@@ -110,7 +111,7 @@ FUNCTIONS = {
             "preset": ("dyck-minimal", "dyck-minimal-sum"),
             "seeds": (1, [3]),
             "grammar": (GRAMMAR, DyckGrammar(2, 3), OWN_TRAINING),
-            "settings": (TrainingSettings(**SHORT), TrainingSettings(steps=3), {"preset": OWN, "grammar": GRAMMAR}),
+            "settings": (DyckSettings(**SHORT), DyckSettings(steps=3), {"preset": OWN, "grammar": GRAMMAR}),
             "options": (None, {"k": 3}),
             "steps": (2, 3),
             "batch": (2, 3),

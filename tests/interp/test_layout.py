@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from interp.grammars import DyckGrammar
-from interp.training import layout as layout_module
-from interp.training.layout import ALIGN, IGNORE, CompleteStrings, Layout, Prefixes, pack, place
+from interp.training.layout import ALIGN, IGNORE, Layout, pack
+from interp.worlds.dyck import batches as layout_module
+from interp.worlds.dyck.batches import CompleteStrings, Prefixes, place
 
 DYCK = DyckGrammar(2, 4)
 SOURCES = {

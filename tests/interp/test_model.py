@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from closeness import assert_close
-from interp.config import TransformerConfig, oracle_width
+from interp.config import TransformerConfig
 from interp.errors import ConfigError, GrammarError, RequestError
 from interp.functional import stack_params, stacked_logits
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
-from interp.model.parts import UnitNorm, oracle_states, oracle_table
+from interp.model.parts import UnitNorm
+from interp.worlds.dyck.oracle import oracle_states, oracle_table
+from interp.worlds.dyck.oracles import oracle_width
 
 GRAMMAR = DyckGrammar(2, 4)
 START, END, PAD = 4, 5, 6

@@ -7,11 +7,12 @@ import torch
 
 from closeness import assert_close
 from interp import train_population
-from interp.config import TransformerConfig, oracle_width
+from interp.config import TransformerConfig
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer, masks
 from interp.model.masks import counted_positions
+from interp.worlds.dyck.oracles import oracle_width
 
 START, END, PAD = 4, 5, 6
 BARE = {"block": "bare", "n_layers": 1, "mlp_depth": 0}

@@ -17,10 +17,11 @@ from interp.errors import CheckpointError, RequestError, TrainingError, WorkerEr
 from interp.presets import make_recipe
 from interp.processes import spread
 from interp.training import folder as run_folders
-from interp.training import loop, objective, pool, run
+from interp.training import loop, pool, run
 from interp.training.folder import RunFolder, run_folder
 from interp.training.run import train_population
 from interp.training.state import read_state, write_state
+from interp.worlds.dyck import task as objective
 
 ROOT = Path(__file__).parents[2]
 PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")

@@ -10,11 +10,13 @@ import pytest
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, train_population
 from interp.config import CHOICES
 from interp.errors import InterpError, RequestError
-from interp.presets import PRESETS, SET_KEYS, Recipe, check_read, make_recipe
-from interp.settings import TrainingSettings
-from interp.training import objective, topics
+from interp.presets import PRESETS, SET_KEYS, Recipe, check_read, make_recipe, options_of
+from interp.registry import worlds
 from interp.training.loop import initial_state, train_chunk
-from interp.unread import TABLE
+from interp.unread import COMMON
+from interp.worlds.dyck import task as objective
+from interp.worlds.dyck.settings import DyckSettings
+from interp.worlds.topics import task as topics
 
 # key -> another value than any preset's, and what must be set for the key to be read at all
 BRACKETS = {
@@ -143,7 +145,7 @@ def test_a_key_changes_the_training_or_is_refused_by_name(preset, key):
 
 def switches(preset):
     """Values of settings that choose a path: every word of every choice, and numbers at which something stops."""
-    hints = get_type_hints(TrainingSettings)
+    hints = get_type_hints(type(PRESETS[preset].settings))
     words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
     words |= {"positions": CHOICES["positions"], "law": ("lda", "idealised")}
     numbers = [{"depth": 1}, {"warmup": 3}, {"warmup": 50}, {"contrastive": 0.3}, {"k": 1}, {"max_length": 2}]
@@ -186,16 +188,12 @@ def test_no_choice_leaves_a_key_unread(preset):
 
 
 def test_every_entry_of_the_table_names_fields_that_are_there():
-    parts = {
-        "settings": TrainingSettings,
-        "config": TransformerConfig,
-        "grammar": (DyckGrammar, TopicGrammar),
-    }
-    for rule in TABLE:
-        for name in rule.fields:
-            part, _, field = name.partition(".")
-            kinds = parts[part] if isinstance(parts[part], tuple) else (parts[part],)
-            assert field in {f.name for kind in kinds for f in fields(kind)}, name
+    for world in worlds():
+        parts = {"settings": world.settings, "config": TransformerConfig, "grammar": world.grammars[0]}
+        for rule in (*world.unread, *COMMON):
+            for name in rule.fields:
+                part, _, field = name.partition(".")
+                assert field in {f.name for f in fields(parts[part])}, name
 
 
 # -- recipes made in Python ---------------------------------------------------------------------------
@@ -226,7 +224,7 @@ def dyck_config(**changes):
     ],
 )  # fmt: skip
 def test_a_recipe_made_in_python_is_asked_the_same(config, grammar, settings, said):
-    asked = {"grammar": grammar, "settings": TrainingSettings(**{"steps": 3, "batch": 2, **settings})}
+    asked = {"grammar": grammar, "settings": DyckSettings(**{"steps": 3, "batch": 2, **settings})}
     for preset in (config, Recipe("mine", grammar, config, asked["settings"])):
         with pytest.raises(RequestError) as error:
             train_population(preset, 1, workers=1, **(asked if preset is config else {}))
@@ -249,10 +247,10 @@ def test_strings_that_hold_nothing_to_predict_are_refused(preset, targets, law, 
     settings = replace(plain.settings, **options, batch=40)
     inputs, wanted = objective.data_source(replace(plain, settings=settings)).draw(0, range(4))
     if preset == "dyck-copy":
-        wanted = objective.copy_targets(plain.dyck, inputs)
+        wanted = objective.copy_targets(plain.grammar, inputs)
     counted = wanted != objective.IGNORE
     if targets == "closers":
-        counted &= (wanted < 2 * plain.dyck.num_types) & (wanted % 2 == 1)
+        counted &= (wanted < 2 * plain.grammar.num_types) & (wanted % 2 == 1)
     refused = attempt(preset, options)[1]
     assert counted.any() == (refused == "")
     assert counted.any() or "hold nothing that the loss would be taken on; give longer strings" in refused
@@ -286,7 +284,7 @@ def test_the_scale_of_scores_reaches_a_topic_model():
 
 @pytest.mark.parametrize("key", SET_KEYS)
 def test_a_wrong_value_is_quoted_under_the_key_that_the_user_gave(key):
-    preset = "topic-joint" if key in TOPICS and key not in BRACKETS else "dyck-standard"
+    preset = "dyck-standard" if key in options_of("dyck-standard") else "topic-joint"
     with pytest.raises(InterpError) as error:
         make_recipe(preset, {key: "three"})
     assert f"{key}='three'" in str(error.value)

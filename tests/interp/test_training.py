@@ -23,10 +23,12 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
-from interp.training import loop, objective, pool, run
+from interp.training import loop, pool, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
 from interp.training.run import train_population
+from interp.worlds.dyck import task as objective
+from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.dyck.task import NestedPairs, Objective, data_source
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +146,6 @@ def test_chunks_hold_as_many_seeds_as_the_cache(preset, batch, options, size):
         ("dyck-minimal", 1000, {"length": 2000, **COUNTS}, 1),
         ("dyck-minimal", 300, {"depth": 12, "compute": "counts"}, 23),
         ("dyck-minimal", 300, {"depth": 12, "compute": "counts", "contrastive": 0.5}, 4),  # its strings after nests
-        ("topic-value", 2000, {}, 32),
     ],
 )
 def test_batches_are_drawn_ahead_as_far_as_memory_allows(preset, batch, options, steps):
@@ -165,7 +166,7 @@ def test_how_far_batches_are_drawn_ahead_changes_nothing(monkeypatch, preset, op
     together = train(recipe, 2)
     assert spans == [(0, 8)] * 2
     spans.clear()
-    monkeypatch.setattr(loop, "draw_ahead", lambda recipe: 3)
+    monkeypatch.setattr(objective, "draw_ahead", lambda recipe: 3)
     apart = train(recipe, 2)
     assert spans == [(0, 3)] * 2 + [(3, 3)] * 2 + [(6, 2)] * 2
     assert same_params(apart.params, together.params)
@@ -588,7 +589,7 @@ SCRIPT = """
     import sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     from dataclasses import replace
-    from interp.training import objective
+    from interp.worlds.dyck import task as objective
     from interp.training.run import train_population
     from interp.presets import make_recipe
     if {small}:
@@ -950,7 +951,7 @@ def test_corner_cases_train(options):
 def test_a_config_and_grammar_of_ones_own():
     grammar = DyckGrammar(1, 2)
     config = TransformerConfig(grammar.vocab_size, n_layers=1, d_model=8, d_head=8, d_mlp=8)
-    settings = TrainingSettings(steps=3, batch=2, max_length=6)
+    settings = DyckSettings(steps=3, batch=2, max_length=6)
     population = train_population(
         config, [3], grammar=grammar, settings=settings, workers=1, device=torch.device("cpu")
     )

@@ -20,9 +20,10 @@ from interp.names import first_duplicate
 from interp.plots import attention_heatmap
 from interp.presets import make_recipe
 from interp.training import run
-from interp.training.layout import CompleteStrings, Prefixes, _pack_rows
+from interp.training.layout import _pack_rows
 from interp.vocabulary import Vocabulary, checked_names, find_token
 from interp.worlds.brackets.grammar import BracketStrings
+from interp.worlds.dyck.batches import CompleteStrings, Prefixes
 from interp.worlds.dyck.evaluate import held_out
 from interp.worlds.topics.theory import TopicTheory
 from probes import (

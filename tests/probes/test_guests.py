@@ -168,7 +168,7 @@ def test_a_stranger_who_speaks_the_grammar_is_measured_and_what_it_can_is_said(e
 )
 def test_perfect_and_guessing_predictors_fall_on_their_sides(grammar):
     def right(tokens):
-        from interp.task_check import _questions
+        from interp.worlds.dyck.exam import questions as _questions
 
         asked, answer, _ = _questions(tokens.numpy(), grammar)
         logits = torch.zeros(*tokens.shape, grammar.vocab_size)
@@ -193,7 +193,7 @@ def test_the_bound_of_chance_from_both_sides(share, refused):
     """Right in a `share` of places by lot: the interval's lower end must pass .55."""
 
     def model(tokens):
-        from interp.task_check import _questions
+        from interp.worlds.dyck.exam import questions as _questions
 
         asked, answer, _ = _questions(tokens.numpy(), GRAMMAR)
         lot, answer = np.random.default_rng(0).random(answer.shape) < share, np.where(asked, answer, 1)
