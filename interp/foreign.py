@@ -60,7 +60,7 @@ def load_foreign(
     - `vocab`: names of the token ids, a list or {name: id}, or a JSON file of either. Without it the model takes ids.
       Texts get START first if the vocabulary has one, unless the config says `default_prepend_bos` False.
     - `grammar`: what the vocabulary is mapped onto, where a world knows how; default: the first world that finds its
-      tokens in it (of brackets, the types are those in the vocabulary).
+      tokens in it.
     - `max_depth`: where that is a bounded language; default: 4 for a language model, and as deep as its inputs are
       long for a classifier.
     - `pad_token`: id or name of the token that is never attended to; default: the one that is usually called so.

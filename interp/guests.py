@@ -203,7 +203,7 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
 def _names_differ(own: Any, grammar: Any) -> bool:
     """Whether a model that was trained on one grammar is to be read by another of as many tokens.
 
-    Names that a user gave to ids (a plain vocabulary, bracket strings) say nothing of what they mean.
+    Names that a user gave to ids say nothing of what they mean.
     """
     meant = hasattr(own, "sample") and hasattr(grammar, "sample")
     return meant and own.vocab_size == grammar.vocab_size and own.vocab != grammar.vocab

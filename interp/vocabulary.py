@@ -15,7 +15,7 @@ from interp.names import first_duplicate, printable
 
 Ints = NDArray[np.int64]
 
-# What special tokens are usually called, brackets around the word taken off and case ignored.
+# What special tokens are usually called, signs around the word taken off and case ignored.
 _SPECIALS = {
     "start": ("start", "bos", "s", "cls", "beginoftext"),
     "end": ("end", "eos", "/s", "sep", "endoftext"),

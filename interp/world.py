@@ -74,7 +74,7 @@ class Exam:
     """What to ask a model that was not trained here, before it is measured in a grammar.
 
     - `task`: in words.  `chance`: share of right answers of one who guesses.
-    - `where`: in words, where something is asked ("after a closing bracket, "), or "".
+    - `where`: in words, where something is asked ("at the last token, "), or "".
     - `token_tells`: the token read decides the answer, so that one who gives each token a fixed one may be right by
       luck: every answer is then asked by itself.
     - `questions(tokens [input, pos])` -> (where something is asked, the right token there, candidates [n]).

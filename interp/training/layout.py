@@ -20,7 +20,7 @@ class Layout:
 
     rows: int
     width: int
-    capacity: NDArray[np.int64]  # [B] most brackets string i can have
+    capacity: NDArray[np.int64]  # [B] most tokens after its first that string i can have
     start: NDArray[np.int64]  # [B] flat index (row * width + column) of its START
     segment: NDArray[np.int64]  # [rows, width] which string a position belongs to, -1: none
     position: NDArray[np.int64]  # [rows, width] position within its string
