@@ -1,6 +1,7 @@
 """How far do attention patterns follow the top of the stack?"""
 
-from probes.stack.analyzer import StackResult, analyze_stack_likeness
+from probes.stack.analyzer import analyze_stack_likeness
+from probes.stack.result import StackResult
 
 __all__ = [
     "StackResult",

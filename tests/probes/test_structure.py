@@ -1,0 +1,48 @@
+"""No circles among the modules of probes, and no way past the face of a package."""
+
+from pathlib import Path
+
+import pytest
+
+from imports import circle, import_graph, module_name, past_a_face
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("probes", "case_studies", "interp/cli", "benchmarks", "stress", "examples")
+SOURCES = {module_name(path, ROOT): path.read_text() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+PACKAGES = sorted(module_name(path, ROOT) for path in (ROOT / "probes").glob("**/*/__init__.py"))
+
+
+def test_there_are_no_circles():
+    assert circle({m: o for m, o in import_graph(SOURCES).items() if m.startswith("probes")}) == []
+
+
+def test_packages_are_reached_through_their_face():
+    assert {"probes.core", "probes.audit", "probes.audit.bench"} <= set(PACKAGES)
+    assert past_a_face(import_graph(SOURCES), PACKAGES) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "import p.a.one",
+        "from p.a import one",
+        "from p.a.one import name",
+        "def f():\n    from p.a.one import name",
+        "if TYPE_CHECKING:\n    from p.a.one import name",
+    ],
+)
+def test_every_way_to_import_is_seen(how):
+    sources = {"p.a": "from p.a.one import name", "p.a.one": "", "p.b": how}
+    assert past_a_face(import_graph(sources), ["p.a"]) == ["p.b imports p.a.one"]
+    assert circle(import_graph(sources)) == []
+    circular = import_graph({**sources, "p.a.one": "from p.b import name"})
+    assert set(circle(circular)) == {"p.b", "p.a.one"}
+    assert past_a_face(circular, ["p.a"]) == ["p.b imports p.a.one"]
+
+
+def test_a_package_inside_another_has_a_face_of_its_own():
+    sources = {
+        "p.a": "", "p.a.one": "from p.a.inner import two", "p.a.inner": "", "p.a.inner.two": "import p.a.one",
+        "p.b": "import p.a.inner\nfrom p.a import inner",
+    }  # fmt: skip
+    assert past_a_face(import_graph(sources), ["p.a", "p.a.inner"]) == ["p.a.one imports p.a.inner.two"]
