@@ -44,11 +44,12 @@ from interp.limits import check_memory
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import power
 from interp.rng import check_seed
-from interp.stats import POSITIVE, SHARE, Estimate, Support, bootstrap_mean, mean_over_seeds
+from interp.stats import POSITIVE, SHARE, Estimate, Support
 from interp.task_check import check_task, checked_logits
 from probes.balance.insertions import Insertion, insertions, rows_at_once
 from probes.balance.result import BalanceResult
 from probes.balance.table import BalanceTable, balance_table, head_states, table_bytes
+from probes.core import bootstrap_mean, mean_over_seeds
 
 Array = NDArray[np.float64]
 STATE_LENGTH = 28  # brackets of the strings whose states are averaged

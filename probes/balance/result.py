@@ -11,7 +11,7 @@ from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
 from probes.balance.figure import balance_figure, null_of
-from probes.core import Result
+from probes.core import Result, counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -61,7 +61,7 @@ class BalanceResult(Result):
     def summary(self) -> str:
         """What was measured, beside its nulls."""
         where = f"layer {self.layer}, " if self.layer is not None else ""
-        lines = [f"Balance violation, {where}{self.num_models} model{'' if self.num_models == 1 else 's'}"]
+        lines = [f"Balance violation, {where}{counted(self.num_models, 'model')}"]
         lines.append(f"functional: {self.functional}; unrelated strings {number(null_of(self.functional), None)}")
         before = number(null_of(self.beta), None, none=ABSENT)
         note = "" if self.norm_on_output else "  (no norm on the attention output: see the functional form)"

@@ -16,8 +16,9 @@ from interp.model import SandboxTransformer
 from interp.numbers import power
 from interp.presets import TrainingSettings
 from interp.rng import generator
-from interp.stats import Estimate, Support, clopper_pearson
+from interp.stats import Estimate, Support
 from interp.training.evaluate import RULES, EvalSet, closing_rules, held_out, rule_floors
+from probes.core import clopper_pearson
 from probes.lottery.runner import input_stream, largest_column, target_stream
 from probes.lottery.subset_sum import Array
 from probes.lottery.ticket import Sizes

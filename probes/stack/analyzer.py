@@ -24,9 +24,9 @@ from interp.grammars import DyckGrammar
 from interp.guests import grammar_of, hosting, layers_and_heads, models_of, no_brackets, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
-from interp.stats import GAP, SHARE, Estimate, Support, bootstrap_mean, mean_over_seeds
+from interp.stats import GAP, SHARE, Estimate, Support
 from interp.task_check import check_task
-from probes.core import unread_seed
+from probes.core import bootstrap_mean, mean_over_seeds, unread_seed
 from probes.stack.figure import RIVALS
 from probes.stack.result import Nested, StackResult
 

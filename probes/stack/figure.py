@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from interp.numbers import Cells, estimate, number
 from interp.stats import Estimate
+from probes.core import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -38,11 +39,6 @@ def merged(rivals: Mapping[str, float | None]) -> list[tuple[str, float]]:
         if value is not None:
             found.setdefault(round(value, 9), []).append(RIVALS[name])
     return [(", ".join(names), value) for value, names in sorted(found.items(), reverse=True)]
-
-
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """ "1 model", "2 models"."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def stack_figure(

@@ -10,8 +10,8 @@ from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
-from probes.core import Result
-from probes.stack.figure import NAME, counted, merged, null_of, stack_figure
+from probes.core import Result, counted
+from probes.stack.figure import NAME, merged, null_of, stack_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
 from interp.stats import Estimate
 from interp.text import fold
-from probes.core import Result
+from probes.core import Result, counted
 from probes.topics.blocks_figure import TITLES, p_text, topic_figure
 from probes.topics.permutations import Structure
 from probes.topics.words import Array, Ints
@@ -86,7 +86,7 @@ class TopicBlocksResult(Result):
 
     def summary(self) -> str:
         """A table, a line a number, with what to compare it with."""
-        whose = "1 matrix" if self.num_models == 1 else f"{self.num_models} matrices"
+        whose = counted(self.num_models, "matrix", "matrices")
         topics = "" if self.num_topics is None else f" of {self.num_topics} topics"
         lines = [f"Topic blocks in {TITLES[self.matrix]}: {whose}, {self.num_words} words{topics}"]
         if self.structure is not None:
@@ -114,8 +114,7 @@ class TopicBlocksResult(Result):
         if ideal is not None:
             lines.append(f"(a mere diagonal has contrast {number(ideal)}, mere blocks that diagonality)")
         whence = "of the labels" if self.clusters_from == "labels" else "estimated from the matrix"
-        plural = "" if self.num_clusters == 1 else "s"
-        lines.append(f"found {self.num_clusters} cluster{plural} (number {whence})")
+        lines.append(f"found {counted(self.num_clusters, 'cluster')} (number {whence})")
         raw = self.raw_contrast
         if raw.value is not None:
             null = raw.null if isinstance(raw.null, dict) else {}

@@ -19,7 +19,8 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
 from interp.numeric_arrays import real_array
-from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, mean_over_seeds
+from interp.stats import CONFIDENCE, SHARE, Estimate
+from probes.core import clopper_pearson, mean_over_seeds
 from probes.topics.two_stage_result import Run, TwoStageResult
 
 Array = NDArray[np.float64]

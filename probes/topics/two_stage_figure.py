@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from interp.numbers import count, estimate
 from interp.stats import Estimate
+from probes.core import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -63,7 +64,7 @@ def two_stage_figure(
     fig.update_xaxes(title={"text": "step"}, row=len(rows), col=1)
     many = f" in {b.n} of {num_runs} runs" if num_runs > 1 else ""
     head = f"stage 1 ends at step {estimate(b, 0, n=True)}{many}" if two_stages else "no two stages"
-    whose = "1 run" if num_runs == 1 else f"{num_runs} runs, black: their mean"
+    whose = counted(num_runs, "run") + (", black: their mean" if num_runs != 1 else "")
     if any(staged) and not all(staged):
         whose += f"; two stages in {count(share)} (drawn whole; dotted: none)"
     note = f"{whose}; {reason}" if reason is not None else f"{whose}; band: 95 % over {b.over}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from interp.numbers import estimate, reasons
 from interp.stats import Estimate
 from interp.text import fold
-from probes.core import Result
+from probes.core import Result, counted
 from probes.topics.two_stage_figure import two_stage_figure
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ class TwoStageResult(Result):
 
     def summary(self) -> str:
         """The verdict, the boundary, and what stands on its two sides."""
-        runs = "1 run" if self.num_runs == 1 else f"{self.num_runs} runs"
         verdict = "two stages" if self.two_stages else "no two stages"
-        lines = [f"Training of {runs}, steps {self.steps[0]:g} to {self.steps[-1]:g}: {verdict}"]
+        lines = [
+            f"Training of {counted(self.num_runs, 'run')}, steps {self.steps[0]:g} to {self.steps[-1]:g}: {verdict}"
+        ]
         if self.reason is not None:
             lines.append(f"  {self.reason}")
         told = [("runs with two stages", self.share, 2)] if self.num_runs > 1 else []

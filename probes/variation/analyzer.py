@@ -28,9 +28,9 @@ from interp.guests import (
 from interp.limits import check_memory
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
-from interp.stats import POSITIVE, SHARE, Estimate, jackknife_pairs
+from interp.stats import POSITIVE, SHARE, Estimate
 from interp.task_check import check_task
-from probes.core import unread_seed
+from probes.core import jackknife_pairs, unread_seed
 from probes.variation.result import VariationResult
 
 PAPER_SENTENCE = "[[[[]]]](((())))"

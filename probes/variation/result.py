@@ -9,7 +9,7 @@ from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
-from probes.core import Result
+from probes.core import Result, counted
 from probes.variation.figure import variation_figure
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ class VariationResult(Result):
         """A table, a line a layer, with what to compare it with."""
         heads = "" if max(self.num_heads) == 1 else f", {max(self.num_heads)} heads matched in pairs"
         shown = f" {self.inputs[0]}" if len(self.inputs) == 1 and len(self.inputs[0]) <= 30 else ""
-        plural = "" if self.num_inputs == 1 else "s"
         lines = [
             f"Attention variation |A1 - A2|^2 between {self.num_models} models{heads}",
-            f"{self.num_inputs} input{plural} of N = {self.positions} positions{shown}",
+            f"{counted(self.num_inputs, 'input')} of N = {self.positions} positions{shown}",
             f"{'layer':>5}  {'variation':<24}{'simplex':>8}{'as sharp':>9}{'untrained':>10}  normalised",
         ]
         estimates = (*self.variation, *self.normalised)

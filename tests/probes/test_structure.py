@@ -21,6 +21,13 @@ def test_packages_are_reached_through_their_face():
     assert past_a_face(import_graph(SOURCES), PACKAGES) == []
 
 
+def test_quantiles_of_intervals_are_taken_in_one_place():
+    folders = (ROOT / "interp", ROOT / "probes")
+    texts = {path: path.read_text() for folder in folders for path in folder.rglob("*.py")}
+    taken = {path for path, text in texts.items() for name in ("stdtrit", "betaincinv", ".ppf(") if name in text}
+    assert taken == {ROOT / "interp" / "stats.py"}
+
+
 @pytest.mark.parametrize(
     "how",
     [

@@ -23,14 +23,13 @@ from interp.errors import RequestError, quoted
 from interp.limits import check_memory, check_workers
 from interp.processes import spread
 from interp.rng import check_seed
-from interp.stats import clopper_pearson
 from interp.threads import one_thread
 from probes.audit.analyzer import audit_claim
 from probes.audit.bench.detector import best_threshold, detector_score
 from probes.audit.bench.families import FAMILIES, VERDICT, make_case
 from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
 from probes.audit.bench.figure import bench_figure, bench_summary
-from probes.core import Result
+from probes.core import Result, clopper_pearson
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
