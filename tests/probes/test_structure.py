@@ -7,8 +7,13 @@ import pytest
 from imports import circle, import_graph, module_name, past_a_face
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("probes", "case_studies", "interp/cli", "benchmarks", "stress", "examples")
-SOURCES = {module_name(path, ROOT): path.read_text() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+FOLDERS = ("probes", "case_studies", "interp", "benchmarks", "stress", "examples", "tests")
+# A test counts as a module of the package whose place it has below tests/: there, and only there, it may look inside.
+SOURCES = {
+    module_name(path, ROOT).removeprefix("tests."): path.read_text()
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*.py")
+}
 PACKAGES = sorted(module_name(path, ROOT) for path in (ROOT / "probes").glob("**/*/__init__.py"))
 
 

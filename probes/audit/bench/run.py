@@ -25,8 +25,9 @@ from interp.processes import spread
 from interp.rng import check_seed
 from interp.threads import one_thread
 from probes.audit.analyzer import audit_claim
+from probes.audit.bench.cases import VERDICT, make_case
 from probes.audit.bench.detector import best_threshold, detector_score
-from probes.audit.bench.families import FAMILIES, VERDICT, make_case
+from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
 from probes.audit.bench.figure import bench_figure, bench_summary
 from probes.core import Result, clopper_pearson

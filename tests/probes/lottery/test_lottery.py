@@ -955,7 +955,7 @@ def test_prune_refuses_in_one_line(arguments, quoted, tmp_path, capsys):
     assert not out.exists()
 
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / name for name in ("README.md", "docs/manual.md", "case_studies/lottery_ticket/README.md")]
 
 
