@@ -1,5 +1,8 @@
 """No circles among the modules of probes, and no way past the face of a package."""
 
+import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,13 +20,19 @@ SOURCES = {
 PACKAGES = sorted(module_name(path, ROOT) for path in (ROOT / "probes").glob("**/*/__init__.py"))
 
 
-def test_there_are_no_circles():
-    assert circle({m: o for m, o in import_graph(SOURCES).items() if m.startswith("probes")}) == []
+@pytest.fixture(scope="module")
+def graph():
+    return import_graph(SOURCES)
 
 
-def test_packages_are_reached_through_their_face():
+def test_there_are_no_circles(graph):
+    assert {"probes.balance.figure", "probes.audit.bench.run"} <= graph.keys()
+    assert circle({m: o for m, o in graph.items() if m.startswith("probes")}) == []
+
+
+def test_packages_are_reached_through_their_face(graph):
     assert {"probes.core", "probes.audit", "probes.audit.bench"} <= set(PACKAGES)
-    assert past_a_face(import_graph(SOURCES), PACKAGES) == []
+    assert past_a_face(graph, PACKAGES) == []
 
 
 def test_quantiles_of_intervals_are_taken_in_one_place():
@@ -31,6 +40,23 @@ def test_quantiles_of_intervals_are_taken_in_one_place():
     texts = {path: path.read_text() for folder in folders for path in folder.rglob("*.py")}
     taken = {path for path, text in texts.items() for name in ("stdtrit", "betaincinv", ".ppf(") if name in text}
     assert taken == {ROOT / "interp" / "stats.py"}
+
+
+@pytest.mark.parametrize(
+    ("older", "face"),
+    [("bench", "audit.bench"), ("relations", "claims"), ("shared_matrix", "lottery"), ("topic_blocks", "topics"),
+     ("two_stage", "topics")],
+)  # fmt: skip
+def test_older_paths_go_on_working(older, face):
+    older, face = (importlib.import_module(f"probes.{name}") for name in (older, face))
+    assert {name: getattr(older, name) for name in older.__all__}.items() <= vars(face).items()
+
+
+def test_what_reads_claims_and_patterns_loads_nothing_heavy():
+    light = [f"probes.{name}" for name in ("core", "claims", "relations", "stack", "topics", "two_stage", "variation")]
+    code = f"import sys, probes, {', '.join(light)}; print({{'torch', 'scipy', 'plotly'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.strip() == "set()", done.stderr
 
 
 @pytest.mark.parametrize(
