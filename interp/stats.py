@@ -1,8 +1,9 @@
 """Numbers with their uncertainty: one `Estimate`, and the few ways an interval is made.
 
-All intervals are 95 % and two-sided. Which one to use follows from what was drawn at random:
-seeds (`mean_over_seeds`, `jackknife_pairs`), inputs (`bootstrap_mean`), counts of independent
-trials (`clopper_pearson`). Imports no torch; tensors are taken by duck typing.
+All intervals are two-sided, and 95 % unless another `level` is asked for (m claims that are corrected together want
+1 - .05 / m). Which one to use follows from what was drawn at random: seeds (`mean_over_seeds`, `jackknife_pairs`),
+inputs (`bootstrap_mean`), counts of independent trials (`clopper_pearson`). `t_interval` and `jackknife` are what
+statistics of one's own are made of. Imports no torch; tensors are taken by duck typing.
 """
 
 import math
@@ -31,7 +32,7 @@ GAP: Support = (-1.0, 1.0)  # the difference of two shares
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, its 95 % interval, and what it is to be compared with.
+    """A number, its interval (95 % unless its maker says otherwise), and what it is to be compared with.
 
     - `value`, `low`, `high`: floats, or None where undefined; `reason` then says why.
     - `n`: how many units were drawn; `over`: which units the interval resamples.
@@ -90,7 +91,9 @@ class Estimate:
         return estimate(self, None, n=True) + (f": {self.reason}" if self.value is None else "")
 
 
-def mean_over_seeds(values: Any, *, over: Over = "seeds", support: Support = REALS) -> Estimate:
+def mean_over_seeds(
+    values: Any, *, over: Over = "seeds", support: Support = REALS, level: float = CONFIDENCE
+) -> Estimate:
     """Mean of one number a seed, `values` [S], with Student's t interval on S - 1 degrees of freedom.
 
     `support` is the range the number can take (a share: `SHARE`); the interval is cut to it.
@@ -104,10 +107,12 @@ def mean_over_seeds(values: Any, *, over: Over = "seeds", support: Support = REA
     if len(x) == 1:
         return Estimate(x[0], None, None, 1, over, reason=f"one of the {over} gives no interval")
     error = x.std(ddof=1) / math.sqrt(len(x))
-    return _t_interval(x.mean(), error, len(x), over, support)
+    return t_interval(x.mean(), error, len(x), over=over, support=support, level=level)
 
 
-def jackknife_pairs(statistic: Any, *, over: Over = "seeds", support: Support = REALS) -> Estimate:
+def jackknife_pairs(
+    statistic: Any, *, over: Over = "seeds", support: Support = REALS, level: float = CONFIDENCE
+) -> Estimate:
     """Mean of a symmetric statistic [S, S] over all pairs of distinct members; interval over members.
 
     The pairs are not independent, since each member takes part in S - 1 of them. Deleting one member
@@ -137,11 +142,34 @@ def jackknife_pairs(statistic: Any, *, over: Over = "seeds", support: Support = 
     if size == 2:
         return Estimate(mean, None, None, 2, over, reason=f"two of the {over} give one pair and no interval")
     without = (total - 2 * each) / ((size - 1) * (size - 2))
-    error = math.sqrt((size - 1) / size * ((without - without.mean()) ** 2).sum())
-    return _t_interval(mean, error, size, over, support)
+    return jackknife(mean, without, over=over, support=support, level=level)
 
 
-def clopper_pearson(successes: int, n: int, *, over: Over = "trials") -> Estimate:
+def jackknife(
+    value: float, without: np.ndarray, *, over: Over, support: Support = REALS, level: float = CONFIDENCE
+) -> Estimate:
+    """`value` with the delete-one jackknife's interval; `without` [n]: the same statistic without each unit in turn.
+
+    The squared standard error is (n - 1)/n * sum of (without unit i - their mean)^2, taken with Student's t on n - 1
+    degrees of freedom. Two units at least.
+    """
+    n = len(without)
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    return t_interval(value, error, n, over=over, support=support, level=level)
+
+
+def t_interval(
+    value: float, error: float, n: int, *, over: Over, support: Support = REALS, level: float = CONFIDENCE
+) -> Estimate:
+    """`value` plus and minus `error`, its standard error, times Student's t on n - 1 degrees of freedom."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, (1 + _level(level)) / 2)) * error
+    low, high = (min(max(end, support[0]), support[1]) for end in (value - half, value + half))
+    return Estimate(value, low, high, n, over)
+
+
+def clopper_pearson(successes: int, n: int, *, over: Over = "trials", level: float = CONFIDENCE) -> Estimate:
     """Share of successes among `n` independent trials, with the exact binomial interval."""
     from scipy.special import betaincinv
 
@@ -152,13 +180,13 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials") -> Estimat
         raise RequestError(f"successes={successes} are more than n={n} trials")
     if n == 0:
         return Estimate.undefined(f"there are no {over}", 0, over)
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - _level(level)) / 2
     low = float(betaincinv(successes, n - successes + 1, tail)) if successes > 0 else 0.0
     high = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
     return Estimate(successes / n, low, high, n, over)
 
 
-def spearman(x: Any, y: Any, *, over: Over = "seeds") -> Estimate:
+def spearman(x: Any, y: Any, *, over: Over = "seeds", level: float = CONFIDENCE) -> Estimate:
     """Rank correlation of two numbers a unit, with Bonett and Wright's (2000) interval; the null is 0.
 
     The interval is Fisher's with variance (1 + r^2 / 2) / (n - 3). Undefined where either does not vary.
@@ -177,12 +205,18 @@ def spearman(x: Any, y: Any, *, over: Over = "seeds") -> Estimate:
     r = float((ranks[0] * ranks[1]).sum()) / scale
     if abs(r) >= 1 - 1e-12:
         return Estimate(r, None, None, len(a), over, 0.0, "perfect order: the interval has no width to estimate")
-    half = float(norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt((1 + r * r / 2) / (len(a) - 3))
+    half = float(norm.ppf((1 + _level(level)) / 2)) * math.sqrt((1 + r * r / 2) / (len(a) - 3))
     return Estimate(r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), len(a), over, 0.0)
 
 
 def bootstrap_mean(
-    values: Any, seed: int, *, draws: int = 2000, over: Over = "inputs", stream: str = "bootstrap"
+    values: Any,
+    seed: int,
+    *,
+    draws: int = 2000,
+    over: Over = "inputs",
+    stream: str = "bootstrap",
+    level: float = CONFIDENCE,
 ) -> Estimate:
     """Mean of `values` [n] with the percentile bootstrap interval; a function of (values, seed, stream)."""
     x = _vector(values)
@@ -195,7 +229,7 @@ def bootstrap_mean(
     rng = generator(seed, stream)
     # One draw at a time: n may be millions, and draws x n indices would not fit in memory.
     means = np.array([x[rng.integers(0, len(x), len(x))].mean() for _ in range(draws)])
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - _level(level)) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return Estimate(x.mean(), low, high, len(x), over)
 
@@ -212,12 +246,10 @@ def holm(pvalues: Any) -> np.ndarray:
     return adjusted
 
 
-def _t_interval(mean: float, error: float, size: int, over: Over, support: Support) -> Estimate:
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(size - 1, (1 + CONFIDENCE) / 2)) * error
-    low, high = (min(max(end, support[0]), support[1]) for end in (mean - half, mean + half))
-    return Estimate(mean, low, high, size, over)
+def _level(level: float) -> float:
+    if not 0 < level < 1:
+        raise RequestError(f"level={quoted(level)} is not a number between 0 and 1, such as 0.95")
+    return level
 
 
 def _as_array(values: Any) -> np.ndarray:

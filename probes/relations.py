@@ -2,6 +2,7 @@
 
 from probes.claims import (
     RELATIONS,
+    Keys,
     Kind,
     Pairs,
     Relation,
@@ -15,6 +16,7 @@ from probes.claims import (
 
 __all__ = [
     "RELATIONS",
+    "Keys",
     "Kind",
     "Pairs",
     "Relation",

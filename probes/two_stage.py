@@ -1,8 +1,9 @@
 """The stages of `probes.topics` under their older name."""
 
-from probes.topics import TwoStageResult, analyze_two_stages, rotation
+from probes.topics import Run, TwoStageResult, analyze_two_stages, rotation
 
 __all__ = [
+    "Run",
     "TwoStageResult",
     "analyze_two_stages",
     "rotation",

@@ -28,9 +28,9 @@ failure to find an effect: nothing is left through which one could pass. Such a 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +38,16 @@ from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import RequestError, quoted
 from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.rng import check_seed
-from interp.stats import CONFIDENCE, Estimate
-from interp.task_check import TaskCheck, check_task
-from interp.text import fold
+from interp.stats import CONFIDENCE
+from interp.task_check import check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
 from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
-from probes.audit.labels import LabelledInput, Labels, LaidOut, labelled, lay_out
+from probes.audit.labels import Labels, LaidOut, labelled, lay_out
 from probes.audit.model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes.audit.pattern import Laid
 from probes.audit.population import Seeds, over_seeds
+from probes.audit.result import AuditResult
+from probes.audit.scan import ScanResult
 from probes.audit.tasks import NoTask, Task, task_for
 from probes.claims import (
     BUILT_IN,
@@ -60,85 +61,8 @@ from probes.claims import (
     own_relations,
     usable,
 )
-from probes.core import Result
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 heads makes some 3,000
-
-__all__ = ["AuditResult", "LabelledInput", "ScanResult", "audit_claim", "audit_claims", "scan_heads"]
-
-
-@dataclass(frozen=True)
-class AuditResult(Result):
-    """What an audit found of one claim.
-
-    - `pattern`, `use`, `verdict`: words (see this module); `reason`: why, in plain words.
-    - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
-      required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
-      what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
-    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
-      where several heads were tried for "some head".
-    - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
-    - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
-    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
-    - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
-      the largest share of which so many seeds could be certain. None for one model.
-    """
-
-    claim: str
-    pattern: str
-    use: str
-    verdict: str
-    reason: str
-    evidence: tuple[dict[str, Any], ...]
-    heads: tuple[tuple[int, int], ...]
-    task: str | None
-    level: float
-    num_claims: int
-    num_models: int
-    num_inputs: int
-    share: Estimate | None
-    floor: float | None
-    seeds: tuple[dict[str, Any], ...] = field(repr=False)
-    parts: dict[str, Any] = field(repr=False)
-    seed: int
-    task_check: TaskCheck | None = None
-
-    def summary(self) -> str:
-        """The verdict, the reason, and the table."""
-        from probes.audit.words import audit_summary
-
-        text = audit_summary(self)
-        return text if self.task_check is None else f"{text}\n{fold([str(self.task_check)])}"
-
-    def figure(self) -> "go.Figure":
-        """The evidence as bars with their intervals, against what was required."""
-        from probes.audit.figure import audit_figure
-
-        return audit_figure(self)
-
-
-@dataclass(frozen=True)
-class ScanResult(Result):
-    """Every head against every relation. `results`: an audit each, corrected together."""
-
-    results: tuple[AuditResult, ...]
-
-    def summary(self) -> str:
-        """What is supported or misleading of each head, or what fits best."""
-        from probes.audit.words import scan_summary
-
-        text = scan_summary(self)
-        checked = self.results[0].task_check if self.results else None
-        return text if checked is None else f"{text}\n{fold([str(checked)])}"
-
-    def figure(self) -> "go.Figure":
-        """Scores by head and relation, with the verdicts."""
-        from probes.audit.figure import scan_figure
-
-        return scan_figure(self)
 
 
 def audit_claim(

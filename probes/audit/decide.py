@@ -7,12 +7,12 @@ from interp.numbers import estimate as written
 from interp.numbers import number, percent
 from interp.stats import Estimate
 from probes.audit import thresholds as t
+from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs
 from probes.audit.pattern import Asked, Look, Rival, worst
 from probes.audit.rows import Evidence, Finding, Use, Verdict, bound, counted, resting, use_rows, with_value
 from probes.audit.stats import high, low
 from probes.audit.tasks import Task
-from probes.audit.use import Effects
 from probes.claims import Claim, heads_text
 
 

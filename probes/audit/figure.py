@@ -1,19 +1,15 @@
-"""The pictures of an audit and of a scan."""
+"""The picture of an audit."""
 
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interp.errors import RequestError
-from interp.numbers import estimate
 from probes.audit.rows import COUNTS, LOGITS, MARGINS, OUTPUTS, SCORES, SEEDS
 from probes.audit.thresholds import MIXED
-from probes.audit.words import SCORED, by_head, evidence_line, numbers_of, required, rests_on, score_of, shortened
+from probes.audit.words import SCORED, numbers_of, required
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from probes.audit.analyzer import AuditResult, ScanResult
 
 Row = dict[str, Any]
 LABEL = 34  # characters of a line beside the marks: a page may be 600 pixels wide
@@ -37,13 +33,27 @@ WORDS = {
 }
 
 
-def audit_figure(result: "AuditResult") -> "go.Figure":
-    """Every number of the evidence with its interval and what was required; the reason, and which rows decide."""
+def audit_figure(
+    evidence: Sequence[Row],
+    *,
+    claim: str,
+    pattern: str,
+    use: str,
+    verdict: str,
+    reason: str,
+    num_models: int,
+    over: str,
+) -> "go.Figure":
+    """Every number of the evidence with its interval and what was required; the reason, and which rows decide.
+
+    `evidence`: rows as of `Evidence.to_dict`; `over`: how many models and inputs, and the level of the intervals. The
+    other arguments are what `AuditResult` has under these names.
+    """
     import plotly.graph_objects as go
 
     from interp.plots.style import GRID, INK, MUTED, SAYING, finish
 
-    panels = [(unit, [r for r in result.evidence if r["unit"] == unit]) for unit in PANELS]
+    panels = [(unit, [r for r in evidence if r["unit"] == unit]) for unit in PANELS]
     # Counts that suffice are told in words.
     panels = [(unit, rows) for unit, rows in panels if rows and (unit != COUNTS or any(r["decides"] for r in rows))]
     sizes = [[LINE * _label(row).count("<br>") + LINE + GAP for row in rows] for _, rows in panels]
@@ -69,7 +79,7 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
                 fig.add_annotation(text="no number: see the reason", x=0.5, xref="paper", y=middle[i], yref=f"y{axis}",
                                    showarrow=False, font={"size": 12, "color": INK})  # fmt: skip
         title, unit_words = PANELS[unit]
-        title += " (means over seeds)" if unit != SEEDS and result.num_models > 1 else ""
+        title += " (means over seeds)" if unit != SEEDS and num_models > 1 else ""
         fig.add_annotation(text=f"<b>{title}</b>", x=0, xref="paper", xanchor="left", y=top / height, yref="paper",
                            yanchor="bottom", yshift=3, showarrow=False, font={"size": 13})  # fmt: skip
         layout[f"yaxis{axis}"] = {
@@ -81,15 +91,14 @@ def audit_figure(result: "AuditResult") -> "go.Figure":
             "zerolinecolor": MUTED, "range": _span(rows), "nticks": 6,
         }  # fmt: skip
         top -= sum(size) + BOTTOM
-    if any(row["decides"] for row in result.evidence):
+    if any(row["decides"] for row in evidence):
         frame = {"color": FRAME, "line": {"color": INK, "width": 1}}
         fig.add_trace(go.Bar(x=[None], y=[None], name="▶ framed: the verdict rests on it", marker=frame))
-    counts = "; ".join(f"{r['words']}: {numbers_of(r)}" for r in result.evidence if r["unit"] == COUNTS)
+    counts = "; ".join(f"{r['words']}: {numbers_of(r)}" for r in evidence if r["unit"] == COUNTS)
     return finish(
         fig,
-        f"{result.verdict.capitalize()}: {result.claim}",
-        f"Pattern {result.pattern}, use {result.use}. {result.reason} ({evidence_line(result)}"
-        f"{f'; {counts}' if counts else ''}. {SCORED}.)",
+        f"{verdict.capitalize()}: {claim}",
+        f"Pattern {pattern}, use {use}. {reason} ({over}{f'; {counts}' if counts else ''}. {SCORED}.)",
         width=None,
         height=height + 70,
         margin={"l": 20, "b": 70},
@@ -164,53 +173,3 @@ def _label(row: Row) -> str:
     said = f"{SAYING[row['says']][2]} {row['says']}" if row["says"] else ""
     last = ": ".join(part for part in (asked, said) if part)
     return "<br>".join([*words, escape(numbers_of(row)), *([escape(last)] if last else [])])
-
-
-def scan_figure(result: "ScanResult") -> "go.Figure":
-    """Claim scores by head and relation; the verdict of each is written on it."""
-    import plotly.graph_objects as go
-
-    from interp.plots.style import VERDICTS, colorscale, colour_bar, escape, finish, literal
-
-    if not result.results:
-        raise RequestError("a scan without claims has no picture")
-    heads = by_head(result.results)
-    relations = list(dict.fromkeys(audit.claim.split(" to ", 1)[1] for audit in result.results))
-    place = {relation: i for i, relation in enumerate(relations)}
-    values: list[list[float | None]] = [[None] * len(heads) for _ in relations]
-    marks = [[""] * len(heads) for _ in relations]
-    told = [[""] * len(heads) for _ in relations]
-    for column, audits in enumerate(heads.values()):
-        for audit in audits:
-            row, score = place[audit.claim.split(" to ", 1)[1]], score_of(audit)
-            values[row][column] = None if score is None or score.value is None else max(score.value, 0.0)
-            marks[row][column] = VERDICTS[audit.verdict][1]
-            said = [audit.claim, f"claim score {estimate(score, 2, n=True)}", f"{audit.verdict}: {audit.reason}",
-                    f"It rests on: {rests_on(audit)}"]  # fmt: skip
-            told[row][column] = "<br>".join(literal(line) for text in said for line in textwrap.wrap(text, 90))
-    heat = go.Heatmap(
-        z=values, x=list(heads), text=marks, texttemplate="%{text}", customdata=told, hoverongaps=True,
-        zmin=0, zmax=1, colorscale=colorscale(), colorbar=colour_bar("claim score"),
-        hovertemplate="%{customdata}<extra></extra>", xgap=2, ygap=2,
-    )  # fmt: skip
-    blank = [(row, column) for row, line in enumerate(values) for column, v in enumerate(line) if v is None]
-    fig = go.Figure(heat)
-    for row, column in blank:  # a heatmap writes nothing where it has no colour
-        fig.add_annotation(text=marks[row][column], x=list(heads)[column], y=row, showarrow=False)
-    right = sum(audit.verdict == "supported" for audit in result.results)
-    return finish(
-        fig,
-        f"Every head against every relation: {right} of {len(result.results)} claims are supported",
-        f"{', '.join(f'{sign} {word}' for word, (_, sign) in VERDICTS.items())}. Colour: claim score, over every query "
-        "to which the relation applies; no colour: no score. The reason, and the numbers it rests on, are in the "
-        f"hover; {evidence_line(result.results[0])}",
-        width=max(860, 460 + (40 if len(heads) <= 40 else 16) * len(heads)),
-        height=90 + 24 * len(relations),
-        margin={"l": 360},
-        yaxis={
-            "autorange": "reversed",
-            "showgrid": False,
-            "tickvals": list(range(len(relations))),
-            "ticktext": [escape(shortened(relation, 50)) for relation in relations],
-        },
-    )

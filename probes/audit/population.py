@@ -14,6 +14,7 @@ from probes.audit.model import Outcome
 from probes.audit.rows import Evidence, Verdict
 from probes.audit.stats import SUPPORTS, high, low, ratio
 from probes.claims import Claim, heads_text
+from probes.core import clopper_pearson
 
 # Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
 NOT_AVERAGED = ("rows", "sequences", "different", "items", "better")
@@ -35,13 +36,8 @@ class Seeds:
 
 
 def binomial(successes: int, n: int, level: float) -> Estimate:
-    """`clopper_pearson` at another level, over seeds."""
-    from scipy.special import betaincinv
-
-    tail = (1 - level) / 2
-    least = float(betaincinv(successes, n - successes + 1, tail)) if successes else 0.0
-    most = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
-    return Estimate(successes / n, least, most, n, "seeds")
+    """In which share of seeds something is so, with the exact interval."""
+    return clopper_pearson(successes, n, over="seeds", level=level)
 
 
 def over_seeds(

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from interp.stats import Estimate
 from probes.audit import thresholds as t
+from probes.audit.effects import Effects
 from probes.audit.stats import high, low
 from probes.claims import heads_text
-
-if TYPE_CHECKING:
-    from probes.audit.use import Effects
 
 Pattern = Literal["holds", "fails", "undecided"]
 Use = Literal["used", "redundant", "unused", "undecided", "not asked"]
@@ -154,7 +152,7 @@ def with_value(rows: Sequence[Evidence]) -> list[Evidence]:
 # -- the use ------------------------------------------------------------------------------------------------
 
 
-def use_rows(e: "Effects", word: str = "", names: Iterable[str] = ()) -> list[Evidence]:
+def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evidence]:
     """What the edits of a claim did, the rows of these names marked as what the word on use rests on.
 
     A use may show in any of several effects. So besides what makes an edit mean something, and the effect itself, a

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from interp.rng import generator
 from interp.stats import GAP, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
+from probes.core import jackknife
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +26,6 @@ def ratio(numerator: Floats, denominator: Floats, level: float, support: Support
     claims the level is 1 - .05/m: a percentile needs draws by the ten thousand there, a quantile of t none.
     The interval is cut to `support`, the range that the number can take.
     """
-    from scipy.special import stdtrit
-
     there = denominator != 0
     top, bottom = numerator[there], denominator[there]
     n, total = len(top), float(bottom.sum())
@@ -37,10 +36,7 @@ def ratio(numerator: Floats, denominator: Floats, level: float, support: Support
     if n == 1 or (rest == 0).any():
         return Estimate(value, None, None, n, "inputs", reason="one of the inputs gives no interval")
     without = (top.sum() - top) / rest
-    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    lower, upper = (min(max(end, support[0]), support[1]) for end in (value - half, value + half))
-    return Estimate(value, lower, upper, n, "inputs")
+    return jackknife(value, without, over="inputs", support=support, level=level)
 
 
 def sign_flips(differences: Floats, draws: int, seed: int) -> Floats:

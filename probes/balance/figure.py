@@ -1,8 +1,10 @@
 """The picture of a balance result: |S| / P over depths, and predictions against pairs inserted."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from interp.numbers import UNDEFINED, Cells, estimate, number
 
@@ -10,17 +12,27 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from interp.stats import Estimate
-    from probes.balance.analyzer import BalanceResult
+
+Array = NDArray[np.float64]
 
 
-def balance_figure(result: "BalanceResult") -> "go.Figure":
-    """|S| / P over (d, d'), and total variation by pairs inserted."""
+def balance_figure(
+    table: Array,
+    *,
+    by_count: "Mapping[int, Estimate]",
+    shift_control: "Mapping[int, Estimate]",
+    beta: "Estimate",
+    functional: "Estimate",
+    norm_on_output: bool,
+    num_models: int,
+) -> "go.Figure":
+    """|S| / P over (d, d') of `table` [d, d', i, j], and total variation by pairs inserted; see `BalanceResult`."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
     from interp.plots.style import PALETTE, colorscale, colour_bar, error_bars, finish
 
-    table = result.table[1:].mean((2, 3)) if result.table.size else result.table
+    table = table[1:].mean((2, 3)) if table.size else table
     has_table = bool(table.size) and bool(np.isfinite(table).all())
     fig = make_subplots(
         rows=1,
@@ -53,8 +65,8 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
         fig.update_yaxes(title_text="depth d of the query's pair", dtick=1, row=1, col=1)
     column = 2 if has_table else 1
     for rows, name, colour in (
-        (result.by_count, "matched pairs put before", PALETTE[0]),
-        (result.shift_control, "positions moved alone", PALETTE[1]),
+        (by_count, "matched pairs put before", PALETTE[0]),
+        (shift_control, "positions moved alone", PALETTE[1]),
     ):
         if not rows:
             continue
@@ -74,21 +86,21 @@ def balance_figure(result: "BalanceResult") -> "go.Figure":
             row=1,
             col=column,
         )
-    scale = null_of(result.functional)
+    scale = null_of(functional)
     if scale is not None:
         fig.add_hline(
             y=scale, line_dash="dash", line_color=PALETTE[6], annotation_text="unrelated strings", row=1, col=column
         )
     fig.update_xaxes(title_text="balanced pairs put before the string", row=1, col=column)
     fig.update_yaxes(title_text="total variation distance", rangemode="tozero", row=1, col=column)
-    beta = f"β is {UNDEFINED}" if result.beta.value is None else f"β = {estimate(result.beta, n=True)}"
-    moved = f"1 to D pairs put before a string move predictions by {estimate(result.functional, n=True)}"
-    title = f"Balance violation: {beta}; {moved}"
-    if not result.norm_on_output:
-        little = "" if result.beta.value is None else ", which without a norm on the attention output says little"
-        title = f"Balance violation: {moved}; {beta}{little}"
-    whose = "one model" if result.num_models == 1 else f"mean over {result.num_models} seeds"
-    why = "" if result.beta.value is not None else f"; β is {UNDEFINED}: {result.beta.reason}"
+    told = f"β is {UNDEFINED}" if beta.value is None else f"β = {estimate(beta, n=True)}"
+    moved = f"1 to D pairs put before a string move predictions by {estimate(functional, n=True)}"
+    title = f"Balance violation: {told}; {moved}"
+    if not norm_on_output:
+        little = "" if beta.value is None else ", which without a norm on the attention output says little"
+        title = f"Balance violation: {moved}; {told}{little}"
+    whose = "one model" if num_models == 1 else f"mean over {num_models} seeds"
+    why = "" if beta.value is not None else f"; β is {UNDEFINED}: {beta.reason}"
     return finish(
         fig,
         title,

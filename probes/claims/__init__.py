@@ -22,6 +22,7 @@ from probes.claims.conditions import (
 )
 from probes.claims.relations import (
     RELATIONS,
+    Keys,
     Kind,
     Pairs,
     Relation,
@@ -42,6 +43,7 @@ __all__ = [
     "TASKS",
     "Claim",
     "Condition",
+    "Keys",
     "Kind",
     "Pairs",
     "Relation",

@@ -1,9 +1,25 @@
-"""What analyzers share: the result they return."""
+"""What analyzers share: the result they return, how intervals are made, how many is said."""
 
+from probes.core.intervals import (
+    bootstrap_mean,
+    clopper_pearson,
+    jackknife,
+    jackknife_pairs,
+    mean_over_seeds,
+    t_interval,
+)
 from probes.core.result import Result, to_json, unread_seed
+from probes.core.wording import counted
 
 __all__ = [
     "Result",
+    "bootstrap_mean",
+    "clopper_pearson",
+    "counted",
+    "jackknife",
+    "jackknife_pairs",
+    "mean_over_seeds",
+    "t_interval",
     "to_json",
     "unread_seed",
 ]

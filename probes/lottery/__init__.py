@@ -1,14 +1,9 @@
 """Masks on random networks that make them a target: one target (a lottery ticket), or two from shared matrices."""
 
-from probes.lottery.demonstration import (
-    CONTROL_STRINGS,
-    Control,
-    Level,
-    LotteryResult,
-    demonstrate_lottery_ticket,
-    measure_level,
-)
+from probes.lottery.demonstration import demonstrate_lottery_ticket
 from probes.lottery.inputs import evaluation_set, random_inputs, token_inputs
+from probes.lottery.measures import CONTROL_STRINGS, Control, Level, measure_level
+from probes.lottery.result import LotteryResult
 from probes.lottery.shared_matrix import SharedMatrixResult, demonstrate_shared_matrix
 from probes.lottery.subset_sum import best_subsets, expected_error, fit_entries
 from probes.lottery.target import in_double, read_target

@@ -15,9 +15,10 @@ from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.numbers import power
 from interp.rng import generator
-from interp.stats import Estimate, Support, clopper_pearson
+from interp.stats import Estimate, Support
 from interp.worlds.dyck.evaluate import RULES, BracketSet, closing_rules, held_out, rule_floors
 from interp.worlds.dyck.settings import DyckSettings
+from probes.core import clopper_pearson
 from probes.lottery.runner import input_stream, largest_column, target_stream
 from probes.lottery.subset_sum import Array
 from probes.lottery.ticket import Sizes

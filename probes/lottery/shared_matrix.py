@@ -17,11 +17,11 @@ from interp.guests import hosting
 from interp.model import SandboxTransformer
 from interp.numbers import estimate, number, power
 from interp.rng import check_seed, generator
-from interp.stats import Estimate, bootstrap_mean
+from interp.stats import Estimate
 from interp.text import fold
 from interp.threads import one_thread
 from interp.worlds.dyck.evaluate import BracketSet
-from probes.core import Result
+from probes.core import Result, bootstrap_mean
 from probes.lottery.inputs import (
     POSITIONS,
     Inputs,

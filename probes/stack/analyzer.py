@@ -12,8 +12,8 @@ after it (the bracket just closed lies between), and START is no opener. All thr
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,84 +24,20 @@ from interp.grammars import DyckGrammar
 from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
-from interp.stats import GAP, SHARE, Estimate, Support, bootstrap_mean, mean_over_seeds
-from interp.task_check import TaskCheck, check_task
+from interp.stats import GAP, SHARE, Estimate, Support
+from interp.task_check import check_task
 from interp.worlds.dyck.refusals import no_brackets
-from probes.core import Result, unread_seed
-from probes.stack.figure import RIVALS, stack_figure, stack_summary
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from probes.core import bootstrap_mean, mean_over_seeds, unread_seed
+from probes.stack.figure import RIVALS
+from probes.stack.result import Nested, StackResult
 
 Array = NDArray[np.float64]
-Nested = tuple[tuple[Estimate, ...], ...]  # [layer][head]
 
 NUM_INPUTS, LENGTH = 40, 28  # drawn by default: how many, of how many brackets
 MEMORY = 2**23  # float64 numbers of patterns held at once: 64 MB, and as much again while they are read
 TIE = 1e-5  # weights this close (relative) to the largest share the top place: float32 tells no more
 SCORE = GAP  # of one key among two at least, so that chance is a half at most
 _METRICS = ("score", "top1", "permuted", "permuted_top1")
-
-
-@dataclass(frozen=True)
-class StackResult(Result):
-    """Stack-likeness of every head of a model or population.
-
-    `score`, `top1`, `score_trivial`, `top1_trivial` are nested lists of Estimates, [layer][head]. A model's
-    number is the mean over inputs of the mean over the input's queries. Heads of a population are taken
-    by index: head 1 is the mean over the head 1 of every seed, whatever each has become (see `best`).
-
-    - `score`: mean of (m - c) / (1 - c) over closers at depth >= 1.
-    - `top1`: how often the target holds the largest weight; tied weights share the place.
-    - `score_trivial`, `top1_trivial`: the same over openers, which are their own target.
-    - `best`: a layer's best head, one Estimate a layer: chosen on every other input and scored on the
-      rest, and the other way round, in each model by itself. No winner's curse.
-    - `untrained`: `score` of the same config and seeds before training, or None.
-    - `by_distance`: [layer][head] distance from query to target -> mean score of those queries, mean over
-      models; `queries_by_distance`: how many there are.
-    - `rivals`: what heads with a simple rule would score on the same queries (see `RIVALS`; None for START
-      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
-      the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
-    - `per_model`: per layer [models, heads], what the means over seeds are taken of.
-    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
-    - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
-    - `queries`, `queries_trivial`, `excluded`: how many queries; those that see one key only (c = 1) are
-      left out and counted.
-
-    The `null` of each Estimate holds the rivals under the same rule, `uniform` (score 0; top-1 rate: mean
-    of c), `untrained`, and `permuted`: the target replaced by an opener drawn from those visible, the target among
-    them. It is exact: the mean weight of visible openers. (`best` has the first three nulls only,
-    `permuted` of the chosen heads.)
-
-    Intervals are over seeds for a population, over inputs (bootstrap) for one model.
-    """
-
-    score: Nested
-    top1: Nested
-    score_trivial: Nested
-    top1_trivial: Nested
-    best: tuple[Estimate, ...]
-    untrained: Nested | None
-    by_distance: tuple[tuple[dict[int, float], ...], ...]
-    queries_by_distance: dict[int, int]
-    rivals: dict[str, float | None]
-    num_models: int
-    num_inputs: int
-    positions: int
-    queries: int
-    queries_trivial: int
-    excluded: int
-    per_model: tuple[Array, ...] = field(repr=False)
-    task_check: TaskCheck | None = None
-    unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
-
-    def summary(self) -> str:
-        """A table, a line a head, with what to compare it with."""
-        return stack_summary(self)
-
-    def figure(self) -> "go.Figure":
-        """Every seed as a point, head by head, with nulls and rivals as lines."""
-        return stack_figure(self)
 
 
 @hosting("stack-likeness")

@@ -1,19 +1,21 @@
-"""Words and the picture of a stack-likeness result."""
+"""The picture of a stack-likeness result, and the names it shares with the summary."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.numbers import Cells, estimate, number
 from interp.stats import Estimate
-from interp.text import fold
+from probes.core import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from probes.stack.analyzer import StackResult
+Array = NDArray[np.float64]
 
 NAME = "Stack-likeness (closers)"  # the audit's "claim score" is over other queries
-SHOWN = 16  # heads in the summary
 RIVALS = {
     "unmatched": "all unmatched openers",
     "same_depth": "all openers at this depth",
@@ -30,7 +32,7 @@ def null_of(estimate: Estimate) -> dict[str, Any]:
     return estimate.null
 
 
-def merged(rivals: dict[str, float | None]) -> list[tuple[str, float]]:
+def merged(rivals: Mapping[str, float | None]) -> list[tuple[str, float]]:
     """(words, value), those of equal value in one, from the best down."""
     found: dict[float, list[str]] = {}
     for name, value in rivals.items():
@@ -39,70 +41,28 @@ def merged(rivals: dict[str, float | None]) -> list[tuple[str, float]]:
     return [(", ".join(names), value) for value, names in sorted(found.items(), reverse=True)]
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """ "1 model", "2 models"."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
-
-
-def stack_summary(result: "StackResult") -> str:
-    """A table, a line a head, with what to compare it with."""
-    lines = [
-        f"{NAME}: attention to the last unmatched opener, {counted(result.num_models, 'model')}",
-        f"{counted(result.num_inputs, 'input')} of N <= {result.positions} positions, "
-        f"{counted(result.queries, 'closer')} inside a bracket",
-        f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
-    ]
-    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
-    shown = heads
-    if len(heads) > SHOWN:
-        ranked = sorted(heads, key=lambda at: -(result.score[at[0]][at[1]].value or 0.0))
-        shown = sorted(ranked[:SHOWN])
-    choice = result.best if max(map(len, result.score)) > 1 else ()
-    estimates = [*(result.score[layer][head] for layer, head in shown), *choice]
-    cells = Cells(estimates)
-    for layer, head in shown:
-        e = result.score[layer][head]
-        null = null_of(e)
-        lines.append(
-            f"{f'{layer}.{head}':>6}  {cells(e):<25}{number(null['permuted']):>9}"
-            f"{number(null['untrained'], none=ABSENT):>10}{number(result.top1[layer][head].value):>8}"
-            f"{number(result.score_trivial[layer][head].value):>12}"
-        )
-    if len(heads) > SHOWN:
-        lines.append(f"       (the {SHOWN} highest of {len(heads)} heads)")
-    if choice:
-        lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
-        for layer, e in enumerate(choice):
-            null = null_of(e) if e.null else {}
-            lines.append(
-                f"{layer:>6}  {cells(e):<25}{number(null.get('permuted'), none=ABSENT):>9}"
-                f"{number(null.get('untrained'), none=ABSENT):>10}"
-            )
-    lines += [f"intervals: {cells.over}", *reasons(estimates), *absent(lines)]
-    lines.append("rivals on the same closers (a uniform head scores 0):")
-    lines += [f"  {number(value):>6}  {name}" for name, value in merged(result.rivals)]
-    if result.excluded:
-        lines.append(f"left out, since they see one key only: {counted(result.excluded, 'query', 'queries')}")
-    if result.task_check is not None:
-        lines.append(str(result.task_check))
-    lines += result.unread
-    return fold(lines)
-
-
-def stack_figure(result: "StackResult") -> "go.Figure":
-    """Score by layer and head over seeds, with rivals and nulls as lines."""
+def stack_figure(
+    score: Sequence[Sequence[Estimate]],
+    *,
+    rivals: Mapping[str, float | None],
+    per_model: Sequence[Array],
+    num_models: int,
+    num_inputs: int,
+    queries: int,
+) -> "go.Figure":
+    """`score` by layer and head over seeds, `per_model` a layer [models, heads], with rivals and nulls as lines."""
     import plotly.graph_objects as go
 
     from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish
 
-    heads = [(layer, head) for layer, row in enumerate(result.score) for head in range(len(row))]
-    estimates = [result.score[layer][head] for layer, head in heads]
-    single_head = max(map(len, result.score)) == 1
+    heads = [(layer, head) for layer, row in enumerate(score) for head in range(len(row))]
+    estimates = [score[layer][head] for layer, head in heads]
+    single_head = max(map(len, score)) == 1
     names = [f"layer {layer}" if single_head else f"{layer}.{head}" for layer, head in heads]
     count = len(heads)
     fig = go.Figure()
-    lines = [*merged(result.rivals), ("every visible key", 0.0)]
-    points = [x for layer in result.per_model for x in layer.ravel()]
+    lines = [*merged(rivals), ("every visible key", 0.0)]
+    points = [x for layer in per_model for x in layer.ravel()]
     low = min([*points, *(v for _, v in lines), *(e.low for e in estimates if e.low is not None)])
     span = (min(low - 0.06, -0.1), max([1.05, *(e.high + 0.06 for e in estimates if e.high is not None)]))
     for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
@@ -111,10 +71,10 @@ def stack_figure(result: "StackResult") -> "go.Figure":
             text=f"{words} {number(value, 2)}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
             showarrow=False, font={"size": 11, "color": MUTED if value else INK},
         )  # fmt: skip
-    if result.num_models > 1:
+    if num_models > 1:
         for at, (layer, head) in enumerate(heads):
             box = go.Box(
-                y=result.per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
+                y=per_model[layer][:, head], x0=at, name=names[at], boxpoints="all", jitter=0.7, pointpos=0,
                 width=0.5, marker={"size": 5, "opacity": 0.5, "color": PALETTE[0]},
                 line={"width": 1.2, "color": PALETTE[0]}, fillcolor="rgba(0,114,178,0.08)", hoverinfo="y",
                 showlegend=False,
@@ -137,9 +97,9 @@ def stack_figure(result: "StackResult") -> "go.Figure":
         hovertext=[estimate(e, n=True) for e in estimates], hoverinfo="text",
     )  # fmt: skip
     fig.add_trace(mean)
-    whose = f"{result.num_models} seeds, each a point" if result.num_models > 1 else "one model"
-    inputs = counted(result.num_inputs, "input")
-    note = f"{whose}; {inputs}, {counted(result.queries, 'closer')} inside a bracket; [{cells.over}]"
+    whose = f"{num_models} seeds, each a point" if num_models > 1 else "one model"
+    inputs = counted(num_inputs, "input")
+    note = f"{whose}; {inputs}, {counted(queries, 'closer')} inside a bracket; [{cells.over}]"
     told = ", ".join(f"{cells(e)} in {name}" for e, name in zip(estimates, names, strict=True))
     known = [(e.value, i) for i, e in enumerate(estimates) if e.value is not None]
     if count > 4 and known:

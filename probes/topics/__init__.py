@@ -1,10 +1,13 @@
 """Topics in weights and attention: blocks by topic, and training in two stages."""
 
-from probes.topics.blocks import TopicBlocksResult, analyze_topic_blocks
+from probes.topics.blocks import analyze_topic_blocks
+from probes.topics.blocks_result import TopicBlocksResult
 from probes.topics.clusters import adjusted_rand
-from probes.topics.two_stage import TwoStageResult, analyze_two_stages, rotation
+from probes.topics.two_stage import analyze_two_stages, rotation
+from probes.topics.two_stage_result import Run, TwoStageResult
 
 __all__ = [
+    "Run",
     "TopicBlocksResult",
     "TwoStageResult",
     "adjusted_rand",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from interp.checks import index_of
 from interp.errors import AnalysisError
 from interp.guests import read_tokens, refuse_padding
-from interp.stats import POSITIVE, Estimate, mean_over_seeds
+from interp.stats import POSITIVE, Estimate
+from probes.core import mean_over_seeds
 from probes.topics.words import MEMORY, Array, Ints, Words
 
 DOCUMENTS = 500  # of attention averages: as many as the papers' code takes, and cut as there

@@ -7,8 +7,8 @@ as good an optimum as a block matrix and tells nothing about topics; the two are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,17 +19,15 @@ from interp.guests import check_precision, grammar_of, hosting, untrained_of
 from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.worlds.topics.theory import TopicTheory
-from probes.core import Result
 from probes.topics.aim import Aim, aim_of, outside_theory
 from probes.topics.attention import PairSums, attention, documents, relations
-from probes.topics.blocks_figure import topic_figure, topic_summary
+from probes.topics.blocks_result import TopicBlocksResult
 from probes.topics.clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
 from probes.topics.inputs import check_size, finite, members, stack, value_map, weight
 from probes.topics.permutations import (
     ALPHA,
     FEWEST_PERMUTATIONS,
     MOST_PERMUTATIONS,
-    Structure,
     diagonal_test,
     p_value,
     relabellings,
@@ -38,91 +36,10 @@ from probes.topics.permutations import (
     unit_of,
 )
 from probes.topics.rows import estimate_of, nulls_of, ratios_of, rows_of
-from probes.topics.words import Array, Ints, Kind, Words, words_of
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from probes.topics.words import Array, Kind, Words, words_of
 
 FIELDS = ("contrast", "contrast_off_diagonal", "raw_contrast", "raw_contrast_off_diagonal", "uniformity")
 NO_LABELS = "no topic labels were given: pass labels=, one topic a row"
-
-
-@dataclass(frozen=True)
-class TopicBlocksResult(Result):
-    """What one matrix of word pairs, or one a seed, holds of the topics. Rows left out ([MASK]) take no part.
-
-    Within rows, over all words; the first three are the headline:
-
-    - `contrast`: share of the variance within rows that "same topic" explains (R^2), negative where same-topic entries
-      are the smaller ones. Ideal blocks 1, whatever is added to a row; 10 x 10 words on a diagonal .09, random .01.
-    - `diagonality`: the same for "the word itself". A diagonal 1, ideal blocks of 10 x 10 words .09.
-    - `ari`: topics found from the matrix alone against the labels, adjusted Rand index: 1 all found, 0 chance.
-    - `p_value`: share of relabellings of the words (topics keep their sizes) in which same-topic entries, the diagonal
-      left out, exceed the others by as much on average. `p_diagonal`: the same when each row's own entry changes
-      places with one of its topic (without labels: of its cluster). Seeds are relabelled alike, each in its own unit.
-    - `structure`: "blocks" where p_value <= .01, "diagonal" where p_diagonal <= .01, "blocks and diagonal", or "none";
-      what stands out a tenth as much as the other or less is not named. None without labels.
-    - `contrast_off_diagonal`: `contrast` without the diagonal.  `raw_contrast`, `raw_contrast_off_diagonal`: mean over
-      rows of the mean same-topic less the mean different-topic entry.
-    - `uniformity`: c^2 / (c^2 + s^2) over rows, c the raw contrast off the diagonal and s^2 the variance of the
-      same-topic entries: 1 where these are all alike, `null` where they are no more alike than any entries.
-
-    Nulls by name: `random` matrix, `permuted` labels (exact expectation; of `diagonality`: own entry exchanged within
-    its topic), an ideal `diagonal` or ideal `blocks`, `untrained` models, `theory`.
-
-    - `theory`: Frobenius distances to Theorem 2.1.2 (`closed_form`) and to Definition 2.1.2 (`diagonal_form`), in units
-      of their norms; to the family of all optima (`family`; Theorem 2.1.4 for "value", with biases added to the rows,
-      as attention sums to 1; Theorem 2.1.1 for "embedding"), in units of the matrix's; and `block_sum`, the sum over
-      the own topic's columns less that over another's. Empty with `theory_reason` where none applies. All is of the
-      squared loss with even attention: models trained otherwise get no distance unless `theory=` is given.
-    - `relations`: for attention, means over pairs of positions (Tables 2.1, 2.2); same word at any position, and at
-      another position than the query's.
-    - `untrained`: the headline numbers of the same config and seeds before training, or None.
-    - `same_pairs`, `different_pairs`: ordered pairs of different words counted as either.
-    - `num_clusters`: how many topics the blind recovery looked for; `clusters_from`: the "labels", or "estimated".
-      `clusters` [matrix, row]: what it found, -1 for rows left out.
-
-    Intervals are over seeds (t) for several matrices. For one they are over words: a bootstrap of rows, and for `ari`
-    a jackknife that leaves the clusters as they are.
-    """
-
-    contrast: Estimate
-    diagonality: Estimate
-    ari: Estimate
-    p_value: float | None
-    p_diagonal: float
-    structure: Structure | None
-    contrast_off_diagonal: Estimate
-    raw_contrast: Estimate
-    raw_contrast_off_diagonal: Estimate
-    uniformity: Estimate
-    theory: dict[str, Estimate]
-    theory_reason: str | None
-    relations: dict[str, Estimate] | None
-    untrained: dict[str, Estimate] | None
-    matrix: str
-    num_models: int
-    num_words: int
-    num_topics: int | None
-    excluded: int
-    same_pairs: int | None
-    different_pairs: int | None
-    num_clusters: int
-    clusters_from: Literal["labels", "estimated"]
-    permutations: int
-    notes: tuple[str, ...]
-    per_seed: dict[str, list[Any]] = field(repr=False)
-    labels: tuple[int, ...] | None = field(repr=False)
-    clusters: Ints = field(repr=False)
-    values: Array = field(repr=False, metadata={"json": False})
-
-    def summary(self) -> str:
-        """A table, a line a number, with what to compare it with."""
-        return topic_summary(self)
-
-    def figure(self) -> "go.Figure":
-        """The matrix (mean over seeds), words sorted by topic, with lines between the topics."""
-        return topic_figure(self)
 
 
 @hosting("topic blocks")

@@ -1,6 +1,5 @@
 """Blind recovery: topics found from the matrix alone, and how well they agree with the labels."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from interp.errors import RequestError
 from interp.rng import generator
-from interp.stats import CONFIDENCE, Estimate, Support, mean_over_seeds
+from interp.stats import Estimate, Support
+from probes.core import jackknife, mean_over_seeds
 from probes.topics.rows import Rows
 from probes.topics.words import Array, Ints
 
@@ -52,14 +52,9 @@ def rand_estimate(topic: Ints, clusters: Sequence[Ints]) -> Estimate:
     """Adjusted Rand index over seeds; for one matrix over words, by a jackknife."""
     if len(clusters) > 1:
         return mean_over_seeds([adjusted_rand(topic, found) for found in clusters], support=RAND)
-    from scipy.special import stdtrit
-
     # Drawing words with replacement would pair a word with itself; leaving one out does not.
-    n, value = len(topic), adjusted_rand(topic, clusters[0])
-    without = _rand_without(topic, clusters[0])
-    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error
-    return Estimate(value, max(value - half, RAND[0]), min(value + half, RAND[1]), n, "words")
+    value, without = adjusted_rand(topic, clusters[0]), _rand_without(topic, clusters[0])
+    return jackknife(value, without, over="words", support=RAND)
 
 
 def _affinity(off: Array) -> Array:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.rng import generator
-from interp.stats import CONFIDENCE, REALS, Estimate, Support, mean_over_seeds
+from interp.stats import CONFIDENCE, REALS, Estimate, Support
+from probes.core import mean_over_seeds
 from probes.topics.words import MEMORY, Array, Ints, Words
 
 ROUNDING = 1e-12  # differences within a row this small, relative to its largest entry, are none

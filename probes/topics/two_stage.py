@@ -8,9 +8,8 @@ geometric mean of ||W_K|| and ||W_Q||, and a rule says when there are two stages
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +19,9 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting
 from interp.limits import check_memory
 from interp.numeric_arrays import real_array
-from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, mean_over_seeds
-from probes.core import Result
-from probes.topics.two_stage_figure import two_stage_figure, two_stage_summary
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from interp.stats import CONFIDENCE, SHARE, Estimate
+from probes.core import clopper_pearson, mean_over_seeds
+from probes.topics.two_stage_result import Run, TwoStageResult
 
 Array = NDArray[np.float64]
 
@@ -40,68 +36,6 @@ BEGINS, LENGTHS = 400, 60  # places of the first corner that are tried, lengths 
 LATEST = 1e15  # steps beyond are hardly told apart
 MEMORY = 2**22  # float64 numbers held at once: 32 MB
 WINDOW = 0.02  # share of the run over which a norm is averaged to be read at a step
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: where stage 1 would end, and whether it is one.
-
-    `boundary`: step of the ramp's first corner; `low`, `high`: its profile interval. `value_done`, `attention_done`:
-    shares of the growth of W_V, and of sqrt(||W_K|| ||W_Q||), before it. `slowdown`: W_V's growth a step after it
-    over before. `reason`: what the rule misses, or None.
-    """
-
-    two_stages: bool
-    reason: str | None
-    boundary: float | None
-    low: float | None
-    high: float | None
-    value_done: float | None
-    attention_done: float | None
-    slowdown: float | None
-
-
-@dataclass(frozen=True)
-class TwoStageResult(Result):
-    """Where stage 1 ends, over runs.
-
-    A run has two stages if a ramp with a flat first stretch fits sqrt(||W_K|| ||W_Q||) better than one that rises from
-    the start (by 10 in BIC, counting correlated residuals as fewer), rises by 4 residual standard deviations, and if at
-    its first corner W_V has done half of its growth or more, W_K and W_Q a fifth of theirs or less, and W_V from there
-    on grows at most half as fast. A population has two stages if most of its runs do.
-
-    - `boundary`: mean over the runs that have two stages, t interval over seeds. Of a single run its profile interval
-      (`over` steps: which corners fit about as well); it says nothing of another seed.
-    - `share`: how many runs have two stages (exact binomial interval).
-    - `value_done`, `attention_done`: of the same runs, see `Run`.
-    - `rotation`: (1 - cos) / 2 between W_V at consecutive snapshots, [run, snapshot - 1], at `rotation_steps`, the
-      later of the two; `rotation_stage_one`, `rotation_stage_two`: its mean before and after the boundary. None without
-      snapshots. It grows with the steps between snapshots (the thesis takes 10).
-    """
-
-    two_stages: bool
-    reason: str | None
-    boundary: Estimate
-    share: Estimate
-    value_done: Estimate
-    attention_done: Estimate
-    rotation_stage_one: Estimate | None
-    rotation_stage_two: Estimate | None
-    num_runs: int
-    layer: int | None
-    runs: tuple[Run, ...]
-    rotation: Array | None = field(repr=False)
-    rotation_steps: tuple[int, ...] = field(repr=False)
-    steps: Array = field(repr=False, metadata={"json": False})
-    norms: dict[str, Array] = field(repr=False, metadata={"json": False})
-
-    def summary(self) -> str:
-        """The verdict, the boundary, and what stands on its two sides."""
-        return two_stage_summary(self)
-
-    def figure(self) -> "go.Figure":
-        """Norms over steps, a line a run, with the boundary; rotation below where there are snapshots."""
-        return two_stage_figure(self)
 
 
 @hosting("two stages")

@@ -6,8 +6,8 @@ is never given alone: see `VariationResult.variation`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,119 +26,18 @@ from interp.guests import (
     untrained_of,
 )
 from interp.limits import check_memory
-from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
 from interp.rng import check_seed, generator
-from interp.stats import POSITIVE, SHARE, Estimate, jackknife_pairs
-from interp.task_check import TaskCheck, check_task
-from interp.text import fold
-from probes.core import Result, unread_seed
-from probes.variation.figure import variation_figure
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from interp.stats import POSITIVE, SHARE, Estimate
+from interp.task_check import check_task
+from probes.core import jackknife_pairs, unread_seed
+from probes.variation.result import VariationResult
 
 PAPER_SENTENCE = "[[[[]]]](((())))"
 TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
-MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
 MOST_TEXTS = 100_000  # each is read by itself
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
-
-
-@dataclass(frozen=True)
-class VariationResult(Result):
-    """Attention variation of a population, one entry a layer.
-
-    - `variation`: mean over pairs of models of the squared Frobenius distance; with several heads the
-      mean over heads, after those of each pair have been matched by optimal assignment on their
-      distance averaged over inputs. Its `null` holds
-      `uniform_simplex`: independent rows uniform on the simplex (exact, of one fixed pair of heads);
-      `untrained`: the same figure for the same config and seeds before training, or None;
-      `sharpness_matched`: these very rows, each with its visible keys permuted at random. Exact
-      with one head; with several, one random draw that goes through the same matching.
-    - `normalised`: 1 - 2<A1, A2> / (|A1|^2 + |A2|^2): 0 for equal, 1 for disjoint patterns.
-    - `unmatched`: `variation` without matching: the mean over all pairs of heads; nulls exact.
-    - `untrained`: the untrained population's variation with its interval, or None.
-    - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
-    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`
-      quantiles beyond 10,000 pairs a layer.
-    - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
-    - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
-
-    Intervals are over seeds: delete-one jackknife, t(S - 1). They cover near 95 % for spread-out
-    populations and less where a few seeds fall into clusters (see `pairs`).
-
-    The first position of a causal model attends to itself alone, so its row adds exactly 0; its *key*
-    column counts like any other.
-    """
-
-    variation: tuple[Estimate, ...]
-    normalised: tuple[Estimate, ...]
-    unmatched: tuple[Estimate, ...]
-    untrained: tuple[Estimate, ...] | None
-    by_input: tuple[np.ndarray, ...]
-    pairs: tuple[np.ndarray, ...]
-    untrained_pairs: tuple[np.ndarray, ...] | None
-    num_models: int
-    num_heads: tuple[int, ...]
-    num_inputs: int
-    positions: int
-    causal: bool
-    inputs: tuple[str, ...] = field(default=())
-    task_check: TaskCheck | None = None
-    unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
-
-    def summary(self) -> str:
-        """A table, a line a layer, with what to compare it with."""
-        heads = "" if max(self.num_heads) == 1 else f", {max(self.num_heads)} heads matched in pairs"
-        shown = f" {self.inputs[0]}" if len(self.inputs) == 1 and len(self.inputs[0]) <= 30 else ""
-        plural = "" if self.num_inputs == 1 else "s"
-        lines = [
-            f"Attention variation |A1 - A2|^2 between {self.num_models} models{heads}",
-            f"{self.num_inputs} input{plural} of N = {self.positions} positions{shown}",
-            f"{'layer':>5}  {'variation':<24}{'simplex':>8}{'as sharp':>9}{'untrained':>10}  normalised",
-        ]
-        estimates = (*self.variation, *self.normalised)
-        cells = Cells(estimates)
-        for layer, (estimate, normal) in enumerate(zip(self.variation, self.normalised, strict=True)):
-            null = estimate.null
-            assert isinstance(null, dict)
-            lines.append(
-                f"{layer:>5}  {cells(estimate):<24}{number(null['uniform_simplex']):>8}"
-                f"{number(null['sharpness_matched']):>9}{number(null['untrained'], none=ABSENT):>10}"
-                f"  {cells(normal, 2)}"
-            )
-        lines += [f"intervals: {cells.over}, jackknife over pairs", *reasons(estimates), *absent(lines)]
-        if max(self.num_heads) > 1:
-            text = ", ".join(number(e.value) for e in self.unmatched)
-            lines.append(f"heads not matched: {text}")
-        if self.num_inputs > 1:
-            text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
-            lines.append(f"sd over inputs: {text}")
-        if self.causal:
-            lines.append("The first position's row adds exactly 0; its key column counts.")
-        if self.task_check is not None:
-            lines.append(str(self.task_check))
-        lines += self.unread
-        return fold(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As of every result; of more than `MOST_PAIRS` pairs a layer 101 quantiles stand in the place of them all."""
-        brief = {}
-        for name in ("pairs", "untrained_pairs"):
-            each = getattr(self, name)
-            if each is not None and any(len(pairs) > MOST_PAIRS for pairs in each):
-                many = f"{len(each[0])} pairs of models a layer, more than {MOST_PAIRS}"
-                brief[name] = {
-                    "of": f"{many}: quantiles from 0 to 1 by 0.01",
-                    "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],
-                }
-        return {**super().to_dict(), **brief}
-
-    def figure(self) -> "go.Figure":
-        """Every pair of models as a point, layer by layer, with the baselines as lines."""
-        return variation_figure(self)
 
 
 @hosting("variation")

@@ -9,7 +9,17 @@ from scipy import stats as reference
 
 from closeness import assert_close
 from interp.errors import RequestError
-from interp.stats import Estimate, bootstrap_mean, clopper_pearson, holm, jackknife_pairs, mean_over_seeds, spearman
+from interp.stats import (
+    Estimate,
+    bootstrap_mean,
+    clopper_pearson,
+    holm,
+    jackknife,
+    jackknife_pairs,
+    mean_over_seeds,
+    spearman,
+    t_interval,
+)
 
 
 def distances(points: np.ndarray) -> np.ndarray:
@@ -108,6 +118,36 @@ def test_jackknife_covers_for_populations_of_patterns():
     assert np.mean([e.low <= truth <= e.high for e in estimates]) > 0.9
 
 
+# ---- levels --------------------------------------------------------------------------------------
+
+VALUES = np.array([0.1, 0.4, 0.5, 0.9, 0.7])
+PAIRS = distances(VALUES[:, None])
+MAKERS = {
+    "mean_over_seeds": lambda **level: mean_over_seeds(VALUES, **level),
+    "t_interval": lambda **level: t_interval(0.5, 0.1, 5, over="seeds", **level),
+    "jackknife": lambda **level: jackknife(0.5, VALUES, over="seeds", **level),
+    "jackknife_pairs": lambda **level: jackknife_pairs(PAIRS, **level),
+    "clopper_pearson": lambda **level: clopper_pearson(3, 10, **level),
+    "spearman": lambda **level: spearman(VALUES, [2, 1, 3, 5, 4], **level),
+    "bootstrap_mean": lambda **level: bootstrap_mean(VALUES, 0, **level),
+}
+STUDENT = ("mean_over_seeds", "t_interval", "jackknife", "jackknife_pairs")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_interval_is_taken_at_its_level(name):
+    usual, wide = MAKERS[name](), MAKERS[name](level=0.99)
+    assert MAKERS[name](level=0.95) == usual
+    assert wide.value == usual.value
+    assert wide.low < usual.low < usual.high < wide.high
+    if name in STUDENT:
+        ratio = reference.t.ppf(0.995, 4) / reference.t.ppf(0.975, 4)
+        assert (wide.high - wide.value) / (usual.high - usual.value) == pytest.approx(ratio)
+    for level in (0, 1, 95, math.nan):
+        with pytest.raises(RequestError, match=f"level={level} is not a number between 0 and 1"):
+            MAKERS[name](level=level)
+
+
 # ---- the others ----------------------------------------------------------------------------------
 
 
@@ -132,10 +172,11 @@ def test_tensors_are_taken():
     assert mean_over_seeds(torch.tensor([1.0, 3.0], requires_grad=True)).value == 2.0
 
 
+@pytest.mark.parametrize("level", [0.95, 0.995])
 @pytest.mark.parametrize(("successes", "n"), [(0, 10), (10, 10), (3, 10), (97, 100)])
-def test_clopper_pearson_is_the_exact_interval(successes, n):
-    exact = reference.binomtest(successes, n).proportion_ci(method="exact")
-    estimate = clopper_pearson(successes, n)
+def test_clopper_pearson_is_the_exact_interval(successes, n, level):
+    exact = reference.binomtest(successes, n).proportion_ci(level, method="exact")
+    estimate = clopper_pearson(successes, n, level=level)
     assert (estimate.low, estimate.high) == pytest.approx((exact.low, exact.high))
 
 

@@ -38,7 +38,7 @@ from probes import (
     demonstrate_shared_matrix,
     scan_heads,
 )
-from probes.audit.bench import run as bench
+from probes.audit.bench import run_bench
 from probes.claims import BUILT_IN
 from probes.topics import analyze_two_stages
 from probes.variation import MOST_PAIRS, variation_from_patterns
@@ -157,7 +157,7 @@ REFUSED = {
     "ticket": lambda p, t: demonstrate_lottery_ticket(t[0], candidates=8, num_inputs=10**9),
     "strings of a ticket": lambda p, t: demonstrate_lottery_ticket(t[0], candidates=8, num_strings=10**9),
     "shared matrix": lambda p, t: demonstrate_shared_matrix(t[0], t[1], candidates=8, num_inputs=10**9),
-    "bench": lambda p, t: bench.run_bench(10**9),
+    "bench": lambda p, t: run_bench(10**9),
     "two stages": lambda p, t: analyze_two_stages(dict.fromkeys(("W_Q", "W_K", "W_V"), even(10**6, 10))),
     "theory": lambda p, t: TopicTheory(100, 1000).value_matrix(),
 }
@@ -175,7 +175,7 @@ def no_training(monkeypatch):
 
     for name in ("run_folder", "train_in_workers", "_train_here"):
         monkeypatch.setattr(run, name, never)
-    monkeypatch.setattr(bench, "spread", never)
+    monkeypatch.setattr("probes.audit.bench.run.spread", never)
     yield
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 

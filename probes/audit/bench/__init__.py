@@ -1,7 +1,9 @@
 """How often the audit is wrong: claims about models whose truth is known by construction."""
 
+from probes.audit.bench.cases import Case, make_case
 from probes.audit.bench.families import FAMILIES
-from probes.audit.bench.run import CORRECTED, DEVELOPED, PER_FAMILY, WORDS, BenchResult, FamilyResult, run_bench
+from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
+from probes.audit.bench.run import PER_FAMILY, BenchResult, run_bench
 
 __all__ = [
     "CORRECTED",
@@ -10,6 +12,8 @@ __all__ = [
     "PER_FAMILY",
     "WORDS",
     "BenchResult",
+    "Case",
     "FamilyResult",
+    "make_case",
     "run_bench",
 ]

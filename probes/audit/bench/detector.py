@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from interp.guests import undisturbed
-from probes.audit.bench.families import Case
+from probes.audit.bench.cases import Case
 from probes.audit.bench.worlds import seen_by
 
 SEQUENCES = 16  # inputs over which its score is averaged

@@ -1,33 +1,31 @@
 """Words and pictures of the claim bench."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from interp.numbers import ABSENT, absent, estimate, interval, number
 from interp.text import fold
+from probes.audit.bench.family_result import WORDS, FamilyResult, mark
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from probes.audit.bench.run import BenchResult, FamilyResult
 
 HAS_WORD = ("true", "false")  # kinds of claims that a score of a pattern can be right about
 _SHORT = {"supported": "sup", "misleading": "mis", "refuted": "ref", "undecided": "und"}
 
 
-def bench_summary(result: "BenchResult") -> str:
+def bench_summary(families: Sequence[FamilyResult], per_family: int, seed: int, threshold: float) -> str:
     """A row a family, at most 80 columns."""
-    from probes.audit.bench.run import WORDS
-
     lines = [
-        f"Claim bench: n={result.per_family} claims a family, seed {result.seed}",
+        f"Claim bench: n={per_family} claims a family, seed {seed}",
         "What was said of claims whose truth is known; errors with 95 % intervals, and",
         "undecided is one unless it is the truth. * the audit was mended on this family,",
         "† the family itself was corrected, both on other seeds",
         f"  {'family':<26}{'truth':<11}" + "".join(f"{_SHORT[w]:>4}" for w in WORDS) + "  errors         detector",
     ]
-    for family in result.families:
+    for family in families:
         rate = family.error_rate
         name = f"{family.name}{family.mark}"
         lines.append(
@@ -35,41 +33,39 @@ def bench_summary(result: "BenchResult") -> str:
             + "".join(f"{family.verdicts[word]:>4}" for word in WORDS)
             + f"  {estimate(rate, 2):<18}{_detector(family)}"
         )
-    return fold([*lines, *absent(lines), *(f"  {line}" for line in totals(result))])
+    return fold([*lines, *absent(lines), *(f"  {line}" for line in totals(families, threshold))])
 
 
-def totals(result: "BenchResult") -> list[str]:
-    """What the bench says as a whole, a line each."""
+def totals(families: Sequence[FamilyResult], threshold: float) -> list[str]:
+    """What the bench says as a whole, a line each; `threshold`: the detector's."""
     lines = []
-    untrue = [f for f in result.families if f.kind != "true"]
+    untrue = [f for f in families if f.kind != "true"]
     if untrue:
         worst = max(untrue, key=lambda f: f.verdicts["supported"])
         lines.append(
             f"falsely supported: {sum(f.verdicts['supported'] for f in untrue)} of {sum(f.n for f in untrue)} claims "
             f"that are not true; at most {worst.verdicts['supported']} of {worst.n} in a family"
         )
-    decidable = [f for f in result.families if f.kind != "undecidable"]
+    decidable = [f for f in families if f.kind != "undecidable"]
     if decidable:
         count, n = sum(f.undecided for f in decidable), sum(f.n for f in decidable)
         lines.append(f"undecided: {count} of {n} that can be decided")
-    asked = [f for f in result.families if f.detector_n and f.kind in HAS_WORD]
+    asked = [f for f in families if f.detector_n and f.kind in HAS_WORD]
     if asked:
         errors, n = sum(f.detector_errors for f in asked), sum(f.detector_n for f in asked)
         lines.append(
-            f"detector at its best threshold, {number(result.detector_threshold)}: {errors} of {n} true and false "
+            f"detector at its best threshold, {number(threshold)}: {errors} of {n} true and false "
             "claims wrong; it has no word for the others, and takes no bidirectional models"
         )
     return lines
 
 
-def bench_figure(result: "BenchResult") -> "go.Figure":
+def bench_figure(families: Sequence[FamilyResult], per_family: int) -> "go.Figure":
     """Share of verdicts by family; the right one is framed."""
     import plotly.graph_objects as go
 
     from interp.plots.style import OVERLAY, colorscale, colour_bar, escape, finish
-    from probes.audit.bench.run import WORDS
 
-    families = result.families
     shares = np.array([[f.verdicts[word] / f.n for word in WORDS] for f in families])
     text = [[str(f.verdicts[word]) if f.verdicts[word] else "" for word in WORDS] for f in families]
     rows = [f"{escape(f.name)}{f.mark} <i>{f.kind}</i>" for f in families]
@@ -88,7 +84,7 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     return finish(
         fig,
         f"Claims whose truth is known: {right} of {total} verdicts are right",
-        f"{result.per_family} claims a family; the right verdict is framed; * the audit was mended on this family, "
+        f"{per_family} claims a family; the right verdict is framed; * the audit was mended on this family, "
         "† the family was corrected",
         width=860,
         height=95 + 25 * len(families),
@@ -98,14 +94,12 @@ def bench_figure(result: "BenchResult") -> "go.Figure":
     )
 
 
-def _detector(family: "FamilyResult") -> str:
+def _detector(family: FamilyResult) -> str:
     return f"{family.detector_errors}/{family.detector_n}" if family.detector_n and family.kind in HAS_WORD else ABSENT
 
 
 def bench_table(data: dict[str, Any]) -> str:
     """The bench's `to_dict()` as a Markdown table, for the README."""
-    from probes.audit.bench.run import WORDS, mark
-
     lines = [
         f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
         "| `head_detector` errs |",

@@ -15,7 +15,7 @@ from interp.task_check import TaskCheck
 from intervals import INTERVAL, unnamed, unnamed_of_figure
 from probes import audit_claim, scan_heads
 from probes.audit.analyzer import _of_model, _of_seeds
-from probes.audit.bench import FAMILIES
+from probes.audit.bench import FAMILIES, make_case
 from probes.audit.decide import decide_pattern, decide_use, verdict_of
 from probes.audit.model import Outcome
 from probes.audit.pattern import Look, Rival
@@ -318,8 +318,6 @@ def test_the_bundled_population_shows_what_decides():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_of_the_bench_shows_what_decides(family):
-    from probes.audit.bench.families import make_case
-
     case = make_case(family, 0, 3)
     check_told(audit_claim(case.model, case.claim, case.given, case.task, seed=0, task_check=False))
 

@@ -28,7 +28,6 @@ from probes import (
     demonstrate_shared_matrix,
 )
 from probes.lottery.controls import CONTROLS
-from probes.lottery.demonstration import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
 from probes.lottery.inputs import (
     SMALL_NORM,
     accuracy_by_rule,
@@ -39,6 +38,7 @@ from probes.lottery.inputs import (
     random_inputs,
     token_inputs,
 )
+from probes.lottery.measures import CONTROL_STRINGS, FITTED_STRINGS, TICKET, _parts, measure_control, refitted
 from probes.lottery.runner import Runner, input_stream, largest_column, target_stream
 from probes.lottery.target import in_double, read_target
 from probes.lottery.ticket import (
@@ -955,7 +955,7 @@ def test_prune_refuses_in_one_line(arguments, quoted, tmp_path, capsys):
     assert not out.exists()
 
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / name for name in ("README.md", "docs/manual.md", "case_studies/lottery_ticket/README.md")]
 
 
@@ -966,7 +966,7 @@ def test_what_the_documents_say_works_end_to_end(tmp_path, monkeypatch, capsys):
     assert found[0] == found[1] == found[2]
     train, prune = (line.split()[1:] for line in found[0])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("probes.lottery.demonstration.CONTROL_STRINGS", 16)
+    monkeypatch.setattr("probes.lottery.measures.CONTROL_STRINGS", 16)
     assert main([*train, "--steps", "2"]) == 0
     sizes_used(read_target(load_checkpoint("target.safetensors")), 20)  # the printed command fits
     assert main([*prune, "--candidates", "6"]) == 0

@@ -445,7 +445,7 @@ def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_manuals_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
-    manual = (Path(__file__).parents[2] / "docs" / "manual.md").read_text(encoding="utf-8")
+    manual = (Path(__file__).parents[3] / "docs" / "manual.md").read_text(encoding="utf-8")
     blocks = manual[manual.index("A complete example.") :].split("```")
     code, commands, told = blocks[1].removeprefix("python"), blocks[3].strip().splitlines(), blocks[5].strip()
     monkeypatch.chdir(tmp_path)

@@ -36,9 +36,9 @@ from probes.audit.pattern import Head, Laid, matched_lift, overlap
 from probes.audit.population import binomial
 from probes.audit.side import Side
 from probes.audit.stats import ratio, sign_flips
-from probes.audit.tasks import Closers, Copies
+from probes.audit.tasks import _TASKS, Closers, Copies
 from probes.audit.use import interchange
-from probes.claims import BUILT_IN, Claim, Relation, offset
+from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
 
 # Most models here are untrained or made by hand: whether they close brackets is not the question.
 audit_claim, audit_claims, scan_heads = (
@@ -1015,3 +1015,8 @@ def test_numpy_numbers_are_numbers_in_labelled_inputs(kind):
     assert told == [LabelledInput("()", "(", 2), LabelledInput("[]", 3, 1)]
     assert [type(value) for value in (told[0].position, told[1].label)] == [int, int]
     assert labelled([LabelledInput(np.str_("()"), np.str_("("))])[0].text == "()"
+
+
+def test_claims_name_the_tasks_as_they_name_themselves():
+    assert {name: task.words for name, task in _TASKS.items()}.items() <= TASKS.items()
+    assert set(TASKS) - set(_TASKS) == {"labels", "task"}

@@ -18,8 +18,9 @@ from interp.errors import RequestError
 from probes.audit import audit_claim
 from probes.audit import thresholds as t
 from probes.audit.bench import DEVELOPED, run_bench
+from probes.audit.bench.cases import Case, make_case
 from probes.audit.bench.detector import best_threshold, detector_score
-from probes.audit.bench.families import FAMILIES, Case, make_case
+from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.model import BenchModel, Layout, step_mlp
 from probes.audit.bench.worlds import seen_by
 from probes.audit.tasks import Closers, Items
@@ -243,7 +244,7 @@ def test_undecidable_claims_cannot_be_decided_by_anyone() -> None:
         if case.claim.when is not None:
             keys = keys & case.claim.when.rows(case.inputs, case.world.grammar, keys)[..., None]
         assert not keys.any()
-    from probes.claims.built_in import BUILT_IN, position
+    from probes.claims import BUILT_IN, position
 
     for case in cases("alike"):
         seen = seen_by(case.inputs, case.world.grammar, case.world.direction)
@@ -418,7 +419,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Any) -> None:
         "from probes.audit.bench import run_bench\n"
         "if __name__ == '__main__':\n    run_bench(200, families=['uniform'], workers=2)\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[4]
     parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
     try:
         children: list[int] = []
@@ -524,7 +525,7 @@ def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.Ca
 def test_the_readme_shows_the_measured_table() -> None:
     from probes.audit.bench.figure import bench_table
 
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[4]
     data = json.loads((root / "docs" / "claim-bench.json").read_text())
     assert bench_table(data) in (root / "README.md").read_text()
     assert data["per_family"] >= 72

@@ -1,0 +1,8 @@
+"""How analyzers make intervals: each kind once, with `level=` where 95 % is not what is asked.
+
+The makers are those of `interp.stats`, since training and evaluation report estimates too.
+"""
+
+from interp.stats import bootstrap_mean, clopper_pearson, jackknife, jackknife_pairs, mean_over_seeds, t_interval
+
+__all__ = ["bootstrap_mean", "clopper_pearson", "jackknife", "jackknife_pairs", "mean_over_seeds", "t_interval"]
