@@ -14,7 +14,6 @@ from case_studies.lottery_ticket.figures import (
 from case_studies.lottery_ticket.measure import (
     BETWEEN,
     DECOY,
-    TRAINED,
     Curve,
     Decoy,
     Everything,
@@ -410,7 +409,8 @@ def settings_table(found: Everything) -> Table:
     """What was trained and drawn."""
     size = found.size
     rows = []
-    for family, count in zip(TRAINED, size.trained, strict=False):
+    for one in found.trained:
+        family, count = one.family, len(one.population)
         settings, config = family.recipe.settings, family.recipe.config
         rows.append(
             [

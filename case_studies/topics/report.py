@@ -98,9 +98,9 @@ def answers(f: Findings) -> list[str]:
     blocks = [arm for g in f.groups for arm in g.arms if arm.result.structure in ("blocks", "blocks and diagonal")]
     total = sum(len(g.arms) for g in f.groups)
     full = [arm for arm in blocks if arm.result.ari.value is not None and arm.result.ari.value > 0.99]
-    stage = next(row for row in f.stages if row.family is BLOCK)
+    stage = next(row for row in f.stages if row.family.name == BLOCK.name)
     end = stage.curve[max(stage.curve)]
-    mask = next(row for row in f.stages if row.family is MASK_ONLY)
+    mask = next(row for row in f.stages if row.family.name == MASK_ONLY.name)
     two = [b for b in f.boundaries if b.result.two_stages]
     return [
         "On the exact law gradient descent from zero lands on Theorem 2.1.2: no entry of W_V is off by more than "
@@ -257,7 +257,7 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
     )
     rows = [[row.family.name, *(number(row.relations[name].value, 4) for name in RELATIONS)] for row in f.stages]
     means = Table(["W_V", *RELATIONS], rows, "Mean attention at the last step, rescaled to documents of 100 words.")
-    block = next(row for row in f.stages if row.family is BLOCK)
+    block = next(row for row in f.stages if row.family.name == BLOCK.name)
     optimum = (
         ""
         if block.optimum is None
@@ -416,7 +416,7 @@ def paper_table(f: Findings) -> Table:
                     Cell(row.ratio),
                 ]
             )
-    diagonal = next(row for row in f.stages if row.family is DIAGONAL)
+    diagonal = next(row for row in f.stages if row.family.name == DIAGONAL.name)
     rows.append(
         [
             "diagonal W_V: same word / topic / other",
