@@ -184,7 +184,9 @@ def make_parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="minutes, few seeds (default)")
     size.add_argument("--full", action="store_true", help="the paper's size: 40 seeds; resumable")
     report.add_argument("--out", type=Path, required=True, metavar="DIR")
-    report.add_argument("--seeds", type=whole(1, 100_000), metavar="N", help="models of each population (default: the size's)")
+    report.add_argument(
+        "--seeds", type=whole(1, 100_000), metavar="N", help="models of each population (default: the size's)"
+    )
     report.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: each population's own)")
     report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")

@@ -47,7 +47,7 @@ def test_every_interval_says_its_n(folder):
 @pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
 @pytest.mark.slow
 def test_what_is_known_by_construction_is_found(group, tmp_path):
-    audited = audit_group(group, group.load(1, tmp_path, 1), tmp_path)
+    audited = audit_group(group, group.constructed(), tmp_path)
     assert {name: audited.tallies[name].population for name, _ in group.known} == dict(group.known)
 
 

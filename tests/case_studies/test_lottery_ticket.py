@@ -1,6 +1,7 @@
 """The study end to end on barely trained targets and few candidates; its tables against numbers taken again."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import torch
 
 from case_studies.lottery_ticket import measure, report, study, words
 from case_studies.lottery_ticket.measure import Size, widest_gap
-from case_studies.lottery_ticket.study import run
 from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.stats import Estimate
@@ -23,14 +23,13 @@ SMALL = Size((1,), (2,), (8, 10), 2, 100, ("attn.W_Q",), strings=120)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
-    patch.setattr(study, "QUICK", SMALL)
     patch.setattr(measure, "N", 10)
     patch.setattr(measure, "SUMS", (8, 10))
     patch.setattr("probes.lottery.CONTROL_STRINGS", 16)
     for module in (words, report):
         patch.setattr(module, "N", 10)
     out = tmp_path_factory.mktemp("lottery")
-    run(out, seeds=1, steps=3, workers=1)
+    replace(study.STUDY, quick=SMALL).run(out, seeds=1, steps=3, workers=1)
     yield out
     patch.undo()
 

@@ -730,9 +730,9 @@ def test_a_tokenizer_that_splits_every_word_is_refused(small, tmp_path, tiny):
 @needs_gensim
 @needs_model
 @pytest.mark.slow
-def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "QUICK", replace(study.QUICK, passes=5, random_encoders=1))
-    study.run(tmp_path, topics=20, sequences=110)
+def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path):
+    small = replace(study.STUDY, quick=replace(study.QUICK, passes=5, random_encoders=1))
+    small.run(tmp_path, topics=20, sequences=110)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["documents"] == 106
     row = results["trained"]["settings"]["59 words, one topic a word"]
