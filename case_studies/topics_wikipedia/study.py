@@ -18,6 +18,7 @@ import numpy as np
 from case_studies.study import Run, Study
 from case_studies.topics_wikipedia import DECLARED
 from case_studies.topics_wikipedia import corpus as text
+from case_studies.topics_wikipedia.attention import Reading, read_encoder
 from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
 from case_studies.topics_wikipedia.findings import Findings, Measured, Variant
 from case_studies.topics_wikipedia.lda import (
@@ -31,7 +32,6 @@ from case_studies.topics_wikipedia.lda import (
     threshold_of_words,
 )
 from case_studies.topics_wikipedia.measure import (
-    Reading,
     against_cooccurrence,
     attention_contrast,
     embedding_contrast,
@@ -39,7 +39,6 @@ from case_studies.topics_wikipedia.measure import (
     measure_row,
     over_documents,
     pairs_of_words,
-    read_encoder,
     unit_rows,
 )
 from case_studies.topics_wikipedia.report import report

@@ -15,7 +15,8 @@ from case_studies.head_claims.figures import scan_grid, verdict_bars
 from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, quick_groups, statements_of
 from case_studies.head_claims.report import report
 from case_studies.head_claims.said import DYCK, ENCODER, LAST_EVEN, SOURCES, STACK, VERDICTS, copying, of_options
-from case_studies.head_claims.study import QUICK, run
+from case_studies.head_claims.study import QUICK, STUDY, populations, run
+from case_studies.study import Obtained
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
@@ -149,7 +150,8 @@ def test_a_quick_run_and_an_audit_of_the_same_population_agree(tmp_path, monkeyp
     monkeypatch.setattr(audits, "NUM_INPUTS", 120)
     monkeypatch.setattr(audits, "LENGTH", 16)
     group = next(g for g in quick_groups() if g.bundled == "dyck-standard" and g.kind == "dyck")
-    population = group.load_bundled()
+    (one,) = populations(STUDY.quick)[group.name]
+    population = group.models(Obtained(one.family, load_checkpoint(one.bundled), "", one.bundled))
     audited = audit_group(group, population, tmp_path, quick=True)
     for name in (STACK, LAST_EVEN):
         tally = audited.tallies[name]

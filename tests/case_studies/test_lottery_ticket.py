@@ -20,6 +20,10 @@ pytestmark = pytest.mark.slow
 SMALL = Size((1,), (2,), (8, 10), 2, 100, ("attn.W_Q",), strings=120)
 
 
+def run(out):
+    replace(study.STUDY, quick=SMALL).run(out, seeds=1, steps=3, workers=1)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
@@ -29,7 +33,7 @@ def folder(tmp_path_factory):
     for module in (words, report):
         patch.setattr(module, "N", 10)
     out = tmp_path_factory.mktemp("lottery")
-    replace(study.STUDY, quick=SMALL).run(out, seeds=1, steps=3, workers=1)
+    run(out)
     yield out
     patch.undo()
 
@@ -119,7 +123,7 @@ def test_running_again_gives_the_same_bytes(folder):
     pages = {
         name: (folder / name).read_bytes() for name in ("index.html", "results.json", "uniform-ticket.safetensors")
     }
-    run(folder, seeds=1, steps=3, workers=1)
+    run(folder)
     assert {name: (folder / name).read_bytes() for name in pages} == pages
 
 
