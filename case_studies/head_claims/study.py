@@ -55,13 +55,18 @@ def populations(size: Size) -> Plan:
 
 def collect(run: Run[Size]) -> Findings:
     """Every group audited, and the encoder."""
-    audits, primary = run.folder / "audits", run.size.primary
-    found = []
-    for group in run.size.groups:
-        models = group.models(next(run.obtain(group.name))) if group.family else group.constructed()
-        found.append(audit_group(group, models, audits, quick=primary))
-    read = scan_encoders(audits, full=not primary) if run.size.encoder else None
+    found = [_audited(group, run) for group in run.size.groups]
+    read = scan_encoders(run.folder / "audits", full=not run.size.primary) if run.size.encoder else None
     return Findings(found, read, max(t.n for a in found for t in a.tallies.values()))
+
+
+def _audited(group: Group, run: Run[Size]) -> Audited:
+    if group.family is None:
+        own, models = group, group.constructed()
+    else:
+        (one,) = run.obtain(group.name)
+        own, models = replace(group, family=one.family), group.models(one)  # the family as it was trained
+    return audit_group(own, models, run.folder / "audits", quick=run.size.primary)
 
 
 def to_results(f: Findings) -> dict[str, Any]:
