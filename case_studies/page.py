@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,9 +134,10 @@ class Page:
         ]
 
 
-def command_of(study: str, full: bool, out: Path) -> str:
-    """The command that rebuilds a report."""
-    return f"interp report {study} {'--full' if full else '--quick'} --out {out}"
+def command_of(study: str, full: bool, out: Path, options: Mapping[str, Any] | None = None) -> str:
+    """The command that rebuilds a report; `options` by name, None where one was not given."""
+    more = "".join(f" --{name} {value}" for name, value in (options or {}).items() if value is not None)
+    return f"interp report {study} {'--full' if full else '--quick'} --out {out}{more}"
 
 
 def write_study(results: Any, page: Page, folder: Path) -> Path:

@@ -1,29 +1,15 @@
 """Populations that studies train once and keep: a file a recipe and seed count, named by digest."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from interp import Population, train_population
 from interp.files import make_folder
 from interp.header import canonical_json, read_header
 from interp.presets import Recipe, make_recipe
-
-_DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
-
-
-@contextmanager
-def train_on(device: str) -> Iterator[None]:
-    """Studies train on `device` inside; they measure on the CPU, where a trained population lies."""
-    token = _DEVICE.set(device)
-    try:
-        yield
-    finally:
-        _DEVICE.reset(token)
 
 
 @dataclass(frozen=True)
@@ -42,18 +28,31 @@ class Family:
         """The preset with the options applied."""
         return make_recipe(self.preset, self.options, steps=self.steps, batch=self.batch, snapshots=self.snapshots)
 
-    def file(self, folder: Path, seeds: int) -> Path:
+    def in_steps(self, steps: int) -> Self:
+        """The same training in another number of steps, with what is looked at on the way at the same shares of it."""
+        whole = self.recipe.settings.steps
+        options = dict(self.options)
+        if "eval_every" in options:
+            options["eval_every"] = max(1, options["eval_every"] * steps // whole)
+        moved = {step * steps // whole for step in self.snapshots}
+        return replace(self, steps=steps, options=options, snapshots=tuple(sorted(moved)))
+
+    def file(self, folder: Path, seeds: int, device: str = "cpu") -> Path:
         """Where the trained population lies. The name changes with anything that decides its weights."""
-        device = _DEVICE.get()
         decides = [self.recipe.to_dict(), seeds, *([] if device == "cpu" else [device])]
         digest = hashlib.sha256(canonical_json(decides).encode()).hexdigest()[:10]
         return folder / f"{self.preset}-{digest}.safetensors"
 
 
-def obtain(family: Family, seeds: int, folder: Path, workers: int | None = None) -> tuple[Population, str]:
-    """Train the family's population, or continue or load what is already there; and its file's digest."""
-    path = family.file(make_folder(folder), seeds)
+def obtain(
+    family: Family, seeds: int, folder: Path, workers: int | None = None, device: str = "cpu"
+) -> tuple[Population, str]:
+    """Train the family's population, or continue or load what is already there; and its file's digest.
+
+    It trains on `device`, and comes back on the CPU, where studies measure.
+    """
+    path = family.file(make_folder(folder), seeds, device)
     population = train_population(
-        family.recipe, seeds, out=path, resume=True, workers=workers, device=_DEVICE.get(), progress=True
+        family.recipe, seeds, out=path, resume=True, workers=workers, device=device, progress=True
     )
     return population, read_header(path)["digest"]

@@ -68,10 +68,11 @@ class Cell:
         """Short, for tables."""
         return f"k={self.num_types}, D={self.max_depth}, {self.layers} layers"
 
-    def family(self, steps: int | None = None) -> Family:
+    @property
+    def family(self) -> Family:
         """Models of the paper's eq. 6: a residual link after the norm on the attention output."""
         options = {"k": self.num_types, "depth": self.max_depth, "layers": self.layers}
-        return Family(self.name, "dyck-paper", options, steps or TABLE_STEPS)
+        return Family(self.name, "dyck-paper", options, TABLE_STEPS)
 
 
 TABLE_STEPS = 3000

@@ -1,14 +1,13 @@
 """What `dyck-attention` measures on each population: accuracy, variation, stack-likeness, cost of even attention."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from case_studies.dyck_attention.families import PAPER_ACCURACY, Cell
-from case_studies.populations import Family, obtain
+from case_studies.populations import Family
+from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
 from interp.patterns import attention_patterns
 from interp.plots.arrays import as_array
@@ -126,13 +125,13 @@ def accuracy_of(population: Population) -> Accuracy:
     return Accuracy(mean, worst, short)
 
 
-def measure(family: Family, count: int, folder: Path, workers: int | None = None) -> Measured:
+def measure(one: Obtained) -> Measured:
     """One family's numbers, each over its seeds."""
-    population, digest = obtain(family, count, folder, workers)
+    family, population = one.family, one.population
     return Measured(
         family,
         population,
-        digest,
+        one.digest,
         accuracy_of(population),
         distances(population, family),
         analyze_variation(population),
@@ -141,18 +140,17 @@ def measure(family: Family, count: int, folder: Path, workers: int | None = None
     )
 
 
-def measure_cell(cell: Cell, count: int, folder: Path, workers: int | None, steps: int | None) -> TableRow:
+def measure_cell(cell: Cell, one: Obtained) -> TableRow:
     """One row of Table 1: variation on the same 40 sentences of 19 brackets for every row."""
-    population, digest = obtain(cell.family(steps), count, folder, workers)
-    return TableRow(cell, digest, population, accuracy_of(population), analyze_variation(population, table_sentences()))
+    variation = analyze_variation(one.population, table_sentences())
+    return TableRow(cell, one.digest, one.population, accuracy_of(one.population), variation)
 
 
-def measure_variant(family: Family, count: int, folder: Path, workers: int | None) -> Variant:
+def measure_variant(one: Obtained) -> Variant:
     """Last-layer variation on the paper's sentence."""
-    population, digest = obtain(family, count, folder, workers)
-    result = analyze_variation(population, untrained=False)
-    loss = float(np.mean([row["loss"] for row in population.final_metrics()]))
-    return Variant(family, digest, accuracy_of(population), result.variation[-1], loss)
+    result = analyze_variation(one.population, untrained=False)
+    loss = float(np.mean([row["loss"] for row in one.population.final_metrics()]))
+    return Variant(one.family, one.digest, accuracy_of(one.population), result.variation[-1], loss)
 
 
 def table_sentences() -> list[str]:
@@ -229,8 +227,3 @@ def constructed_uniform() -> dict[str, float]:
             values = evaluate(model, params, data)
             out |= {f"{prefix}{name}": float(v[0]) for name, v in values.items() if name.startswith(RULES)}
     return out
-
-
-def shortened(families: Sequence[Family], steps: int | None) -> list[Family]:
-    """The families with another number of steps, where one is given."""
-    return [replace(f, steps=steps) if steps else f for f in families]

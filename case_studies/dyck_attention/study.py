@@ -6,9 +6,9 @@ missing, measures, writes index.html and results.json. Nothing here states a fin
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from case_studies.dyck_attention import DECLARED
 from case_studies.dyck_attention import families as known
 from case_studies.dyck_attention.measure import (
     accuracy_of,
@@ -18,12 +18,9 @@ from case_studies.dyck_attention.measure import (
     measure_cell,
     measure_variant,
     prefix_variation,
-    shortened,
 )
 from case_studies.dyck_attention.report import Findings, report
-from case_studies.page import command_of, write_study
-from case_studies.populations import obtain
-from interp.files import make_folder
+from case_studies.study import Plan, Run, Study, wanted
 from interp.presets import make_recipe
 from interp.worlds.dyck.evaluate import rule_floors
 from interp.worlds.dyck.task import FINAL_STRINGS, in_distribution
@@ -47,40 +44,29 @@ QUICK = Size(main=8, others=4, prefixes=4, table=4, varied=0, figures=0, cells=2
 FULL = Size(main=40, others=40, prefixes=20, table=40, varied=8, figures=4, cells=len(known.TABLE))
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-) -> Path:
-    """Train or load the families, measure, and write the report; return the path of its page.
-
-    `seeds` and `steps` replace what `full` and the presets say.
-    """
-    size = FULL if full else QUICK
-    if seeds is not None:
-        size = Size(seeds, seeds, seeds, seeds, seeds if size.varied else 0, seeds if size.figures else 0, size.cells)
-    folder = make_folder(out)
-    found = collect(size, folder / "populations", workers, steps)
-    command = command_of("dyck-attention", full, out)
-    return write_study(to_results(found), report(found, command), folder)
+def populations(size: Size) -> Plan:
+    """Every group of families."""
+    return {
+        "main": wanted(known.MAIN, size.main),
+        "others": wanted(known.OTHERS, size.others),
+        "prefixes": wanted(known.PREFIXES, size.prefixes),
+        "table": wanted([cell.family for cell in known.TABLE[: size.cells]], size.table),
+        "varied": wanted(known.VARIED, size.varied),
+        "figures": wanted([panel.family for panel in known.FIGURES], size.figures),
+    }
 
 
-def collect(size: Size, folder: Path, workers: int | None = None, steps: int | None = None) -> Findings:
-    """Every population, trained or loaded, and everything measured on it."""
-    main = [measure(f, size.main, folder, workers) for f in shortened(known.MAIN, steps)]
-    others = [measure(f, size.others, folder, workers) for f in shortened(known.OTHERS, steps)]
-    prefixes = [measure(f, size.prefixes, folder, workers) for f in shortened(known.PREFIXES, steps)]
-    table = [measure_cell(cell, size.table, folder, workers, steps) for cell in known.TABLE[: size.cells]]
-    varied = known.VARIED if size.varied else ()
-    variants = [measure_variant(f, size.varied, folder, workers) for f in shortened(varied, steps)]
-    panels = []
-    for panel in known.FIGURES if size.figures else ():
-        population, _ = obtain(shortened([panel.family], steps)[0], size.figures, folder, workers)
-        panels.append((panel, population, accuracy_of(population).least))
+def collect(run: Run[Size]) -> Findings:
+    """Everything measured on every population."""
+    main, others, prefixes = ([measure(one) for one in run.obtain(name)] for name in ("main", "others", "prefixes"))
+    table = [measure_cell(cell, one) for cell, one in zip(known.TABLE, run.obtain("table"), strict=False)]
+    variants = [measure_variant(one) for one in run.obtain("varied")]
+    panels = [
+        (panel, one.population, accuracy_of(one.population).least)
+        for panel, one in zip(known.FIGURES, run.obtain("figures"), strict=False)
+    ]
     return Findings(
-        count=size.main,
+        count=run.seeds("main"),
         main=main,
         others=others,
         prefixes=prefixes,
@@ -112,3 +98,7 @@ def to_results(f: Findings) -> dict[str, Any]:
         "counting_start": {name: {k: e.to_dict() for k, e in kinds.items()} for name, kinds in f.start.items()},
         "figures": {panel.label: {"models": panel.family.name, "worst": least} for panel, _, least in f.panels},
     }
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
+run = STUDY.run

@@ -1,18 +1,20 @@
 """What `dyck-balance` measures: arms of minimal models, their balance violation and accuracy at length 400-500."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from case_studies.populations import Family, obtain
+from case_studies.populations import Family
+from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
 from interp.population import Population
 from interp.worlds.dyck.evaluate import evaluate
 from interp.worlds.dyck.task import long_prefixes
 from probes.balance import balance_tables
 
+DATA = ("complete", "prefix")  # kinds of training strings
 LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closers are scored
 WEIGHT = 0.3  # of the regulariser, as in the released configs; the paper's text gives none
 RULES = {
@@ -36,33 +38,39 @@ class Arm:
     worst_in_distribution: float
 
 
-def arms(data: str, steps: int | None = None) -> tuple[Family, Family]:
+@dataclass(frozen=True)
+class Findings:
+    """All that the page is made of: two arms (standard, contrastive) by kind of data, and the cells of the grid."""
+
+    pairs: dict[str, list[Arm]]
+    spread: list[Arm]
+    count: int  # seeds of an arm
+
+
+def arms(data: str) -> tuple[Family, Family]:
     """Standard and contrastive training on one kind of data."""
     options: dict[str, Any] = {} if data == "complete" else {"data": "prefix"}
     return (
-        Family(f"standard, {data}", "dyck-minimal", options, steps),
-        Family(f"contrastive, {data}", "dyck-minimal", {**options, "contrastive": WEIGHT}, steps),
+        Family(f"standard, {data}", "dyck-minimal", options),
+        Family(f"contrastive, {data}", "dyck-minimal", {**options, "contrastive": WEIGHT}),
     )
 
 
-def grid(full: bool, steps: int | None = None) -> list[Family]:
+def grid(weights: Sequence[float], lengths: Sequence[int]) -> list[Family]:
     """The spread arm: weights of the regulariser by lengths of training."""
-    weights = (0.0, 0.03, 0.1, 1.0, 3.0) if full else (0.0, 1.0)
-    lengths = (200, 400, 1600) if full else (200, 400)
     return [
-        Family(f"weight {w}, {n} steps", "dyck-minimal", {"contrastive": w} if w else {}, steps or n)
+        Family(f"weight {w}, {n} steps", "dyck-minimal", {"contrastive": w} if w else {}, n)
         for w in weights
         for n in lengths
     ]
 
 
-def measure(family: Family, count: int, folder: Path, workers: int | None) -> Arm:
-    """Train or load one family; beta and accuracies of each seed."""
-    population, digest = obtain(family, count, folder, workers)
+def measure(one: Obtained) -> Arm:
+    """Beta and accuracies of each seed of one family."""
+    population = one.population
     rows = population.final_metrics()
-    accuracy = long_accuracy(population)
     worst = min(float(row[rule]) for row in rows for rule in IN_DISTRIBUTION)
-    return Arm(family, digest, betas(population), accuracy, worst)
+    return Arm(one.family, one.digest, betas(population), long_accuracy(population), worst)
 
 
 def long_accuracy(population: Population) -> dict[str, np.ndarray]:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from case_studies.dyck_balance.measure import RULES, SHOWN, WEIGHT, Arm
+from case_studies.dyck_balance.measure import RULES, SHOWN, WEIGHT, Arm, Findings
+from case_studies.dyck_balance.results import to_results
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number
@@ -13,17 +14,16 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-def report(
-    pairs: dict[str, list[Arm]], spread: Sequence[Arm], results: dict[str, Any], count: int, command: str
-) -> Page:
+def report(f: Findings, command: str) -> Page:
     """The report of the measured arms."""
-    every = [a for both in pairs.values() for a in both]
-    clouds = {data: cloud(both, data, results) for data, both in pairs.items()}
+    results = to_results(f)
+    every = [a for both in f.pairs.values() for a in both]
+    clouds = {data: cloud(both, data, results) for data, both in f.pairs.items()}
     return Page(
         title="Balance and length generalisation",
         asked=(
             "Does a model that lets matched brackets cancel generalise better to strings 18 times longer than its "
-            f"training strings, and does training for balance help? {count} seeds an arm."
+            f"training strings, and does training for balance help? {f.count} seeds an arm."
         ),
         said=[
             "The less matched brackets violate balance, the better a model closes strings of 400-500 brackets (Wen et "
@@ -33,7 +33,7 @@ def report(
         ],
         answer=answers(results),
         sure=(
-            f"95 % intervals over {count} seeds an arm; differences between arms are paired by seed (same initial "
+            f"95 % intervals over {f.count} seeds an arm; differences between arms are paired by seed (same initial "
             "weights, same strings), and rank correlations are within an arm, where 0 is unrelated: pooled, they would "
             "mostly tell the arms apart."
         ),
@@ -48,13 +48,13 @@ def report(
                     "Weights of the regulariser and lengths of training on a grid. The pooled correlation mixes cells "
                     "that differ in how long they trained: it says that both move together, not that one moves the "
                     "other.",
-                    grid_figure(spread, results),
+                    grid_figure(f.spread, results),
                 ],
             ),
         ],
-        settings=[settings_table([*every, *spread])],
+        settings=[settings_table([*every, *f.spread])],
         command=command,
-        digests=[(a.family.name, a.digest) for a in [*every, *spread]],
+        digests=[(a.family.name, a.digest) for a in [*every, *f.spread]],
     )
 
 

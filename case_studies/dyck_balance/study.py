@@ -7,75 +7,40 @@ strings). The paper shows the two clouds in one picture, where a correlation mos
 the rank correlation *within* an arm. A third arm spreads beta over a grid of weights and steps.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
-from case_studies.dyck_balance.measure import RULES, Arm, arms, grid, measure
+from case_studies.dyck_balance import DECLARED
+from case_studies.dyck_balance.measure import DATA, Findings, arms, grid, measure
 from case_studies.dyck_balance.report import report
-from case_studies.page import command_of, write_study
-from case_studies.populations import Family
-from interp.files import make_folder
-from interp.stats import GAP, POSITIVE, REALS, SHARE, mean_over_seeds, spearman
-
-QUICK_SEEDS, FULL_SEEDS = 6, 40
+from case_studies.dyck_balance.results import to_results
+from case_studies.study import Plan, Run, Study, wanted
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-) -> Path:
-    """Train or load every arm, measure, and write index.html and results.json; return the page's path."""
-    count = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
-    folder = make_folder(out)
+@dataclass(frozen=True)
+class Size:
+    """Seeds of each arm and of each cell of the grid; the grid's weights of the regulariser and lengths of training."""
 
-    def all_of(families: Sequence[Family], n: int) -> list[Arm]:
-        return [measure(family, n, folder / "populations", workers) for family in families]
-
-    pairs = {data: all_of(arms(data, steps), count) for data in ("complete", "prefix")}
-    spread = all_of(grid(full, steps), min(count, 8 if full else 2))
-    results = to_results(pairs, spread, count)
-    page = report(pairs, spread, results, count, command_of("dyck-balance", full, out))
-    return write_study(results, page, folder)
+    arms: int
+    spread: int
+    weights: tuple[float, ...]
+    lengths: tuple[int, ...]
 
 
-def to_results(pairs: dict[str, list[Arm]], spread: Sequence[Arm], count: int) -> dict[str, Any]:
-    """Every number of the report with its interval and n."""
+QUICK = Size(6, 2, (0.0, 1.0), (200, 400))
+FULL = Size(40, 8, (0.0, 0.03, 0.1, 1.0, 3.0), (200, 400, 1600))
 
-    def arm(a: Arm) -> dict[str, Any]:
-        return {
-            "options": dict(a.family.options),
-            "digest": a.digest,
-            "beta": mean_over_seeds(a.beta, support=POSITIVE).to_dict(),
-            "accuracy": {rule: mean_over_seeds(v, support=SHARE).to_dict() for rule, v in a.accuracy.items()},
-            "worst_in_distribution": a.worst_in_distribution,
-            "rank_correlation": {rule: spearman(a.beta, v).to_dict() for rule, v in a.accuracy.items()},
-            "per_seed": {"beta": a.beta.tolist(), **{rule: v.tolist() for rule, v in a.accuracy.items()}},
-        }
 
-    beta = np.concatenate([a.beta for a in spread])
-    pooled = {rule: np.concatenate([a.accuracy[rule] for a in spread]) for rule in RULES}
-    return {
-        "seeds": count,
-        "arms": {a.family.name: arm(a) for both in pairs.values() for a in both},
-        "contrastive_minus_standard": {
-            data: {
-                "beta": mean_over_seeds(new.beta - old.beta, support=REALS).to_dict(),
-                **{
-                    rule: mean_over_seeds(new.accuracy[rule] - old.accuracy[rule], support=GAP).to_dict()
-                    for rule in RULES
-                },
-            }
-            for data, (old, new) in pairs.items()
-        },
-        "spread": {
-            "models": len(beta),
-            "rank_correlation": {rule: spearman(beta, v, over="seeds").to_dict() for rule, v in pooled.items()},
-            "cells": {a.family.name: arm(a) for a in spread},
-        },
-    }
+def populations(size: Size) -> Plan:
+    """Two arms on each kind of data, and the grid."""
+    pairs = {data: wanted(arms(data), size.arms) for data in DATA}
+    return {**pairs, "spread": wanted(grid(size.weights, size.lengths), size.spread, most=size.spread)}
+
+
+def collect(run: Run[Size]) -> Findings:
+    """Everything measured on every arm."""
+    pairs = {data: [measure(one) for one in run.obtain(data)] for data in DATA}
+    return Findings(pairs, [measure(one) for one in run.obtain("spread")], run.seeds(DATA[0]))
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
+run = STUDY.run

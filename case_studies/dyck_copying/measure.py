@@ -1,9 +1,8 @@
 """What `dyck-copying` measures on each head: how interpretable its pattern looks, and what it costs to take it away."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from case_studies.populations import Family, obtain
+from case_studies.populations import Family
+from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
@@ -21,7 +21,7 @@ from interp.training.layout import IGNORE
 from interp.worlds.dyck.evaluate import BracketSet
 from interp.worlds.dyck.recipes import grammar_of
 from interp.worlds.dyck.task import in_distribution
-from probes.claims import RELATIONS, Relation, bracket_tokens, complement, relation_scores
+from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
 
 Array = NDArray[np.float64]
 Hook = tuple[str, Callable[..., Tensor]]
@@ -198,11 +198,9 @@ class Strings:
         return self._directions[layer]
 
 
-def measure(group: Group, count: int, folder: Path, workers: int | None = None, steps: int | None = None) -> Measured:
-    """Train or load the group's models and measure every head."""
-    family = replace(group.family, steps=steps) if steps else group.family
-    population, digest = obtain(family, count, folder, workers)
-    recipe = family.recipe
+def measure(group: Group, one: Obtained) -> Measured:
+    """Every head of the group's models."""
+    population, recipe = one.population, one.family.recipe
     strings = Strings(in_distribution(recipe, STRINGS), grammar_of(recipe), recipe.config.d_model)
     looked = Looked(strings)
     models, heads = [], []
@@ -213,7 +211,7 @@ def measure(group: Group, count: int, folder: Path, workers: int | None = None, 
         for layer, (now, before) in enumerate(zip(trained, untrained, strict=True)):
             best, terms = looked.best(now, before), looked.terms(now, before)
             heads.append(Head(seed, layer, best, terms, looked.best(before, before).score, cost[layer]))
-    return Measured(group, population, digest, strings, models, heads)
+    return Measured(group, population, one.digest, strings, models, heads)
 
 
 # -- how a pattern looks ------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ advance.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from case_studies.dyck_copying import DECLARED
 from case_studies.dyck_copying.estimates import (
     ACCURACY,
     INTERPRETABLE,
@@ -25,35 +25,26 @@ from case_studies.dyck_copying.estimates import (
 )
 from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
-from case_studies.page import command_of, write_study
-from interp.files import make_folder
+from case_studies.study import Plan, Run, Study, wanted
 from interp.stats import REALS, Estimate
 
 QUICK, FULL = 8, 40  # seeds of each depth
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-) -> Path:
-    """Train or load the models, measure, and write the report; return the path of its page.
-
-    `seeds` and `steps` replace what `full` and the preset say.
-    """
-    count = seeds if seeds is not None else FULL if full else QUICK
-    folder = make_folder(out)
-    found = [measure(group, count, folder / "populations", workers, steps) for group in GROUPS]
-    command = command_of("dyck-copying", full, out)
-    return write_study(to_results(found, count), report(found, command), folder)
+def populations(seeds: int) -> Plan:
+    """Models of each depth."""
+    return {"depths": wanted([group.family for group in GROUPS], seeds)}
 
 
-def to_results(measured: Sequence[Measured], count: int) -> dict[str, Any]:
+def collect(run: Run[int]) -> list[Measured]:
+    """Every head of every model, measured."""
+    return [measure(group, one) for group, one in zip(GROUPS, run.obtain("depths"), strict=True)]
+
+
+def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n, and a row a head."""
     return {
-        "seeds": count,
+        "seeds": len(measured[0].population),
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
         "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
         "groups": {m.group.family.name: of_group(m) for m in measured},
@@ -94,3 +85,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
+run = STUDY.run

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +9,8 @@ from numpy.typing import NDArray
 
 from case_studies.dyck_attention.families import LINEAR, MINIMAL, OTHERS, STANDARD, TABLE
 from case_studies.head_claims.said import DYCK, FIRST_EVEN, LAST_EVEN, LAST_EVEN_USED, STACK, STACK_USED, Statement
-from case_studies.populations import Family, obtain
+from case_studies.populations import Family
+from case_studies.study import Obtained
 from interp import load_checkpoint
 from interp.worlds.dyck.task import in_distribution
 
@@ -48,22 +48,15 @@ class Group:
         """Whether the models repeat their input."""
         return self.family is not None and self.family.preset == "dyck-copy"
 
-    def load(self, seeds: int, folder: Path, workers: int | None) -> Models:
-        """The models: constructed, bundled, or trained (at most once) into `folder`."""
-        if self.family is None:
-            return Models(load_checkpoint(self.name), self.name)
-        population, digest = obtain(self.family, seeds, folder, workers)
+    def models(self, one: Obtained) -> Models:
+        """The models of a population, before training where the group is a null."""
         if self.kind == "null":
-            return Models(population.untrained(), f"{digest}, untrained")
-        return Models(population, digest)
+            return Models(one.population.untrained(), f"{one.bundled or one.digest}, untrained")
+        return Models(one.population, f"{one.bundled}, bundled" if one.bundled else one.digest)
 
-    def load_bundled(self) -> Models:
-        """What comes with the package, whole."""
-        assert self.bundled is not None
-        population = load_checkpoint(self.bundled)
-        if self.kind == "null":
-            return Models(population.untrained(), f"{self.bundled}, untrained")
-        return Models(population, f"{self.bundled}, bundled")
+    def constructed(self) -> Models:
+        """The model that a control is."""
+        return Models(load_checkpoint(self.name), self.name)
 
     def inputs(self) -> NDArray[np.int64] | None:
         """Token ids [input, pos] where the group has its own; None: prefixes drawn by the audit."""
@@ -79,7 +72,7 @@ def _control(name: str, *known: tuple[str, str]) -> Group:
 
 COPY_FOUR = Family("copying, 4 layers", "dyck-copy")
 COPY_ONE = Family("copying, 1 layer", "dyck-copy", {"layers": 1})
-PAPER = replace(TABLE[0].family(), name="paper's block (eq. 6)")
+PAPER = replace(TABLE[0].family, name="paper's block (eq. 6)")
 UNIFORM = OTHERS[-1]
 
 GROUPS = (

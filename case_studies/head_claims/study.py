@@ -7,57 +7,66 @@ Nothing here states a finding in advance.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from case_studies.head_claims import DECLARED
 from case_studies.head_claims.audits import Audited, audit_group
 from case_studies.head_claims.encoder import Read, scan_encoders
 from case_studies.head_claims.groups import GROUPS, Group, quick_groups
 from case_studies.head_claims.report import Findings, report
-from case_studies.page import command_of, write_study
+from case_studies.study import Plan, Run, Study, Wanted
 from case_studies.topics_wikipedia.corpus import check_corpus
 from case_studies.topics_wikipedia.encoder import default_model
-from interp.files import make_folder
 
 QUICK, FULL = 8, 40  # seeds of each group that is trained; eight are bundled
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-    groups: Sequence[Group] | None = None,
-    encoder: bool = True,
-) -> Path:
-    """Audit every group of models and the encoder, and write the report; return the path of its page.
+@dataclass(frozen=True)
+class Size:
+    """Seeds of what is trained, the groups, and whether the encoder is audited.
 
-    A quick run asks the primary statements alone, which its seeds can decide; `full` asks all.
-    What is trained lies in `out`/populations, each group's audits in `out`/audits: what is there is not made again.
-    `seeds`, `steps` and `groups` replace what `full` and the presets say; `encoder=False` leaves the encoder out.
+    `primary`: the primary statements alone are asked, which few seeds can decide, and bundled models serve.
     """
-    count = seeds if seeds is not None else FULL if full else QUICK
-    if encoder:  # what is not installed is said before anything is audited
+
+    seeds: int
+    groups: tuple[Group, ...]
+    primary: bool
+    encoder: bool = True
+
+
+def prepare(size: Size, groups: Sequence[Group] | None = None, encoder: bool = True) -> Size:
+    """The size with other groups, and with or without the encoder; what is not installed is said here."""
+    if encoder:
         default_model()
         check_corpus(None)
-    folder = make_folder(out)
-    chosen = groups if groups is not None else GROUPS if full else quick_groups()
-    found = [_audited(group, count, full, folder, workers, steps) for group in chosen]
-    read = scan_encoders(folder / "audits", full) if encoder else None
-    most = max(t.n for a in found for t in a.tallies.values())
-    findings = Findings(found, read, most)
-    return write_study(to_results(findings), report(findings, command_of("head-claims", full, out)), folder)
+    return replace(size, groups=size.groups if groups is None else tuple(groups), encoder=encoder)
 
 
-def _audited(group: Group, count: int, full: bool, folder: Path, workers: int | None, steps: int | None) -> Audited:
-    if group.bundled is not None and not full and steps is None:
-        models = group.load_bundled()
+def populations(size: Size) -> Plan:
+    """Each group's models, under its name; constructed ones need none."""
+    return {
+        group.name: [Wanted(group.family, size.seeds, bundled=group.bundled if size.primary else None)]
+        for group in size.groups
+        if group.family is not None
+    }
+
+
+def collect(run: Run[Size]) -> Findings:
+    """Every group audited, and the encoder."""
+    found = [_audited(group, run) for group in run.size.groups]
+    read = scan_encoders(run.folder / "audits", full=not run.size.primary) if run.size.encoder else None
+    return Findings(found, read, max(t.n for a in found for t in a.tallies.values()))
+
+
+def _audited(group: Group, run: Run[Size]) -> Audited:
+    if group.family is None:
+        own, models = group, group.constructed()
     else:
-        own = replace(group, family=replace(group.family, steps=steps)) if steps and group.family else group
-        models = own.load(count, folder / "populations", workers)
-    return audit_group(group, models, folder / "audits", quick=not full)
+        (one,) = run.obtain(group.name)
+        own, models = replace(group, family=one.family), group.models(one)  # the family as it was trained
+    return audit_group(own, models, run.folder / "audits", quick=run.size.primary)
 
 
 def to_results(f: Findings) -> dict[str, Any]:
@@ -94,3 +103,28 @@ def of_encoders(read: Read) -> dict[str, Any]:
         "trained": read.trained.to_dict(),
         "randomly_initialised": read.random.to_dict(),
     }
+
+
+STUDY = Study(
+    DECLARED,
+    Size(QUICK, tuple(quick_groups()), primary=True),
+    Size(FULL, GROUPS, primary=False),
+    collect,
+    to_results,
+    report,
+    populations,
+    prepare,
+)
+
+
+def run(
+    out: Path,
+    full: bool = False,
+    workers: int | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    groups: Sequence[Group] | None = None,
+    encoder: bool = True,
+) -> Path:
+    """As `Study.run`; `groups` replaces what the size says, and `encoder=False` leaves the encoder out."""
+    return STUDY.run(out, full, workers, seeds, steps, groups=groups, encoder=encoder)

@@ -1,6 +1,6 @@
 """What `lottery-ticket` measures: subset sums alone, targets pruned, curves over n, decoys, shared matrices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from case_studies.lottery_ticket.solvers import stack_scores, stack_solver, uniform_solver
-from case_studies.populations import Family, obtain
+from case_studies.populations import Family
+from case_studies.study import Obtained
 from interp import DyckGrammar, SandboxTransformer, load_checkpoint, save_checkpoint
 from interp.presets import Recipe
 from interp.progress import progress_bar
@@ -139,17 +140,11 @@ class Pruned:
     result: LotteryResult
 
 
-def prune_all(
-    folder: Path, size: Size, workers: int | None, seeds: int | None, steps: int | None
-) -> tuple[list[Pruned], dict[str, str]]:
-    """Every target pruned from its own random network; and the digests of the trained populations."""
-    out, digests = [], {}
-    for family, count in zip(TRAINED, size.trained, strict=False):
-        chosen = replace(family, steps=family.steps if steps is None else steps)
-        if steps is not None:
-            chosen = replace(chosen, options={**chosen.options, "eval_every": steps})
-        population, digests[family.name] = obtain(chosen, seeds or count, folder, workers)
-        out += [(family.name, seed, population[i]) for i, seed in enumerate(population.seeds)]
+def prune_all(trained: Sequence[Obtained], size: Size) -> list[Pruned]:
+    """Every target, trained and constructed, pruned from its own random network."""
+    out = []
+    for one in trained:
+        out += [(one.family.name, seed, one.population[i]) for i, seed in enumerate(one.population.seeds)]
     for depth in size.solver_depths:
         grammar = DyckGrammar(2, depth)
         out += [(f"uniform solver, D = {depth}", 0, uniform_solver(grammar))]
@@ -160,7 +155,7 @@ def prune_all(
         if found:  # the report looks at single weights of the first; the others' would fill the memory
             result = replace(result, ticket=result.ticket.without_arrays())
         found.append(Pruned(name, seed, result))
-    return found, digests
+    return found
 
 
 def widest_gap(pruned: Sequence[Pruned]) -> Estimate:
@@ -311,8 +306,13 @@ class Everything:
 
     size: Size
     sums: list[Sums]
+    trained: Sequence[Obtained]
     pruned: list[Pruned]
     curve: Curve
     decoy: Decoy
     shared: list[SharedMatrixResult]
-    digests: Mapping[str, str]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of the trained populations, by family."""
+        return {one.family.name: one.digest for one in self.trained}

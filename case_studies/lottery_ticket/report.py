@@ -14,7 +14,6 @@ from case_studies.lottery_ticket.figures import (
 from case_studies.lottery_ticket.measure import (
     BETWEEN,
     DECOY,
-    TRAINED,
     Curve,
     Decoy,
     Everything,
@@ -29,7 +28,8 @@ from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number, percent, power
 from interp.worlds.dyck.recipes import settings_of
-from probes.lottery import CONTROL_STRINGS, SharedMatrixResult
+from probes.lottery import CONTROL_STRINGS
+from probes.shared_matrix import SharedMatrixResult
 
 
 def report(found: Everything, command: str) -> Page:
@@ -410,7 +410,8 @@ def settings_table(found: Everything) -> Table:
     """What was trained and drawn."""
     size = found.size
     rows = []
-    for family, count in zip(TRAINED, size.trained, strict=False):
+    for one in found.trained:
+        family, count = one.family, len(one.population)
         settings, config = settings_of(family.recipe), family.recipe.config
         rows.append(
             [

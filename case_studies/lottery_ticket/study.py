@@ -1,17 +1,19 @@
 """`lottery-ticket`: random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2).
 
-`run` trains small bounded-Dyck models, prunes random networks into them and into two constructed solvers, measures
+It trains small bounded-Dyck models, prunes random networks into them and into two constructed solvers, measures
 errors and accuracy against other masks, shares matrices between functions, and writes index.html and results.json.
 Nothing here states a finding in advance.
 """
 
-from pathlib import Path
 from typing import Any
 
+from case_studies.lottery_ticket import DECLARED
 from case_studies.lottery_ticket.measure import (
     FULL,
     QUICK,
+    TRAINED,
     Everything,
+    Size,
     curve,
     decoy,
     prune_all,
@@ -19,37 +21,31 @@ from case_studies.lottery_ticket.measure import (
     subset_sums,
 )
 from case_studies.lottery_ticket.report import report
-from case_studies.page import command_of, write_study
-from interp.files import make_folder
+from case_studies.study import Plan, Run, Study, Wanted
 from interp.threads import one_thread
 from probes.core import to_json
 
 
-@one_thread()
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-) -> Path:
-    """Train or load the targets, prune, measure, and write the report; return the path of its page.
+def populations(size: Size) -> Plan:
+    """The targets that are trained."""
+    return {"trained": [Wanted(family, seeds) for family, seeds in zip(TRAINED, size.trained, strict=False)]}
 
-    `seeds` and `steps` replace the number of trained targets of each kind and their training steps.
-    """
-    size, folder = FULL if full else QUICK, make_folder(out)
-    pruned, digests = prune_all(folder / "populations", size, workers, seeds, steps)
-    found = Everything(
+
+@one_thread()
+def collect(run: Run[Size]) -> Everything:
+    """Every target pruned, and everything measured on the pruned networks."""
+    size = run.size
+    trained = list(run.obtain("trained"))
+    pruned = prune_all(trained, size)
+    return Everything(
         size=size,
         sums=subset_sums(size.sums),
+        trained=trained,
         pruned=pruned,
         curve=curve(pruned[0], size),
-        decoy=decoy(folder, size),
+        decoy=decoy(run.folder, size),
         shared=shared_matrices(size),
-        digests=digests,
     )
-    command = command_of("lottery-ticket", full, out)
-    return write_study(to_results(found), report(found, command), folder)
 
 
 def to_results(found: Everything) -> dict[str, Any]:
@@ -75,3 +71,7 @@ def to_results(found: Everything) -> dict[str, Any]:
         }
     )
     return results
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, one_thread()(report), populations)
+run = STUDY.run

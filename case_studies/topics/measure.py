@@ -1,14 +1,14 @@
 """What `topics` measures: structure of matrices, attention by relation, stages, landscapes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from case_studies.populations import Family, obtain
-from case_studies.topics.families import BLOCK, EXACT_STEPS, TABLE, TWO_STAGES, Group, Triple
+from case_studies.populations import Family
+from case_studies.study import Obtained
+from case_studies.topics.families import BLOCK, EXACT_STEPS, Group, Triple
 from interp.grammars import TopicGrammar
 from interp.population import Population
 from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
@@ -86,21 +86,21 @@ class StageBoundary:
     result: TwoStageResult
 
 
-def measure_group(group: Group, count: int, folder: Path, workers: int | None, steps: int | None) -> GroupResult:
+def measure_group(group: Group, panels: Iterable[Obtained]) -> GroupResult:
     """The four panels of a figure."""
-    return GroupResult(group, tuple(_arm(shortened(f, steps), group, count, folder, workers) for f in group.families))
+    return GroupResult(group, tuple(_arm(group, one) for one in panels))
 
 
-def _arm(family: Family, group: Group, count: int, folder: Path, workers: int | None) -> Arm:
-    population, digest = obtain(family, count, folder, workers)
+def _arm(group: Group, one: Obtained) -> Arm:
+    population = one.population
     result = analyze_topic_blocks(population, matrix=group.matrix)
     matrices = value_maps(population) if group.matrix == "value" else grams(population)
     topic = _grammar(population).topic_of
     same = (topic[:, None] == topic) & (topic >= 0)[:, None]
     other = (topic[:, None] != topic) & (topic >= 0)[:, None] & (topic >= 0)
     return Arm(
-        family,
-        digest,
+        one.family,
+        one.digest,
         final_loss(population),
         result,
         mean_over_seeds(matrices[:, same].mean(-1), support=REALS),
@@ -108,43 +108,37 @@ def _arm(family: Family, group: Group, count: int, folder: Path, workers: int | 
     )
 
 
-def measure_table(count: int, folder: Path, workers: int | None, steps: int | None) -> list[AttentionRow]:
-    """Tables 2.1 and 2.2: attention of models trained jointly, one row a setting."""
-    rows = []
-    for family, paper in TABLE:
-        population, digest = obtain(shortened(family, steps), count, folder, workers)
-        attention = analyze_topic_blocks(population, matrix="attention")
-        value = analyze_topic_blocks(population, matrix="value")
-        structures = [analyze_topic_blocks(model, matrix="value").structure for model in population]
-        rows.append(
-            AttentionRow(
-                family,
-                digest,
-                final_loss(population),
-                relations_of(attention),
-                ratio(population),
-                value,
-                {str(s): structures.count(s) for s in dict.fromkeys(structures)},
-                paper,
-            )
-        )
-    return rows
+def measure_row(one: Obtained, paper: Triple | None) -> AttentionRow:
+    """A row of Tables 2.1 and 2.2: attention of models trained jointly."""
+    population = one.population
+    attention = analyze_topic_blocks(population, matrix="attention")
+    value = analyze_topic_blocks(population, matrix="value")
+    structures = [analyze_topic_blocks(model, matrix="value").structure for model in population]
+    return AttentionRow(
+        one.family,
+        one.digest,
+        final_loss(population),
+        relations_of(attention),
+        ratio(population),
+        value,
+        {str(s): structures.count(s) for s in dict.fromkeys(structures)},
+        paper,
+    )
 
 
-def measure_stage(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> StageRow:
+def measure_stage(one: Obtained) -> StageRow:
     """Stage 2 with W_V frozen."""
-    short = family if steps is None else replace(family, steps=steps, snapshots=(0, steps))
-    population, digest = obtain(short, count, folder, workers)
+    population = one.population
     curve = {step: ratio(population.at_step(step)) for step in sorted(population.snapshots)}
     theory = TopicTheory.from_grammar(_grammar(population))
-    best = theory.best_block(2).gamma if family is BLOCK else None
-    return StageRow(family, digest, curve, relations_of(analyze_topic_blocks(population, matrix="attention")), best)
+    best = theory.best_block(2).gamma if one.family.name == BLOCK.name else None
+    relations = relations_of(analyze_topic_blocks(population, matrix="attention"))
+    return StageRow(one.family, one.digest, curve, relations, best)
 
 
-def measure_exact(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> ExactRow:
+def measure_exact(one: Obtained) -> ExactRow:
     """Where one way of training lands on the exact law."""
-    population, digest = obtain(shortened(family, steps), count, folder, workers)
-    return exact_row(family.name, digest, value_maps(population), _grammar(population))
+    return exact_row(one.family.name, one.digest, value_maps(one.population), _grammar(one.population))
 
 
 def value_maps(population: Population) -> np.ndarray:
@@ -187,13 +181,9 @@ def exact_descent(grammar: TopicGrammar, steps: int = EXACT_STEPS, rate: float =
     return w[None]
 
 
-def measure_boundary(family: Family, count: int, folder: Path, workers: int | None, steps: int | None) -> StageBoundary:
-    """Norms over training of one setting."""
-    short = family if steps is None else replace(family, steps=steps, options={**family.options, "eval_every": 1})
-    if steps is not None and family.snapshots:
-        short = replace(short, snapshots=(0, steps // 2, steps))
-    population, digest = obtain(short, count, folder, workers)
-    return StageBoundary(family, digest, analyze_two_stages(population))
+def measure_boundary(one: Obtained) -> StageBoundary:
+    """Norms over training of one setting of Fig. 2.4."""
+    return StageBoundary(one.family, one.digest, analyze_two_stages(one.population))
 
 
 def relations_of(result: TopicBlocksResult) -> dict[str, Estimate]:
@@ -216,16 +206,6 @@ def ratio(population: Population) -> Estimate:
 def final_loss(population: Population) -> Estimate:
     """Held-out loss of the last step."""
     return mean_over_seeds([row["loss"] for row in population.final_metrics()], support=POSITIVE)
-
-
-def shortened(family: Family, steps: int | None) -> Family:
-    """The family with another number of steps, where one is given."""
-    return family if steps is None else replace(family, steps=steps)
-
-
-def boundaries(count: int, folder: Path, workers: int | None, steps: int | None) -> list[StageBoundary]:
-    """Every setting of Fig. 2.4."""
-    return [measure_boundary(f, count, folder, workers, steps) for f in TWO_STAGES]
 
 
 def landscapes() -> dict[str, dict[int, Any]]:

@@ -1,48 +1,19 @@
 """The page of `topics`. Every sentence is made from the numbers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.topics.families import BLOCK, DIAGONAL, MASK_ONLY, PAPER_DIAGONAL, PAPER_FAINT, PAPER_RATIOS
-from case_studies.topics.measure import (
-    LANDSCAPE,
-    RELATIONS,
-    TAUS,
-    AttentionRow,
-    ExactRow,
-    GroupResult,
-    StageBoundary,
-    StageRow,
-)
+from case_studies.topics.figures import landscape_figure, panel_figure
+from case_studies.topics.findings import Findings
+from case_studies.topics.measure import LANDSCAPE, RELATIONS, TAUS, GroupResult
 from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
 from interp.numbers import ABSENT, estimate, number, percent, power
 from interp.stats import Estimate
 from interp.worlds.topics.theory import TopicTheory
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 LEAD = "Fig. 2.2"  # its matrices stand at the top
-AXIS = np.logspace(-4, 7, 56)
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All that the page is made of."""
-
-    count: int
-    groups: Sequence[GroupResult]
-    exact: Sequence[ExactRow]
-    table: Sequence[AttentionRow]
-    stages: Sequence[StageRow]
-    boundaries: Sequence[StageBoundary]
-    landscapes: dict[str, dict[int, Any]]
-    optima: dict[str, Sequence[Any]]
 
 
 def report(f: Findings, command: str) -> Page:
@@ -98,9 +69,9 @@ def answers(f: Findings) -> list[str]:
     blocks = [arm for g in f.groups for arm in g.arms if arm.result.structure in ("blocks", "blocks and diagonal")]
     total = sum(len(g.arms) for g in f.groups)
     full = [arm for arm in blocks if arm.result.ari.value is not None and arm.result.ari.value > 0.99]
-    stage = next(row for row in f.stages if row.family is BLOCK)
+    stage = next(row for row in f.stages if row.family.name == BLOCK.name)
     end = stage.curve[max(stage.curve)]
-    mask = next(row for row in f.stages if row.family is MASK_ONLY)
+    mask = next(row for row in f.stages if row.family.name == MASK_ONLY.name)
     two = [b for b in f.boundaries if b.result.two_stages]
     return [
         "On the exact law gradient descent from zero lands on Theorem 2.1.2: no entry of W_V is off by more than "
@@ -178,37 +149,6 @@ def panels(g: GroupResult) -> Figure:
     return Figure(panel_figure(g, what), f"{what}. Mean over seeds, words sorted by topic; scales differ.")
 
 
-def panel_figure(g: GroupResult, title: str) -> "go.Figure":
-    """Four matrices side by side, each on its own diverging scale."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    from interp.plots.style import diverging, finish
-
-    titles = [f"{arm.family.name}<br>{arm.result.structure}" for arm in g.arms]
-    fig = make_subplots(1, len(g.arms), subplot_titles=titles, horizontal_spacing=0.04)
-    for i, arm in enumerate(g.arms):
-        values = arm.result.values[1:, 1:]
-        top = float(np.quantile(np.abs(values), 0.995)) or 1.0
-        digits = max(0, 2 - int(np.floor(np.log10(top))))
-        heat = go.Heatmap(
-            z=np.round(values, digits).astype(np.float32), zmin=-top, zmax=top, colorscale=diverging(), showscale=False,
-            hovertemplate="row word %{y}, column word %{x}: %{z:.4g}<extra></extra>",
-        )  # fmt: skip
-        fig.add_trace(heat, row=1, col=i + 1)
-        fig.add_annotation(
-            text=f"scale ±{top:.2g}", x=0.5, y=-0.24, xref="x domain" if i == 0 else f"x{i + 1} domain",
-            yref="y domain" if i == 0 else f"y{i + 1} domain", showarrow=False, font={"size": 11},
-        )  # fmt: skip
-    ticks: dict[str, Any] = {"tickvals": list(range(0, 101, 20)), "showgrid": False, "constrain": "domain"}
-    fig.update_xaxes(**ticks)
-    fig.update_yaxes(**ticks, autorange="reversed", scaleanchor="x")
-    for i in range(len(g.arms)):
-        fig.update_yaxes(scaleanchor=f"x{i + 1}" if i else "x", row=1, col=i + 1)
-    note = f"words sorted by topic; mean of {g.arms[0].result.num_models} seeds; red above 0, blue below"
-    return finish(fig, title, note, width=1160, height=300, margin={"b": 70, "l": 40, "r": 10})
-
-
 def table_parts(f: Findings) -> list[str | Table]:
     """Tables 2.1 and 2.2."""
     rows = []
@@ -257,7 +197,7 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
     )
     rows = [[row.family.name, *(number(row.relations[name].value, 4) for name in RELATIONS)] for row in f.stages]
     means = Table(["W_V", *RELATIONS], rows, "Mean attention at the last step, rescaled to documents of 100 words.")
-    block = next(row for row in f.stages if row.family is BLOCK)
+    block = next(row for row in f.stages if row.family.name == BLOCK.name)
     optimum = (
         ""
         if block.optimum is None
@@ -341,51 +281,6 @@ def landscape_parts(f: Findings) -> list[str | Table | Figure]:
     return [table, *figures]
 
 
-def landscape_figure(f: Findings, kind: str) -> "go.Figure":
-    """Four landscapes side by side, darker is lower; each on its own scale, stretched near the minimum."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    from interp.plots.style import colorscale, finish
-
-    titles = [f"τ = {tau}" for tau in TAUS]
-    fig = make_subplots(1, len(TAUS), subplot_titles=titles, horizontal_spacing=0.05)
-    for i, tau in enumerate(TAUS):
-        loss = f.landscapes[kind][tau]
-        least = float(loss.min())
-        rank = np.log10(loss - least + 1e-6 * max(float(np.ptp(loss)), 1e-12))
-        heat = go.Contour(
-            x=np.log10(AXIS), y=np.log10(AXIS), z=np.round(rank, 3), colorscale=colorscale(), reversescale=True,
-            showscale=False, ncontours=14, contours={"coloring": "heatmap"}, line={"width": 0.6, "color": "white"},
-            customdata=np.round(loss, 6),
-            hovertemplate="β = 10^%{x:.1f}, α = 10^%{y:.1f}: loss %{customdata}<extra></extra>",
-        )  # fmt: skip
-        fig.add_trace(heat, row=1, col=i + 1)
-        best = f.optima[kind][i]
-        alpha, beta = (best.gamma, best.gamma) if kind == "block" else (max(best.alpha, AXIS[0]), best.beta)
-        mark = {"symbol": "x", "size": 10, "color": "white", "line": {"width": 1, "color": "black"}}
-        fig.add_trace(
-            go.Scatter(
-                x=[np.log10(beta)], y=[np.log10(alpha)], mode="markers", marker=mark, showlegend=False, hoverinfo="skip"
-            ),
-            row=1,
-            col=i + 1,
-        )
-    fig.update_xaxes(title_text="log₁₀ β", range=[-4, 7])
-    fig.update_yaxes(range=[-4, 7])
-    fig.update_yaxes(title_text="log₁₀ α", row=1, col=1)
-    ends = " and ".join(f"{number(f.optima[kind][i].loss, 4)} (τ = {TAUS[i]})" for i in (0, -1))
-    return finish(
-        fig,
-        f"{kind.capitalize()} W_V: the least loss is {ends}",
-        "loss over attention to other words of the topic (α) and to the same word (β), in units of other topics'; "
-        "darker is lower, each panel on its own scale; x: the optimum",
-        width=1160,
-        height=300,
-        margin={"b": 60, "l": 60, "r": 10},
-    )
-
-
 def paper_table(f: Findings) -> Table:
     """The thesis's numbers beside ours."""
     theory = TopicTheory.from_grammar(TopicGrammar())
@@ -416,7 +311,7 @@ def paper_table(f: Findings) -> Table:
                     Cell(row.ratio),
                 ]
             )
-    diagonal = next(row for row in f.stages if row.family is DIAGONAL)
+    diagonal = next(row for row in f.stages if row.family.name == DIAGONAL.name)
     rows.append(
         [
             "diagonal W_V: same word / topic / other",

@@ -5,25 +5,24 @@ writes index.html and results.json. Nothing here states a finding in advance.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from case_studies.page import command_of, write_study
+from case_studies.study import Plan, Run, Study, wanted
+from case_studies.topics import DECLARED
 from case_studies.topics import families as known
 from case_studies.topics.measure import (
     TAUS,
-    boundaries,
     exact_descent,
     exact_row,
     landscapes,
+    measure_boundary,
     measure_exact,
     measure_group,
+    measure_row,
     measure_stage,
-    measure_table,
     optima,
 )
 from case_studies.topics.report import Findings, report
-from interp.files import make_folder
 from interp.grammars import TopicGrammar
 
 
@@ -38,38 +37,29 @@ class Size:
 QUICK, FULL = Size(2, 2), Size(10, 4)
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-) -> Path:
-    """Train or load the populations, measure, and write the report; return the path of its page.
-
-    `seeds` and `steps` replace what `full` and the families say.
-    """
-    size = FULL if full else QUICK
-    if seeds is not None:
-        size = Size(seeds, seeds)
-    folder = make_folder(out)
-    found = collect(size, folder / "populations", workers, steps)
-    command = command_of("topics", full, out)
-    return write_study(to_results(found), report(found, command), folder)
+def populations(size: Size) -> Plan:
+    """Every group of families, a figure's under its label."""
+    return {
+        "exact": wanted(known.EXACT, size.few),
+        **{group.label: wanted(group.families, size.main) for group in known.GROUPS},
+        "table": wanted([family for family, _ in known.TABLE], size.main),
+        "stages": wanted(known.STAGES, size.main),
+        "boundaries": wanted(known.TWO_STAGES, size.few),
+    }
 
 
-def collect(size: Size, folder: Path, workers: int | None = None, steps: int | None = None) -> Findings:
-    """Every population, trained or loaded, and everything measured on it."""
+def collect(run: Run[Size]) -> Findings:
+    """Everything measured on every population."""
     idealised = TopicGrammar(law="idealised")
     exact = [exact_row("gradient descent from zero, float64", None, exact_descent(idealised), idealised)]
-    exact += [measure_exact(f, size.few, folder, workers, steps) for f in known.EXACT]
+    exact += [measure_exact(one) for one in run.obtain("exact")]
     return Findings(
-        count=size.main,
-        groups=[measure_group(g, size.main, folder, workers, steps) for g in known.GROUPS],
+        count=run.seeds(known.GROUPS[0].label),
+        groups=[measure_group(group, run.obtain(group.label)) for group in known.GROUPS],
         exact=exact,
-        table=measure_table(size.main, folder, workers, steps),
-        stages=[measure_stage(f, size.main, folder, workers, steps) for f in known.STAGES],
-        boundaries=boundaries(size.few, folder, workers, steps),
+        table=[measure_row(one, paper) for one, (_, paper) in zip(run.obtain("table"), known.TABLE, strict=True)],
+        stages=[measure_stage(one) for one in run.obtain("stages")],
+        boundaries=[measure_boundary(one) for one in run.obtain("boundaries")],
         landscapes=landscapes(),
         optima=optima(),
     )
@@ -144,3 +134,7 @@ def to_results(f: Findings) -> dict[str, Any]:
             },
         },
     }
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
+run = STUDY.run

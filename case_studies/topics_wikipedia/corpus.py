@@ -27,6 +27,7 @@ MAX_SHARE = 0.5  # of the articles
 LINE_COST = 100  # bytes that a character of a document becomes as words and tokens, about
 
 Index = NDArray[np.int64]
+Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -5,186 +5,29 @@ Every mean is over pairs of *different* words. A ratio is always a ratio of mean
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia.corpus import Index, Piece, Vocabulary
-from case_studies.topics_wikipedia.encoder import Encoder, read
+from case_studies.topics_wikipedia.attention import REFERENCE_LENGTH, Pairs, Sums
+from case_studies.topics_wikipedia.contrast import (
+    DOCUMENT_DRAWS,
+    TAIL,
+    WORD_DRAWS,
+    Contrast,
+    contrast_of_sums,
+    resamples,
+)
+from case_studies.topics_wikipedia.corpus import Floats, Index
 from case_studies.topics_wikipedia.lda import Labels, Setting
 from interp.rng import generator
-from interp.stats import Estimate, Over, holm
+from interp.stats import holm
 from probes.core import to_json
 
-REFERENCE_LENGTH = 100  # attention is given as in a sentence of 100 tokens
-DOCUMENT_DRAWS = 2000
-WORD_DRAWS = 1000
 PERMUTATIONS = 200
-TAIL = (0.025, 0.975)
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """Same-topic mean, different-topic mean, their ratio and their difference, all from the same resamples."""
-
-    same: Estimate
-    different: Estimate
-    ratio: Estimate
-    difference: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {name: getattr(self, name).to_dict() for name in ("same", "different", "ratio", "difference")}
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Every pair of different words in the pieces that were read, unordered: attention is the mean of both ways.
-
-    `attention` is averaged over all layers and heads and debiased by length; `length` is the piece's.
-    """
-
-    document: Index
-    piece: Index
-    i: Index
-    j: Index
-    distance: Index
-    length: Index
-    attention: Floats
-
-    def take(self, which: NDArray[Any]) -> "Pairs":
-        """Some of the pairs."""
-        return Pairs(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Of one setting, by document: pairs of the same and of different topics, and sums over them [document, column]."""
-
-    same_n: Floats
-    different_n: Floats
-    same: Floats
-    different: Floats
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one encoder did on the chosen pieces.
-
-    The columns of `sums` are all heads, layer by layer, then the hidden states' cosine, layer by layer from the
-    embedding layer on.
-    """
-
-    name: str
-    shape: tuple[int, int]
-    pieces: int
-    tokens: int
-    pairs: Pairs
-    sums: Mapping[Setting, Sums]
-
-
-def debiased(patterns: NDArray[Any], length: int) -> NDArray[Any]:
-    """Attention as in a sentence of 100 tokens: times length, divided by 100. The mean of a pattern becomes 1/100."""
-    return patterns * (length / REFERENCE_LENGTH)
-
-
-def word_pairs(words: Index) -> tuple[Index, Index]:
-    """Positions p < q that hold two different words; -1 is no word."""
-    where = np.flatnonzero(words >= 0)
-    p, q = np.triu_indices(len(where), k=1)
-    p, q = where[p], where[q]
-    other = words[p] != words[q]
-    return p[other], q[other]
-
-
-def read_encoder(
-    encoder: Encoder, pieces: Sequence[Piece], vocabulary: Vocabulary, labels: Mapping[Setting, Labels], documents: int
-) -> Reading:
-    """Run the encoder over the pieces and keep what the pairs of words need."""
-    from interp.progress import progress_bar
-
-    layers, heads = encoder.shape
-    columns = layers * heads + layers + 1
-    sums = {
-        setting: Sums(np.zeros(documents), np.zeros(documents), *(np.zeros((documents, columns)) for _ in range(2)))
-        for setting in labels
-    }
-    found: list[Pairs] = []
-    for number, patterns, states in progress_bar(
-        read(encoder, pieces), desc=f"reading, {encoder.name}", total=len(pieces), unit="piece", leave=False
-    ):
-        piece = pieces[number]
-        words = vocabulary.find(piece)
-        p, q = word_pairs(words)
-        if len(p) == 0:
-            continue
-        weights = debiased(patterns.reshape(layers * heads, len(words), -1).astype(np.float64), len(words))
-        attention = (weights[:, p, q] + weights[:, q, p]) / 2
-        unit = states.astype(np.float64)
-        unit /= np.linalg.norm(unit, axis=-1, keepdims=True)
-        values = np.concatenate([attention, (unit[:, p] * unit[:, q]).sum(-1)])
-        i, j = words[p], words[q]
-        for setting, own in labels.items():
-            same, kept = own.same(i, j), own.kept(i, j)
-            into, row = sums[setting], piece.document
-            into.same_n[row] += same.sum()
-            into.different_n[row] += (kept & ~same).sum()
-            into.same[row] += values[:, same].sum(1)
-            into.different[row] += values[:, kept & ~same].sum(1)
-        document, where, length = (np.full(len(p), x) for x in (piece.document, number, len(words)))
-        found.append(Pairs(document, where, i, j, q - p, length, attention.mean(0)))
-    pairs = Pairs(*(np.concatenate([getattr(f, name) for f in found]) for name in Pairs.__dataclass_fields__))
-    return Reading(encoder.name, encoder.shape, len(pieces), sum(len(x.ids) for x in pieces), pairs, sums)
-
-
-# -- ratios of means --------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16)
-def resamples(units: int, draws: int, seed: int, stream: str) -> Floats:
-    """How often each unit is drawn [draw, unit]; the first row is the sample itself."""
-    drawn = generator(seed, f"topics-wikipedia/{stream}").multinomial(units, np.full(units, 1 / units), size=draws)
-    weights = np.concatenate([np.ones((1, units)), drawn.astype(np.float64)])
-    weights.flags.writeable = False  # shared by all that resample the same units
-    return weights
-
-
-def contrast_of_sums(
-    same: Floats, same_n: Floats, different: Floats, different_n: Floats, *, units: int, over: Over = "inputs"
-) -> Contrast:
-    """From sums and counts by resample [draw + 1], the first being the sample itself.
-
-    A ratio needs a denominator that is clearly apart from 0: where the interval of the different-topic mean holds
-    0, the ratio is undefined and the difference tells.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = same / same_n, different / different_n
-    a, b = (_interval(x, units, over, reason="no such pair") for x in means)
-    if a.value is None or b.value is None:
-        none = Estimate.undefined("no pair of words on one side", units, over)
-        return Contrast(a, b, none, none)
-    difference = _interval(means[0] - means[1], units, over, 0.0)
-    if b.value == 0 or (b.low is not None and b.high is not None and b.low <= 0 <= b.high):
-        reason = "the different-topic mean is not apart from 0: a ratio to it has no meaning, see the difference"
-        return Contrast(a, b, Estimate.undefined(reason, units, over, 1.0), difference)
-    return Contrast(a, b, _interval(means[0] / means[1], units, over, 1.0), difference)
-
-
-def _interval(draws: Floats, units: int, over: Over, null: Any = None, reason: str = "") -> Estimate:
-    if not np.isfinite(draws[0]):
-        return Estimate.undefined(reason, units, over, null)
-    rest = draws[1:][np.isfinite(draws[1:])]
-    if units < 2 or len(rest) < len(draws) * 0.95:
-        return Estimate(draws[0], None, None, units, over, null, "too few units for an interval")
-    low, high = np.quantile(rest, TAIL)
-    return Estimate(draws[0], low, high, units, over, null)
 
 
 def over_documents(sums: Sums, column: Any, seed: int) -> Contrast:

@@ -9,14 +9,16 @@ finding in advance.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from case_studies.page import command_of, write_study
+from case_studies.study import Run, Study
+from case_studies.topics_wikipedia import DECLARED
 from case_studies.topics_wikipedia import corpus as text
+from case_studies.topics_wikipedia.attention import Reading, read_encoder
 from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
 from case_studies.topics_wikipedia.findings import Findings, Measured, Variant
 from case_studies.topics_wikipedia.lda import (
@@ -30,7 +32,6 @@ from case_studies.topics_wikipedia.lda import (
     threshold_of_words,
 )
 from case_studies.topics_wikipedia.measure import (
-    Reading,
     against_cooccurrence,
     attention_contrast,
     embedding_contrast,
@@ -38,12 +39,10 @@ from case_studies.topics_wikipedia.measure import (
     measure_row,
     over_documents,
     pairs_of_words,
-    read_encoder,
     unit_rows,
 )
 from case_studies.topics_wikipedia.report import report
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.files import make_folder
 from interp.rng import check_seed
 
 
@@ -57,43 +56,31 @@ class Size:
     sequences: int  # read by each encoder, at most
     random_encoders: int
     variants: bool  # other fits of the topics too
+    corpus: str | Path | None = None
+    model: str | Path | None = None
+    seed: int = 0
 
 
 QUICK = Size(topics=40, passes=10, documents=400, sequences=300, random_encoders=2, variants=False)
 FULL = Size(topics=100, passes=30, documents=5000, sequences=1200, random_encoders=3, variants=True)
 
 
-def run(
-    out: Path,
-    full: bool = False,
-    workers: int | None = None,
+def prepare(
+    size: Size,
     corpus: str | Path | None = None,
     model: str | Path | None = None,
     topics: int | None = None,
     sequences: int | None = None,
     seed: int = 0,
-) -> Path:
-    """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
-
-    - `corpus`: a MediaWiki dump (.xml.bz2, .xml) or a text file with a document a line; None: gensim's short dump.
-    - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
-    - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.
-
-    A wrong request ends before anything long begins.
-    """
-    size = FULL if full else QUICK
+) -> Size:
+    """The size with what was asked for besides."""
     asked = _at_least("topics", size.topics if topics is None else topics, 2)
     total = _at_least("sequences", size.sequences if sequences is None else sequences, 1)
     check_seed(seed)
     for name, given in (("corpus", corpus), ("model", model)):
         if given is not None and not isinstance(given, (str, Path)):
             raise RequestError(f"{name}={quoted(given)} is not a path{' or a name' if name == 'model' else ''}")
-    size = Size(asked, size.passes, size.documents, total, size.random_encoders, size.variants)
-    folder = make_folder(out)
-    found = collect(size, corpus, model, seed)
-    command = command_of("topics-wikipedia", full, out)
-    command += "".join(f" --{k} {v}" for k, v in (("corpus", corpus), ("model", model)) if v is not None)
-    return write_study(to_results(found), report(found, command), folder)
+    return replace(size, topics=asked, sequences=total, corpus=corpus, model=model, seed=seed)
 
 
 def _at_least(name: str, value: Any, least: int) -> int:
@@ -103,11 +90,12 @@ def _at_least(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def collect(size: Size, corpus: str | Path | None, model: str | Path | None, seed: int = 0) -> Findings:
+def collect(run: Run[Size]) -> Findings:
     """Everything that the page says."""
-    path = text.check_corpus(corpus)
+    size, seed = run.size, run.size.seed
+    path = text.check_corpus(size.corpus)
     stop = text.gensim_part("parsing.preprocessing").STOPWORDS
-    encoder = load_encoder(model)
+    encoder = load_encoder(size.model)
     documents = text.read_corpus(path, size.documents)
     if len(documents) < size.topics:
         raise RequestError(
@@ -140,7 +128,7 @@ def collect(size: Size, corpus: str | Path | None, model: str | Path | None, see
     fits = variants(counts, size, seed) if size.variants else {}
     return Findings(
         model=encoder.name,
-        corpus=text.BUNDLED_NAME if corpus is None else path.name,
+        corpus=text.BUNDLED_NAME if size.corpus is None else path.name,
         documents=count,
         pieces=len(pieces),
         tokens=sum(len(p.ids) for p in pieces),
@@ -247,3 +235,27 @@ def _encoder_results(m: Measured) -> dict[str, Any]:
         "heads": {str(words): heads.to_dict() for words, heads in m.heads.items()},
         "hidden_states": [c.to_dict() for c in m.hidden],
     }
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, prepare=prepare)
+
+
+def run(
+    out: Path,
+    full: bool = False,
+    workers: int | None = None,
+    corpus: str | Path | None = None,
+    model: str | Path | None = None,
+    topics: int | None = None,
+    sequences: int | None = None,
+    seed: int = 0,
+) -> Path:
+    """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
+
+    - `corpus`: a MediaWiki dump (.xml.bz2, .xml) or a text file with a document a line; None: gensim's short dump.
+    - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
+    - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.
+
+    A wrong request ends before anything long begins.
+    """
+    return STUDY.run(out, full, workers, corpus=corpus, model=model, topics=topics, sequences=sequences, seed=seed)

@@ -11,15 +11,6 @@ from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
 from interp.numbers import number
 
-STUDIES = {
-    "dyck-attention": "accuracy, attention maps and variation across seeds (Wen et al. 2023, 4.1)",
-    "dyck-balance": "balance violation against length generalisation, contrastive training (4.2)",
-    "dyck-copying": "interpretable attention patterns of models that only copy, and whether they are used (App. B.1)",
-    "head-claims": "what the literature says of attention heads, audited over seeds and on a real encoder",
-    "lottery-ticket": "random Transformers pruned into trained and constructed ones (Wen et al. 2023, Theorem 2)",
-    "topics": "where a one-layer model keeps the topics of its documents (Li et al. 2023)",
-    "topics-wikipedia": "topics in a pretrained encoder's attention and embeddings, on real text (Tables 2.3-2.5)",
-}
 ANALYZERS = ("balance", "stack", "topics", "variation")
 DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
 
@@ -170,23 +161,19 @@ def prune(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     """Run a case study."""
-    if arguments.study not in STUDIES:
-        raise RequestError(f"no study {quoted(arguments.study)}; studies are {', '.join(STUDIES)}")
+    from case_studies.registry import find_studies
+
+    declared = find_studies()[arguments.study]
     refuse_unread(arguments)
-    given = {name: getattr(arguments, name) for name in ("corpus", "model") if getattr(arguments, name) is not None}
+    given = {option.dest: getattr(arguments, option.dest) for option in declared.options}
     from interp.devices import usable_device
     from interp.files import new_folder
 
     device = usable_device(arguments.device)
     with new_folder(arguments.out) as folder:
         check_outputs(folder / "index.html", folder / "results.json")
-        from importlib import import_module
-
-        study = import_module(f"case_studies.{arguments.study.replace('-', '_')}.study")
-        from case_studies.populations import train_on
-
-        with train_on(device):
-            page = study.run(arguments.out, full=arguments.full, workers=arguments.workers, **given)
+        how = {name: getattr(arguments, name) for name in ("full", "workers", "seeds", "steps")}
+        page = declared.load().run(arguments.out, **how, device=device, **given)
     print(f"wrote {page}")
     return 0
 
@@ -194,6 +181,7 @@ def report(arguments: argparse.Namespace) -> int:
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
     check_outputs(arguments.json)
+    from case_studies.registry import find_studies
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.presets import PRESETS
 
@@ -208,14 +196,17 @@ def list_all(arguments: argparse.Namespace) -> int:
     said = ["Presets (interp train PRESET)"]
     said += [f"  {name:<20} {preset.about}" for name, preset in PRESETS.items()]
     said.append("Studies (interp report STUDY)")
-    said += [f"  {name:<20} {about}" for name, about in STUDIES.items()]
+    studies = find_studies()
+    told = {name: declared.about for name, declared in studies.found.items()}
+    said += [f"  {name:<20} {about}" for name, about in told.items()]
+    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in studies.broken.items()]
     said.append("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         said.append(f"  {name:<20} {count}: {rules or info['about']}")
     presets = {name: preset.about for name, preset in PRESETS.items()}
-    deliver("\n".join(said), arguments.json, {"presets": presets, "studies": STUDIES, "checkpoints": bundled})
+    deliver("\n".join(said), arguments.json, {"presets": presets, "studies": told, "checkpoints": bundled})
     return 0
 
 

@@ -1,8 +1,9 @@
 """Flags that a request gives in vain: those that what else it says leaves unread are refused by name, in one table."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from interp.errors import RequestError, quoted
@@ -115,25 +116,36 @@ TABLE: dict[str, tuple[Unread, ...]] = {
     ),
     "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
     "prune": (),
-    "report": (
-        Unread(
-            ("corpus", "model"),
-            lambda a, _: None if a.study == "topics-wikipedia" else f"it is for topics-wikipedia, not {a.study}",
-        ),
-        Unread(("workers",), lambda a, _: f"{a.study} trains nothing" if a.study == "topics-wikipedia" else None),
-        Unread(
-            ("device",),
-            lambda a, _: f"{a.study} trains nothing" if a.study == "topics-wikipedia" and _elsewhere(a) else None,
-        ),
-        Unread(("workers",), _on_device),
-    ),
+    "report": (Unread(("workers",), _on_device),),
     "list": (),
 }
 
 
+def rules(command: str) -> tuple[Unread, ...]:
+    """The table's rows of a command; of `report` also those that follow from what the studies declare."""
+    return (*_of_studies(), *TABLE[command]) if command == "report" else TABLE[command]
+
+
+def _of_studies() -> Iterator[Unread]:
+    from case_studies.registry import find_studies
+
+    studies = find_studies()
+    for dest, readers in studies.reading().items():
+        yield Unread((dest,), partial(_of_another_study, [declared.name for declared in readers]))
+    trains = {name: declared.trains for name, declared in studies.found.items()}
+    yield Unread(("workers", "seeds", "steps"), lambda a, _: None if trains[a.study] else f"{a.study} trains nothing")
+    yield Unread(
+        ("device",), lambda a, _: f"{a.study} trains nothing" if not trains[a.study] and _elsewhere(a) else None
+    )
+
+
+def _of_another_study(readers: Sequence[str], a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+    return None if a.study in readers else f"it is for {' and '.join(readers)}, not {a.study}"
+
+
 def refuse_unread(arguments: argparse.Namespace, meta: Mapping[str, Any] | None = None) -> None:
     """Raise `RequestError` for the first flag that was given and that the command will not read."""
-    for rule in TABLE[arguments.command]:
+    for rule in rules(arguments.command):
         for dest in rule.flags:
             given = dest in arguments.given or (dest == "checkpoint" and getattr(arguments, dest) is not None)
             if given and (reason := rule.why(arguments, meta or {})):

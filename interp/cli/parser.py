@@ -19,6 +19,8 @@ MATRICES = ("value", "embedding", "attention")
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are one line, like all others; every flag is written out."""
 
+    late: Callable[["Parser"], None] | None = None  # adds options that are looked up once the command is asked for
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)  # `train --seed 7` is not `--seeds 7`
         for name, action in ACTIONS.items():
@@ -26,11 +28,18 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's, but what a command does not know is refused by that command, which names what is near."""
+        self.complete()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             close = difflib.get_close_matches(unknown[0].split("=")[0], list(self._option_string_actions), n=1)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
         return found, unknown
+
+    def complete(self) -> None:
+        """Add the options that are not known before the command is asked for."""
+        late, self.late = self.late, None
+        if late is not None:
+            late(self)
 
     def error(self, message: str) -> NoReturn:
         raise RequestError(f"{message} (see: {self.prog} --help)")
@@ -175,18 +184,21 @@ def make_parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="minutes, few seeds (default)")
     size.add_argument("--full", action="store_true", help="the paper's size: 40 seeds; resumable")
     report.add_argument("--out", type=Path, required=True, metavar="DIR")
-    report.add_argument("--corpus", metavar="FILE", help="of topics-wikipedia: a dump (.xml.bz2) or a document a line")
-    report.add_argument("--model", metavar="NAME", help="of topics-wikipedia: an encoder's folder or Hugging Face name")
+    report.add_argument(
+        "--seeds", type=whole(1, 100_000), metavar="N", help="models of each population (default: the size's)"
+    )
+    report.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: each population's own)")
     report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
+    report.late = study_options
 
     listing = _command(listed, "list", commands.list_all, "presets, studies and bundled checkpoints")
     listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
     return parser
 
 
-def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = listed.add_parser(name, help=text, description=text.capitalize() + ".")
+def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> Parser:
+    parser: Parser = listed.add_parser(name, help=text, description=text.capitalize() + ".")
     parser.set_defaults(run=run, command=name, given=frozenset())
     return parser
 
@@ -205,6 +217,16 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure a model that does not do its grammar's task, too (an untrained one, say)",
     )
+
+
+def study_options(parser: argparse.ArgumentParser) -> None:
+    """Options that a study reads for itself, each with the studies that do."""
+    from case_studies.registry import find_studies
+
+    for dest, readers in find_studies().reading().items():
+        options = [option for declared in readers for option in declared.options if option.dest == dest]
+        told = [f"of {declared.name}: {option.help}" for declared, option in zip(readers, options, strict=True)]
+        parser.add_argument(f"--{options[0].name}", metavar=options[0].metavar, help="; ".join(told).replace("%", "%%"))
 
 
 # -- kinds of values ------------------------------------------------------------------------------------

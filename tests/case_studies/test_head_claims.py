@@ -1,6 +1,7 @@
 """The study on two barely trained seeds and on constructed models: what it counts is what the audits say."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -15,7 +16,8 @@ from case_studies.head_claims.figures import scan_grid, verdict_bars
 from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, quick_groups, statements_of
 from case_studies.head_claims.report import report
 from case_studies.head_claims.said import DYCK, ENCODER, LAST_EVEN, SOURCES, STACK, VERDICTS, copying, of_options
-from case_studies.head_claims.study import QUICK, run
+from case_studies.head_claims.study import QUICK, STUDY, populations, run
+from case_studies.study import Obtained
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
@@ -46,7 +48,7 @@ def test_every_interval_says_its_n(folder):
 @pytest.mark.parametrize("group", CONTROLS, ids=lambda g: g.name)
 @pytest.mark.slow
 def test_what_is_known_by_construction_is_found(group, tmp_path):
-    audited = audit_group(group, group.load(1, tmp_path, 1), tmp_path)
+    audited = audit_group(group, group.constructed(), tmp_path)
     assert {name: audited.tallies[name].population for name, _ in group.known} == dict(group.known)
 
 
@@ -67,6 +69,8 @@ def test_the_page_names_every_group_and_its_command(folder):
     assert "constructed/constant" in page
     assert f"interp report head-claims --quick --out {folder}" in page
     assert "Rebuild this page" in page
+    (row,) = re.findall(rf'<tr><th scope="row">{COPY_ONE.name}</th>(.*dyck-copy.*)</tr>', page)
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", row)[2:4] == ["2", "2"]  # steps and seeds, as asked
     for statement in copying(DyckGrammar()):
         assert (statement.words in page) == statement.primary
 
@@ -148,7 +152,8 @@ def test_a_quick_run_and_an_audit_of_the_same_population_agree(tmp_path, monkeyp
     monkeypatch.setattr(audits, "NUM_INPUTS", 120)
     monkeypatch.setattr(audits, "LENGTH", 16)
     group = next(g for g in quick_groups() if g.bundled == "dyck-standard" and g.kind == "dyck")
-    population = group.load_bundled()
+    (one,) = populations(STUDY.quick)[group.name]
+    population = group.models(Obtained(one.family, load_checkpoint(one.bundled), "", one.bundled))
     audited = audit_group(group, population, tmp_path, quick=True)
     for name in (STACK, LAST_EVEN):
         tally = audited.tallies[name]

@@ -1,6 +1,7 @@
 """The study end to end on barely trained targets and few candidates; its tables against numbers taken again."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import torch
 
 from case_studies.lottery_ticket import measure, report, study, words
 from case_studies.lottery_ticket.measure import Size, widest_gap
-from case_studies.lottery_ticket.study import run
 from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.stats import Estimate
@@ -20,17 +20,20 @@ pytestmark = pytest.mark.slow
 SMALL = Size((1,), (2,), (8, 10), 2, 100, ("attn.W_Q",), strings=120)
 
 
+def run(out):
+    replace(study.STUDY, quick=SMALL).run(out, seeds=1, steps=3, workers=1)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
-    patch.setattr(study, "QUICK", SMALL)
     patch.setattr(measure, "N", 10)
     patch.setattr(measure, "SUMS", (8, 10))
     patch.setattr("probes.lottery.measures.CONTROL_STRINGS", 16)
     for module in (words, report):
         patch.setattr(module, "N", 10)
     out = tmp_path_factory.mktemp("lottery")
-    run(out, seeds=1, steps=3, workers=1)
+    run(out)
     yield out
     patch.undo()
 
@@ -120,7 +123,7 @@ def test_running_again_gives_the_same_bytes(folder):
     pages = {
         name: (folder / name).read_bytes() for name in ("index.html", "results.json", "uniform-ticket.safetensors")
     }
-    run(folder, seeds=1, steps=3, workers=1)
+    run(folder)
     assert {name: (folder / name).read_bytes() for name in pages} == pages
 
 

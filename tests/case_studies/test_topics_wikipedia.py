@@ -13,10 +13,10 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia import corpus, encoder, figures, lda, measure, study
+from case_studies.topics_wikipedia import attention, corpus, encoder, figures, lda, measure, study
+from case_studies.topics_wikipedia.attention import Pairs
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
 from case_studies.topics_wikipedia.lda import Labels, Topics
-from case_studies.topics_wikipedia.measure import Pairs
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
 from intervals import unnamed_of_page
@@ -61,10 +61,10 @@ def reading(monkeypatch):
     pieces, patterns, vocabulary = random_pairs(rng)
     states = [rng.normal(size=(3, len(p.ids), 7)).astype(np.float32) for p in pieces]
     monkeypatch.setattr(
-        measure, "read", lambda encoder, pieces: iter([(i, patterns[i], states[i]) for i in range(len(pieces))])
+        attention, "read", lambda encoder, pieces: iter([(i, patterns[i], states[i]) for i in range(len(pieces))])
     )
     labels = random_labels(rng, len(vocabulary), 9, 0.2)
-    read = measure.read_encoder(FakeEncoder(), pieces, vocabulary, {(15, "one"): labels}, 5)
+    read = attention.read_encoder(FakeEncoder(), pieces, vocabulary, {(15, "one"): labels}, 5)
     return read, labels, pieces, patterns, states
 
 
@@ -111,12 +111,12 @@ def test_labels_answer_as_sets_do_beyond_64_topics():
 def test_debiased_attention_averages_one_in_a_hundred_whatever_the_length():
     for n in (3, 17, 128):
         pattern = torch.randn(4, n, n).softmax(-1).double().numpy()
-        assert measure.debiased(pattern, n).mean() == pytest.approx(0.01)
+        assert attention.debiased(pattern, n).mean() == pytest.approx(0.01)
 
 
 def test_only_pairs_of_different_words_are_counted():
     words = np.array([-1, 4, 7, 4, -1, 7, 2])
-    p, q = measure.word_pairs(words)
+    p, q = attention.word_pairs(words)
     assert sorted(zip(p.tolist(), q.tolist(), strict=True)) == [
         (1, 2),
         (1, 5),
@@ -241,7 +241,7 @@ def test_no_pair_on_one_side_is_undefined_with_a_reason():
 
 
 def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
-    sums = measure.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
+    sums = attention.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
     heads = measure.every_head(sums, (2, 3), 0)
     found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
     assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
@@ -540,7 +540,7 @@ def test_a_random_encoder_has_a_ratio_of_one(pieces):
     themes = [theme.split() for theme in THEMES]
     member = np.array([[name in theme for theme in themes] for name in vocabulary.names])
     labels = Labels.of(member)
-    read = measure.read_encoder(loaded, cut, vocabulary, {(15, "one"): labels}, 30)
+    read = attention.read_encoder(loaded, cut, vocabulary, {(15, "one"): labels}, 30)
     found = measure.attention_contrast(read.pairs, labels, 30, 0)
     assert found.ratio.value == pytest.approx(1, rel=0.01)
     assert found.ratio.n > 15
@@ -730,9 +730,9 @@ def test_a_tokenizer_that_splits_every_word_is_refused(small, tmp_path, tiny):
 @needs_gensim
 @needs_model
 @pytest.mark.slow
-def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "QUICK", replace(study.QUICK, passes=5, random_encoders=1))
-    study.run(tmp_path, topics=20, sequences=110)
+def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path):
+    small = replace(study.STUDY, quick=replace(study.QUICK, passes=5, random_encoders=1))
+    small.run(tmp_path, topics=20, sequences=110)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["documents"] == 106
     row = results["trained"]["settings"]["59 words, one topic a word"]

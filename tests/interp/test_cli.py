@@ -321,7 +321,7 @@ def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
     ("arguments", "where", "said"),
     [
         ("train dyck-minimal --out a.safetensors", "interp.training.run.train_population", "with --resume continues"),
-        ("report topics --out b", "case_studies.topics.study.run", "the same command again keeps what was trained"),
+        ("report topics --out b", "case_studies.study.Study.run", "the same command again keeps what was trained"),
         ("prune dyck-standard --out c.safetensors", "probes.lottery.demonstrate_lottery_ticket", ""),
         ("analyze stack dyck-standard", "probes.stack.analyze_stack_likeness", ""),
     ],

@@ -1,7 +1,6 @@
 """A reader of the output that has gone (`| head`) costs nothing that was to be written to a file."""
 
 import argparse
-import importlib
 import io
 import os
 import subprocess
@@ -67,16 +66,15 @@ def test_every_command_that_writes_a_file_is_run():
 def short(monkeypatch):
     """The bench and the studies in small: what is asked here is when they print."""
     import probes.audit.bench
+    from case_studies.study import Study
 
-    study = importlib.import_module("case_studies.dyck_balance.study")
-
-    def run(out: Path, **how: object) -> Path:
+    def run(study: Study, out: Path, **how: object) -> Path:
         path = Path(out) / "index.html"
         path.write_text("a report")
         return path
 
     whole = probes.audit.bench.run_bench
-    monkeypatch.setattr(study, "run", run)
+    monkeypatch.setattr(Study, "run", run)
     monkeypatch.setattr(
         probes.audit.bench, "run_bench", lambda count, seed, **how: whole(count, families=["solo"], seed=seed)
     )

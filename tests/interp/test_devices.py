@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from case_studies.populations import Family, train_on
+from case_studies.populations import Family
 from interp import cli, load_checkpoint
 from interp.devices import usable_device
 from interp.errors import RequestError
@@ -157,8 +157,7 @@ def test_studies_train_where_they_are_told_and_files_do_not_mix(monkeypatch, tmp
     from case_studies.populations import obtain
 
     obtain(family, 1, tmp_path)
-    with train_on("cuda"):
-        obtain(family, 1, tmp_path)
+    obtain(family, 1, tmp_path, device="cuda")
     obtain(family, 1, tmp_path)
     assert [device for device, _ in asked] == ["cpu", "cuda", "cpu"]
     assert asked[0][1] == asked[2][1] != asked[1][1]

@@ -1,0 +1,77 @@
+"""Which studies there are: the folders beside this file, and other people's by the entry point group. No torch."""
+
+import difflib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module, metadata
+from typing import Any
+
+import case_studies
+from case_studies.declaration import Declaration, said
+from interp.errors import RequestError, quoted
+
+GROUP = "interp.studies"  # of entry points: a name, and where its Declaration is
+
+
+@dataclass(frozen=True)
+class Studies:
+    """Studies by name, and of those that cannot be used the reason."""
+
+    found: Mapping[str, Declaration]
+    broken: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> Declaration:
+        """The declaration of a study; `RequestError` for one that is not there or cannot be used."""
+        if name in self.found:
+            return self.found[name]
+        if name in self.broken:
+            raise RequestError(f"the study {quoted(name)} cannot be used: {self.broken[name]}")
+        near = difflib.get_close_matches(name, list(self.found), n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise RequestError(f"no study {quoted(name)}{hint}; studies are {', '.join(self.found)}")
+
+    def reading(self) -> dict[str, list[Declaration]]:
+        """Of every option that a study reads for itself, by keyword: the studies that do."""
+        readers: dict[str, list[Declaration]] = {}
+        for declared in self.found.values():
+            for option in declared.options:
+                readers.setdefault(option.dest, []).append(declared)
+        return readers
+
+
+def find_studies() -> Studies:
+    """Every study, those of this package first. What is broken is named, with its package, and stops no other."""
+    found: dict[str, Declaration] = {}
+    broken: dict[str, str] = {}
+    for folder in sorted(m.name for m in pkgutil.iter_modules(case_studies.__path__) if m.ispkg):
+        module = f"{case_studies.__name__}.{folder}"
+        _add(found, broken, folder.replace("_", "-"), partial(_declared_in, module), module)
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        package = point.dist.name if point.dist is not None else point.value
+        _add(found, broken, point.name, point.load, package)
+    return Studies(found, broken)
+
+
+def _declared_in(module: str) -> Any:
+    return import_module(module).DECLARED
+
+
+def _add(
+    found: dict[str, Declaration], broken: dict[str, str], name: str, load: Callable[[], Any], package: str
+) -> None:
+    if name in found:
+        broken[f"{name} of {package}"] = "another study has this name"
+        return
+    try:
+        declared = load()
+    except Exception as error:  # other people's code: it must not end a command that is not about it
+        broken[name] = f"{said(error)} (of {package})"
+        return
+    if not isinstance(declared, Declaration):
+        broken[name] = f"it names {quoted(declared)}, which is no Declaration (of {package})"
+    elif declared.name != name:
+        broken[name] = f"it declares the name {quoted(declared.name)} (of {package})"
+    else:
+        found[name] = declared
