@@ -119,6 +119,8 @@ class World:
     - `columns`: the measures that a table on the terminal shows, each with its head.  `measures`: all their names.
     - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
     - `vouch` (grammar) -> `Exam`: what to ask a model that was not trained here before it is measured.
+    - `claims`: "module:attribute" of its `interp.claims.Claims`: relations, conditions, questions.
+    - `kin`: worlds whose truth holds in this one, so that their relations do.
     - `constructed`: names of models whose weights are written by hand, each with what it is; `construct` (name).
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
       a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
@@ -141,6 +143,8 @@ class World:
     embeddings: Mapping[str, Embedding] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
     vouch: str | None = None
+    claims: str | None = None
+    kin: tuple[str, ...] = ()
     constructed: Mapping[str, str] = field(default_factory=dict)
     construct: str | None = None
     adopt: str | None = None

@@ -56,9 +56,10 @@ from probes.claims import (
     Relation,
     check_each_once,
     check_usable,
+    has_keys,
     heads_text,
-    known_type,
     own_relations,
+    truth_of,
     usable,
 )
 
@@ -193,9 +194,7 @@ def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: An
     if relations is None:
         causal = getattr(cfg, "attention_dir", "causal") == "causal"
         ahead = ("next", "following") if causal else ()
-        chosen: list[Relation | str] = [
-            r for r in BUILT_IN.values() if r.name not in ahead and usable(r, grammar) and known_type(r, grammar)
-        ]
+        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if r.name not in ahead and has_keys(r, grammar)]
     else:
         if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
             raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
@@ -248,8 +247,9 @@ def _check(claim: Claim, model: Any, grammar: Any) -> None:
                 f"0..{layers - 1}, heads 0..{heads - 1}"
             )
     check_usable(claim.relation, grammar)
-    if claim.when is not None and claim.when.needs == "dyck" and not usable(BUILT_IN["openers"], grammar):
-        raise RequestError(f"{quoted('when ' + claim.when.words)} needs a grammar of brackets, which the model lacks")
+    if claim.when is not None and not usable(claim.when, grammar):
+        needed = truth_of(claim.when.needs)
+        raise RequestError(f"{quoted('when ' + claim.when.words)} needs {needed}, which the model lacks")
 
 
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:

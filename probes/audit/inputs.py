@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.claims.register import claims_of, roles_of
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.grammars import DyckGrammar, TopicGrammar
 from interp.guests import pad_of, read_tokens
 from interp.limits import check_memory
 from interp.numbers import power
@@ -31,7 +31,7 @@ class Inputs:
     files have pairs and alternating labels.
 
     `visible` [input, query, key]: what a query sees; PAD neither sees nor is seen. `roles` [input, pos]: class of a
-    key in matched comparisons (open bracket, closing bracket, START, other).
+    key in matched comparisons, as the grammar's world tells tokens apart.
     """
 
     tokens: Ints
@@ -78,7 +78,7 @@ def make_inputs(
     if lengths is not None:
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         visible = visible & real[:, :, None] & real[:, None, :]
-    return Inputs(tokens, visible, _roles(tokens, grammar), grammar, order)
+    return Inputs(tokens, visible, roles_of(tokens, grammar), grammar, order)
 
 
 def together(one: Any, other: Ints | None) -> Ints | None:
@@ -115,10 +115,9 @@ def _rough(number: int) -> str:
 
 def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:
     """Before anything is drawn, whose size a slip of the pen would blow up."""
-    if isinstance(grammar, DyckGrammar):
-        _check_memory(cfg, count, length + 1)
-    elif isinstance(grammar, TopicGrammar):
-        _check_memory(cfg, count, grammar.min_length)
+    longest = claims_of(grammar).longest
+    if longest is not None:
+        _check_memory(cfg, count, longest(grammar, length))
 
 
 def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
@@ -133,22 +132,12 @@ def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:
 
 def _tokens(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, seed: int) -> Ints:
     if given is None:
-        if isinstance(grammar, DyckGrammar):
-            drawn = grammar.sample(num_inputs, mode="prefix", length=length, seed=seed, stream="audit/inputs")
-            return grammar.to_tokens(drawn)
-        if isinstance(grammar, TopicGrammar):
-            documents = grammar.sample(num_inputs, seed=seed, stream="audit/inputs")
-            return np.asarray(documents.shown[:, : grammar.min_length])
+        draw = claims_of(grammar).inputs
+        if draw is not None:
+            return np.asarray(draw(grammar, num_inputs, length, seed, "audit/inputs"))
         raise AnalysisError("the model carries no grammar to draw inputs from: pass inputs=, token ids [input, pos]")
     if isinstance(given, str) and given.endswith(".json"):
         raise RequestError(
             f"inputs={quoted(given)} would be read as one text: a file is given as Path({quoted(given)})"
         )
     return read_tokens(given, model, grammar, "audit")
-
-
-def _roles(tokens: Ints, grammar: Any) -> Ints:
-    if isinstance(grammar, DyckGrammar):
-        special = np.where(tokens == grammar.start, 2, 3)
-        return np.where(tokens < grammar.start, tokens % 2, special)
-    return np.zeros_like(tokens)

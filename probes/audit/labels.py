@@ -14,7 +14,6 @@ import numpy as np
 from interp.checks import plain
 from interp.errors import InterpError, RequestError, quoted
 from interp.foreign import is_classifier, read_json
-from interp.grammars import DyckGrammar
 from interp.guests import pad_of
 from interp.rng import generator
 from interp.vocabulary import find_token, padded
@@ -187,7 +186,7 @@ def _ids(number: int, text: Any, grammar: Any, model: Any) -> list[int]:
             raise RequestError(f"{where}: {error}") from error
     elif isinstance(text, (list, tuple)):
         ids = [_token(where, token, grammar, model) for token in text]
-        if isinstance(grammar, DyckGrammar):
+        if hasattr(grammar, "validate"):  # a language of strings, each of which begins with START
             ids = ids if ids[:1] == [grammar.start] else [grammar.start, *ids]
             try:
                 grammar.validate(np.array(ids))

@@ -1,39 +1,27 @@
 """What can be said of attention heads: claims, the relations and conditions they name, and the words for them."""
 
-from probes.claims.built_in import (
-    BUILT_IN,
-    brackets_of_type,
+from interp.claims import Condition, Items, Keys, Kind, Made, Pairs, Question, Relation, Tokens
+from interp.claims.general import complement, offset, position, position_at_least, token, token_is
+from interp.claims.register import (
+    Register,
     check_usable,
-    known_type,
-    offset,
-    position,
+    conditions,
+    has_keys,
+    question_for,
+    relations,
+    roles_of,
     same_relation,
-    token,
+    suggestions,
+    truth_of,
     usable,
 )
+from interp.worlds.dyck.claims import RELATIONS, bracket_tokens, bracket_type, brackets_of_type, depth_at_least
 from probes.claims.claim import Claim, check_each_once, heads_text, wordings
-from probes.claims.conditions import (
-    BUILT_IN_CONDITIONS,
-    Condition,
-    depth_at_least,
-    position_at_least,
-    suggestions,
-    token_is,
-)
-from probes.claims.relations import (
-    RELATIONS,
-    Keys,
-    Kind,
-    Pairs,
-    Relation,
-    RelationScores,
-    Tokens,
-    bracket_tokens,
-    bracket_type,
-    complement,
-    relation_scores,
-)
+from probes.claims.scores import RelationScores, relation_scores
 from probes.claims.words import FORM, TASKS, own_relations
+
+BUILT_IN = Register(relations)
+BUILT_IN_CONDITIONS = Register(conditions)
 
 __all__ = [
     "BUILT_IN",
@@ -43,9 +31,12 @@ __all__ = [
     "TASKS",
     "Claim",
     "Condition",
+    "Items",
     "Keys",
     "Kind",
+    "Made",
     "Pairs",
+    "Question",
     "Relation",
     "RelationScores",
     "Tokens",
@@ -56,17 +47,20 @@ __all__ = [
     "check_usable",
     "complement",
     "depth_at_least",
+    "has_keys",
     "heads_text",
-    "known_type",
     "offset",
     "own_relations",
     "position",
     "position_at_least",
+    "question_for",
     "relation_scores",
+    "roles_of",
     "same_relation",
     "suggestions",
     "token",
     "token_is",
+    "truth_of",
     "usable",
     "wordings",
 ]

@@ -6,7 +6,7 @@
     Claim.parse("L0H1 uses the previous token")
     Claim(heads=[(1, 0)], relation="stack-top", uses="closers")
 
-A relation of your own is a `Relation` (see `probes.claims.relations`), given to `Claim` as it is, or to `parse` among
+A relation of your own is a `Relation` (see `interp.claims`), given to `Claim` as it is, or to `parse` among
 `relations`, to be found by its words; likewise a `Condition`. `wordings()` lists all that is built in.
 """
 
@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from interp.claims import Condition, Relation
+from interp.claims.general import MOST
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
-from probes.claims.built_in import BUILT_IN, MOST, brackets_of_type, offset, position, token
-from probes.claims.conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
-from probes.claims.relations import Relation, bracket_tokens, complement
 from probes.claims.words import (
     TASKS,
     condition_phrases,
@@ -30,25 +29,6 @@ from probes.claims.words import (
     sentence,
     task_said,
 )
-
-__all__ = [
-    "BUILT_IN",
-    "BUILT_IN_CONDITIONS",
-    "TASKS",
-    "Claim",
-    "Condition",
-    "Relation",
-    "bracket_tokens",
-    "brackets_of_type",
-    "complement",
-    "depth_at_least",
-    "offset",
-    "position",
-    "position_at_least",
-    "token",
-    "token_is",
-    "wordings",
-]
 
 
 @dataclass(frozen=True)

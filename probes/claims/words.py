@@ -6,143 +6,47 @@ are one word. What is not found is refused with the nearest phrases that are.
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from interp.claims import Condition, Made, Relation, register
+from interp.claims.general import whole
+from interp.claims.register import Register
 from interp.errors import RequestError, quoted
-from interp.numbers import written_whole
-from probes.claims import built_in as built
-from probes.claims.conditions import BUILT_IN_CONDITIONS, Condition, depth_at_least, position_at_least, token_is
-from probes.claims.relations import Relation
 
 Thing = TypeVar("Thing", Relation, Condition, str)
-Made = tuple[str, str, Callable[[str], Thing]]  # as written in help, pattern with one group, what it makes
 
 LONGEST = 200  # characters of a phrase that are compared with the known ones
-DIGITS = 9  # of a number in a claim; a longer one is a slip of the pen, and Python reads no more than 4300
-
-
-def whole(digits: str) -> int:
-    """The number written so, a sign included."""
-    if len(digits) > DIGITS:
-        raise RequestError(f"number {quoted(digits)} of a claim is too long: {DIGITS} digits at most")
-    number = written_whole(digits)
-    if number is None:
-        raise RequestError(f"number {quoted(digits)} of a claim is not written in the digits 0 to 9")
-    return number
-
-
-# -- phrases ------------------------------------------------------------------------------------------------
-
-_ALSO = {
-    "current": ("itself", "the current position", "the query itself"),
-    "previous": ("the preceding token", "the token before", "the token just before"),
-    "next": ("the following token", "the token after"),
-    "first": ("the initial token", "the first position"),
-    "start": ("the START token", "the start of the string"),
-    "stack-top": (
-        "the last unclosed open bracket",
-        "the most recent unmatched open bracket",
-        "the unmatched open bracket nearest by",
-        "the innermost open bracket that is unmatched",
-        "the top of the stack",
-        "the stack top",
-    ),
-    "unmatched": ("unmatched open brackets", "all unclosed open brackets", "all brackets on the stack"),
-    "partner": ("the open bracket that matches it", "its partner", "the partner"),
-    "last-opener": ("the last open bracket", "the latest open bracket"),
-    "openers": ("all open brackets", "any open bracket"),
-    "closers": ("all closing brackets", "any closing bracket"),
-    "same-type": ("tokens of the same type", "the same type", "same type"),
-    "same-depth": ("all tokens at the same depth",),
-    "same-depth-openers": ("all open brackets at the same depth",),
-    "earlier-copies": ("an earlier copy of the current token", "earlier copies of itself"),
-    "induction": (
-        "token after an earlier copy",
-        "the token after an earlier copy",
-        "the token that followed an earlier copy of the current token",
-        "the induction target",
-    ),
-    "same-topic": ("words of the same topic", "the same topic", "same topic"),
-    "all": ("all tokens evenly", "everything evenly", "all visible keys evenly"),
-    "following": ("all later tokens evenly",),
-}
-_ALSO_WHEN = {
-    "closing": ("at closing brackets", "the query is a closing bracket"),
-    "opening": ("at open brackets", "the query is an open bracket"),
-    "elsewhere": ("the target is not the current token", "the query is non-trivial", "non-trivial"),
-}
-_RELATIONS: tuple[Made[Relation], ...] = (
-    ("position p", r"(?:token at |tokens at )?position (\d+)", lambda p: built.position(whole(p))),
-    ("offset -n", r"(?:token at )?offset ([+-]?\d+)", lambda n: built.offset(whole(n))),
-    (
-        "the token n positions before",
-        r"token (\d+) positions? (?:before|back|earlier)",
-        lambda n: built.offset(-whole(n)),
-    ),
-    ("the token n positions after", r"token (\d+) positions? (?:after|ahead|later)", lambda n: built.offset(whole(n))),
-    ("brackets of type t", r"bracket of type (\d+)", lambda t: built.brackets_of_type(whole(t))),
-    ("the token [SEP]", r"(?:special )?tokens? (\S+)", built.token),
-    ("[SEP]", r"(\[[^\]\s]+\])(?: tokens?)?", built.token),
-)
-_CONDITIONS: tuple[Made[Condition], ...] = (
-    ("the depth is at least n", r"(?:depth is )?(?:at )?(?:depth )?at least (\d+)", lambda n: depth_at_least(whole(n))),
-    ("the current token is [CLS]", r"(?:the )?(?:query|current token) is (?:the token )?(\S+)", token_is),
-    ("the position is at least p", r"position (?:is )?at least (\d+)", lambda p: position_at_least(whole(p))),
-)
-# What a model may be said to use a relation for: task -> words, after "to".
-TASKS = {
-    "closers": "predict closing brackets",
-    "copies": "repeat the current token",
-    "labels": "predict the label",
-    "task": "do its task",  # whatever that is: the inputs' labels, or what models of its grammar are trained for
-}
-_ALSO_TASK = {
-    "closers": ("predict the closing bracket", "close brackets", "predict the right closing bracket"),
-    "copies": ("copy the current token", "copy brackets"),
-    "labels": ("predict labels", "predict the right label", "classify", "predict the class"),
-    "task": ("do the task", "do its job"),
-}
-
-_SAME = (
-    (r"\b(opening|open) bracket", "open bracket"),
-    (r"\bopeners?\b", "open bracket"),
-    (r"\b(closed|close) bracket", "closing bracket"),
-    (r"\bclosers?\b", "closing bracket"),
-    (r"\bmost recent\b|\blatest\b", "last"),
-    (r"\bpreceding\b", "previous"),
-    (r"\bunclosed\b", "unmatched"),
-    (r"\bcopies\b", "copy"),
-    (r"\b(bracket|token|word|position|key|type)s\b", r"\1"),
-    (r"\b(the|a|an|their)\b ", ""),
-)
+# What a model may be said to use a relation for: name -> words, after "to".
+TASKS = Register(register.uses)
 
 
 def plain(phrase: str) -> str:
     """`phrase` without what does not tell two phrases apart."""
     text = " ".join(phrase.lower().split()).strip(" .")
-    for pattern, word in _SAME:
+    for pattern, word in register.same_words():
         text = re.sub(pattern, word, text)
     return " ".join(text.split())
 
 
 def relation_said(phrase: str, own: Sequence[Relation] = ()) -> Relation:
     """The relation a phrase names, the user's `own` first."""
-    named = [*_own(own, Relation, "relations"), *built.BUILT_IN.values()]
-    table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *_ALSO.get(r.name, ()))))}
-    return _look_up("relation", phrase, table, _RELATIONS, relation_phrases(own))
+    named = [*_own(own, Relation, "relations"), *register.relations().values()]
+    table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *r.also)))}
+    return _look_up("relation", phrase, table, register.relations_made(), relation_phrases(own))
 
 
 def condition_said(phrase: str, own: Sequence[Condition] = ()) -> Condition:
     """The condition a phrase names."""
-    named = [*_own(own, Condition, "conditions"), *BUILT_IN_CONDITIONS.values()]
-    table = {key: c for c in reversed(named) for key in (c.name, *map(plain, (c.words, *_ALSO_WHEN.get(c.name, ()))))}
-    return _look_up("condition", phrase, table, _CONDITIONS, condition_phrases(own))
+    named = [*_own(own, Condition, "conditions"), *register.conditions().values()]
+    table = {key: c for c in reversed(named) for key in (c.name, *map(plain, (c.words, *c.also)))}
+    return _look_up("condition", phrase, table, register.conditions_made(), condition_phrases(own))
 
 
 def task_said(phrase: str) -> str:
     """The name of the task a phrase names."""
-    table = {plain(p): task for task, words in TASKS.items() for p in (task, words, *_ALSO_TASK[task])}
+    also = register.also_uses()
+    table = {plain(p): task for task, words in TASKS.items() for p in (task, words, *also[task])}
     return _look_up("use", phrase, table, (), list(TASKS.values()))
 
 
@@ -160,13 +64,20 @@ def own_relations(relations: Any) -> Sequence[Relation]:
 
 def relation_phrases(own: Sequence[Relation] = ()) -> list[str]:
     """Every way to name a relation, canonical ones."""
-    fixed = [r.words for r in (*own, *built.BUILT_IN.values()) if not r.name.startswith("type-")]
-    return [*fixed, *(written for written, _, _ in _RELATIONS)]
+    made = register.relations_made()
+    patterns = [one.pattern for one in made if not one.as_written]
+    fixed = [
+        relation.words
+        for relation in (*own, *register.relations().values())
+        if not any(re.fullmatch(pattern, plain(relation.words)) for pattern in patterns)
+    ]
+    return [*fixed, *(one.written for one in made)]
 
 
 def condition_phrases(own: Sequence[Condition] = ()) -> list[str]:
     """Every way to name a condition, canonical ones."""
-    return [*(c.words for c in (*own, *BUILT_IN_CONDITIONS.values())), *(written for written, _, _ in _CONDITIONS)]
+    fixed = (condition.words for condition in (*own, *register.conditions().values()))
+    return [*fixed, *(one.written for one in register.conditions_made())]
 
 
 def _look_up(
@@ -178,10 +89,10 @@ def _look_up(
             return table[said]
     # A token's own letters are kept: "the token [SEP]" is not "[sep]".
     kept = re.sub(r"^(the|a|an) ", "", " ".join(phrase.split()).strip(" ").removesuffix("."), flags=re.IGNORECASE)
-    for _, pattern, make in made:
-        for text in (key, kept) if make not in (built.token, token_is) else (kept,):
-            if found := re.fullmatch(pattern, text):
-                return make(found[1])
+    for one in made:
+        for text in (kept,) if one.as_written else (key, kept):
+            if found := re.fullmatch(one.pattern, text):
+                return one.make(found[1])
     words = {plain(p): p for p in known}
     if key in words and re.search(r"\b[pnt]$", phrase.strip()):
         example = re.sub(r"\b[pnt]$", "2", phrase.strip())
@@ -201,16 +112,20 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _AND_USES = re.compile(r"(?P<relation>.+?),? and uses? (?:it|them) to (?P<task>.+)", re.IGNORECASE)
-_TO_DO = re.compile(
-    r"(?P<relation>.+) to (?P<task>(?:predict|close|repeat|copy|do (?:its|the)|classify)\b.*)", re.IGNORECASE
-)
 _WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
 
 VERBS = {"attends": "attends to", "attend": "attend to", "uses": "uses", "use": "use"}
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
-    "'L1H0 uses RELATION [to predict closing brackets]'"
+    "'L1H0 uses RELATION [to do its task]'"
 )
+
+
+def _to_do() -> re.Pattern[str]:
+    """A relation and a purpose, which begins with the verb of a known one."""
+    phrases = [phrase for name, words in TASKS.items() for phrase in (words, *register.also_uses()[name])]
+    verbs = {" ".join(phrase.split()[: 2 if phrase.startswith("do ") else 1]) for phrase in phrases}
+    return re.compile(rf"(?P<relation>.+) to (?P<task>(?:{'|'.join(sorted(verbs))})\b.*)", re.IGNORECASE)
 
 
 def heads_said(text: str) -> tuple[tuple[int, int], ...] | None:
@@ -255,11 +170,12 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
         )
     late = (found["late"] or "").strip().lower()
     rest, when, task = found["rest"], None, None
+    to_do = _to_do()
     if part := _WHEN.fullmatch(rest):
         rest, when = part["what"], part["when"]
-        if tail := _TO_DO.fullmatch(when):  # "when ... to predict ...", the purpose last
+        if tail := to_do.fullmatch(when):  # "when ... to predict ...", the purpose last
             when, task = tail["relation"], tail["task"]
-    if part := _AND_USES.fullmatch(rest) or _TO_DO.fullmatch(rest):
+    if part := _AND_USES.fullmatch(rest) or to_do.fullmatch(rest):
         rest, task = part["relation"], part["task"]
     if found["use"] and task is None and " to " in rest:  # a purpose that is none of ours: `task_said` says which are
         rest, task = rest.rsplit(" to ", 1)

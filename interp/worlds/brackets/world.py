@@ -18,5 +18,7 @@ WORLD = World(
     size="interp.worlds.dyck.size:need",
     overlays=OVERLAYS,
     vouch="interp.worlds.dyck.exam:exam",
+    claims="interp.worlds.dyck.claims:CLAIMS",
+    kin=("dyck",),
     adopt="interp.worlds.brackets.foreign:adopt",
 )

@@ -36,5 +36,7 @@ WORLD = World(
     measures=("excess", "copied"),
     overlays=OVERLAYS,
     vouch="interp.worlds.dyck.exam:exam",
+    claims="interp.worlds.dyck.claims:CLAIMS",
+    kin=("dyck",),
     adopt="interp.worlds.brackets.foreign:adopt",
 )

@@ -44,6 +44,7 @@ WORLD = World(
     embeddings=EMBEDDINGS,
     overlays=OVERLAYS,
     vouch="interp.worlds.dyck.exam:exam",
+    claims="interp.worlds.dyck.claims:CLAIMS",
     constructed=CONSTRUCTED,
     construct="interp.worlds.dyck.constructed:construct",
     adopt="interp.worlds.brackets.foreign:adopt",

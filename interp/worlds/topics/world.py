@@ -20,6 +20,7 @@ WORLD = World(
     start="interp.worlds.topics.task:start_params",
     size="interp.worlds.topics.size:need",
     norms=True,
+    claims="interp.worlds.topics.claims:CLAIMS",
     overlays={
         "topic_blocks": Overlay(
             "groups",

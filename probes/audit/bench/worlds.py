@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from interp.grammars import DyckGrammar
 from interp.rng import generator
 from interp.vocabulary import Vocabulary
+from interp.worlds.dyck.claims import Closers
 from probes.audit.inputs import visible_keys
 from probes.audit.labels import LabelledInput
-from probes.audit.tasks import Closers, Items, Task
+from probes.audit.tasks import Items, Task
 from probes.claims import BUILT_IN, Pairs, Relation, Tokens, offset, position
 
 Ints = NDArray[np.int64]

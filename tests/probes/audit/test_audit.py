@@ -19,6 +19,7 @@ from transformer_lens.HookedRootModule import HookedRootModule
 import probes
 from closeness import assert_close
 from interp import load_checkpoint
+from interp.claims.register import questions
 from interp.cli import main
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
@@ -26,6 +27,7 @@ from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.stats import clopper_pearson
+from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
 from probes.audit.decide import verdict_of
 from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
@@ -36,7 +38,6 @@ from probes.audit.pattern import Head, Laid, matched_lift, overlap
 from probes.audit.population import binomial
 from probes.audit.side import Side
 from probes.audit.stats import ratio, sign_flips
-from probes.audit.tasks import _TASKS, Closers, Copies
 from probes.audit.use import interchange
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
 
@@ -1018,5 +1019,5 @@ def test_numpy_numbers_are_numbers_in_labelled_inputs(kind):
 
 
 def test_claims_name_the_tasks_as_they_name_themselves():
-    assert {name: task.words for name, task in _TASKS.items()}.items() <= TASKS.items()
-    assert set(TASKS) - set(_TASKS) == {"labels", "task"}
+    assert {name: task.words for name, task in questions().items()}.items() <= TASKS.items()
+    assert set(TASKS) - set(questions()) == {"labels", "task"}

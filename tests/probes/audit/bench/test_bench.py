@@ -14,7 +14,9 @@ import pytest
 import torch
 
 from closeness import assert_close
+from interp.claims import Items
 from interp.errors import RequestError
+from interp.worlds.dyck.claims import Closers
 from probes.audit import audit_claim
 from probes.audit import thresholds as t
 from probes.audit.bench import DEVELOPED, run_bench
@@ -23,7 +25,6 @@ from probes.audit.bench.detector import best_threshold, detector_score
 from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.model import BenchModel, Layout, step_mlp
 from probes.audit.bench.worlds import seen_by
-from probes.audit.tasks import Closers, Items
 
 pytestmark = pytest.mark.slow
 

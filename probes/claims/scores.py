@@ -1,0 +1,87 @@
+"""How well a pattern fits a relation between query and key positions.
+
+A relation names, for every query, a set of keys among those the query sees. Its kind says how a pattern is
+held against the set: `mass`, how much weight lies on it, or `even`, how evenly the weight is spread over it.
+Both scores are 1 for a perfect head and 0 for a uniform one.
+"""
+
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from interp.checks import one_of
+from interp.claims import Kind, Pairs
+from interp.errors import AnalysisError, RequestError, quoted
+from interp.numeric_arrays import real_array
+
+OUTSIDE = 1e-4  # weight a float32 pattern may have lost, or put on keys it does not see
+
+
+@dataclass(frozen=True)
+class RelationScores:
+    """`rows` [batch, head, query]: a score, or NaN where there is none.
+
+    Of the queries that see anything, `scored` have a score, `empty` have no key in the relation, and in
+    `certain` ones every visible key is in it (no head could miss; a query that sees one key is of this kind).
+    """
+
+    rows: NDArray[np.float64]
+    scored: int
+    empty: int
+    certain: int
+
+
+def relation_scores(patterns: ArrayLike, keys: ArrayLike, visible: ArrayLike, kind: Kind = "mass") -> RelationScores:
+    """How well patterns [batch, head, query, key] fit the sets `keys` [batch, query, key], row by row.
+
+    With c the share of the visible keys that are in the set, a row scores (s - c) / (1 - c), where s is
+
+    - `mass`: the weight on the set.
+    - `even`: 1 - the total variation between the row and the even distribution on the set.
+
+    A uniform row has s = c in both, hence 0. Rows with an empty set have no score, nor have `mass` rows with c = 1.
+    An `even` row with c = 1 and two visible keys or more scores s itself, without the correction for chance: the
+    uniform head *is* then the perfect one, and no score could tell luck from fit.
+
+    Raises `AnalysisError` for weights that are not finite, are negative, or do not sum to 1 over the visible keys.
+    """
+    if not one_of(kind, get_args(Kind)):
+        raise RequestError(f"kind={quoted(kind)} is not one of {', '.join(get_args(Kind))}")
+    weights = real_array(patterns, "patterns", RequestError)
+    chosen, seen = np.asarray(keys, bool), np.asarray(visible, bool)
+    if weights.ndim != 4 or chosen.shape != seen.shape or seen.shape != (weights.shape[0], *weights.shape[2:]):
+        raise RequestError(
+            f"patterns {list(weights.shape)}, keys {list(chosen.shape)} and visible {list(seen.shape)} do not fit: "
+            "[batch, head, query, key] and twice [batch, query, key]"
+        )
+    if (chosen & ~seen).any():
+        raise RequestError("a key of the relation is not visible: keys must lie within visible")
+    number, size = seen.sum(-1), chosen.sum(-1)
+    asked = number > 0
+    _check_rows(weights, seen, asked)
+    chance = size / np.maximum(number, 1)
+    if kind == "mass":
+        hit = (weights * chosen[:, None]).sum(-1)
+    else:
+        even = chosen / np.maximum(size, 1)[..., None]
+        hit = 1 - np.abs(weights * seen[:, None] - even[:, None]).sum(-1) / 2
+    whole = size == number
+    has = asked & (size > 0) & ((~whole) if kind == "mass" else (number > 1))
+    base = np.where(has & ~whole, chance, 0.0)[:, None]
+    rows = np.where(has[:, None], (hit - base) / (1 - base), np.nan)
+    empty = int((asked & (size == 0)).sum())
+    return RelationScores(rows, int(has.sum()), empty, int(asked.sum() - has.sum()) - empty)
+
+
+def _check_rows(weights: NDArray[np.float64], seen: Pairs, asked: NDArray[np.bool_]) -> None:
+    inside = (weights * seen[:, None]).sum(-1)
+    wrong = ~(np.abs(inside - 1) <= OUTSIDE) | ~(weights.min(-1, initial=0.0) >= -OUTSIDE)
+    wrong &= asked[:, None]
+    if wrong.any():
+        batch, head, query = (int(at) for at in np.argwhere(wrong)[0])
+        raise AnalysisError(
+            f"input {batch}, head {head}, query {query}: the weights on visible keys sum to "
+            f"{inside[batch, head, query]:.4g}, or some are negative or not finite; a pattern's row sums to 1"
+        )
