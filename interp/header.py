@@ -128,7 +128,7 @@ def _words(value: object) -> bool:
 
 def _is_row(row: object) -> bool:
     """A row of the table of measurements: seed, step, and whatever was measured, numbers where these are known."""
-    measured = {"loss", *(name for world in worlds() for name in world.measures)}
+    measured = {"loss", "accuracy", "excess", *(name for world in worlds() for name in world.measures)}
     return (
         isinstance(row, dict)
         and _whole(row.get("seed"))

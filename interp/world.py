@@ -154,6 +154,11 @@ class World:
             if not isinstance(getattr(kind, "KIND", None), str):
                 raise WorldError(f"world {quoted(self.name)}: grammar {kind.__name__} has no KIND, a str of its own")
 
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """`columns`; of a world that writes no task the accuracy, where it names none."""
+        return self.columns or ({} if self.task else {"accuracy": "accuracy"})
+
     def load(self, part: str) -> Any:
         """What the part names, imported; None where the world has none."""
         name = getattr(self, part)
