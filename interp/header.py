@@ -43,7 +43,12 @@ def read_header(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if name := constructed_at(path):
         about = {"name": name, "about": merged("constructed")[name], "trained": False, "constructed": True}
-        return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
+        world = next(world for world in worlds() if name in world.constructed)
+        grammar = world.grammars[0]().to_dict()
+        return {
+            "version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": [],
+            "grammar": grammar,
+        }  # fmt: skip
     size = check_regular(path, "checkpoint", CheckpointError)
     try:
         with path.open("rb") as file:

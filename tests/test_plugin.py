@@ -72,9 +72,9 @@ def test_a_claim_in_its_words_is_audited(run):
     said = run("audit", "m.safetensors", "--claim", claim, "--json", "a.json")
     assert "supported in 4" in said  # of 4 seeds, which are too few for a word on all
     told = json.loads((run.folder / "a.json").read_text())
-    assert told["claim"]["text"] == claim
+    assert told["claim"] == claim
     refuted = run("audit", "m.safetensors", "--claim", "L0H0 attends to the previous token")
-    assert "Verdict: refuted" in refuted
+    assert "In 0 of 4 seeds" in refuted
 
 
 def test_its_report_is_written(run):
