@@ -2,6 +2,7 @@
 
 from interp.world import World
 from interp.worlds.brackets.grammar import BracketStrings
+from interp.worlds.dyck.inputs import sentence, texts
 from interp.worlds.dyck.recipes import OPTIONS, UNREAD, check
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.dyck.world import OVERLAYS
@@ -17,6 +18,8 @@ WORLD = World(
     task="interp.worlds.dyck.task:Objective",
     size="interp.worlds.dyck.size:need",
     overlays=OVERLAYS,
+    sentence=sentence,
+    inputs=texts,
     vouch="interp.worlds.dyck.exam:exam",
     claims="interp.worlds.dyck.claims:CLAIMS",
     kin=("dyck",),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from interp.config import TransformerConfig
 from interp.world import Preset, World
 from interp.worlds.copying.grammar import CopyGrammar
+from interp.worlds.dyck.inputs import sentence, texts
 from interp.worlds.dyck.recipes import OPTIONS, UNREAD, check, standard
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.dyck.world import OVERLAYS
@@ -35,6 +36,8 @@ WORLD = World(
     columns={"copied": "copied"},
     measures=("excess", "copied"),
     overlays=OVERLAYS,
+    sentence=sentence,
+    inputs=texts,
     vouch="interp.worlds.dyck.exam:exam",
     claims="interp.worlds.dyck.claims:CLAIMS",
     kin=("dyck",),
