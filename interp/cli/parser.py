@@ -87,6 +87,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep the weights of this step and their norms (repeatable)",
     )
 
+    train.set_defaults(more_help=commands.options_help)
+
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
