@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import true_or_false
+from interp.constraints import Annotated, doc
 from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
@@ -63,10 +64,10 @@ class DyckGrammar:
     has_start: ClassVar[bool] = True
     copies: ClassVar[bool] = False  # each bracket is its own label, instead of what follows it
 
-    num_types: int = 2
-    max_depth: int = 4
-    open_prob: float = 0.5
-    end_prob: float = 0.5
+    num_types: Annotated[int, doc("types of brackets")] = 2
+    max_depth: Annotated[int, doc("brackets that may be open at a time, at most")] = 4
+    open_prob: Annotated[float, doc("how often a bracket opens where it may close")] = 0.5
+    end_prob: Annotated[float, doc("how often a complete string ends where it may")] = 0.5
 
     def __post_init__(self) -> None:
         clean = {

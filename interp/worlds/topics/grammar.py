@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import make_plain, one_of, whole_number
+from interp.constraints import Annotated, doc
 from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
@@ -57,16 +58,16 @@ class TopicGrammar:
     KIND: ClassVar[str] = "topics"
     has_start: ClassVar[bool] = False
 
-    num_topics: int = 10
-    words_per_topic: int = 10
-    law: Law = "lda"
-    alpha: float = 0.1
-    topics_per_document: int = 2
-    min_length: int = 100
-    max_length: int = 150
-    mask_prob: float = 0.15
-    keep_prob: float = 0.1
-    random_prob: float = 0.1
+    num_topics: Annotated[int, doc("topics")] = 10
+    words_per_topic: Annotated[int, doc("words of each topic")] = 10
+    law: Annotated[Law, doc("how a document's topics are drawn")] = "lda"
+    alpha: Annotated[float, doc("concentration of the topics of an lda document")] = 0.1
+    topics_per_document: Annotated[int, doc("topics of an idealised document")] = 2
+    min_length: Annotated[int, doc("words of a document, at least")] = 100
+    max_length: Annotated[int, doc("words of a document, at most")] = 150
+    mask_prob: Annotated[float, doc("share of positions that are to be predicted")] = 0.15
+    keep_prob: Annotated[float, doc("share of these that show their own word")] = 0.1
+    random_prob: Annotated[float, doc("share of these that show any word")] = 0.1
 
     def __post_init__(self) -> None:
         make_plain(self)
@@ -250,6 +251,11 @@ class TopicGrammar:
         if given.ndim == 0 or given.shape[-1] != self.vocab_size:
             raise GrammarError(f"words={quoted(words)} are no frequencies of {self.vocab_size} words [..., vocab]")
         return given
+
+    @classmethod
+    def small(cls) -> "TopicGrammar":
+        """Three topics of four words in short documents, for checks."""
+        return cls(num_topics=3, words_per_topic=4, min_length=12, max_length=16)
 
     # -- as data ----------------------------------------------------------------------------------
 
