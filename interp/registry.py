@@ -34,9 +34,15 @@ def list_worlds() -> list[str]:
     return names if tried is None or tried.name in names else [*names, tried.name]
 
 
-@cache
 def get_world(name: str) -> World:
     """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
+    if not isinstance(name, str):
+        raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
+    return _found(name)
+
+
+@cache
+def _found(name: str) -> World:
     tried = _TRIED.get()
     if tried is not None and tried.name == name:
         found = tried
@@ -70,7 +76,7 @@ def broken() -> Mapping[str, str]:
 
 def refresh() -> None:
     """Look for worlds again: a package was installed, or a test declares one."""
-    for known in (get_world, _built_in, _entry_points, _loaded):
+    for known in (_found, _built_in, _entry_points, _loaded):
         known.cache_clear()
 
 

@@ -188,7 +188,7 @@ def task_of(recipe: Recipe) -> Any:
 
 def check_settings(subject: Subject) -> None:
     """Settings come back as they were, say what each means, and refuse what is beyond their bounds."""
-    kind = subject.world.settings
+    kind: Any = subject.world.settings
     usual = kind()
     said, known = help_of(kind), declared(kind)
     for settings in (usual, *(preset.settings for preset in subject.world.presets.values())):

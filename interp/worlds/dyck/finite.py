@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from interp.training.layout import IGNORE
 from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.law import Floats, Ints
 
-BOUNDS = {"min_length": 2, "max_length": 6}
+BOUNDS: Any = {"min_length": 2, "max_length": 6}
 
 
 @dataclass(frozen=True)
