@@ -6,8 +6,12 @@
     def test_my_world(name, check):
         check()
 
-A check is left out where the world has not what it looks at. What fails is a `WorldError` in one line, which names the
-check and what was found.
+A check is left out where the world has not what it looks at. Of a grammar are read, where it has them: `small()`, a
+class method that gives a small instance; `draw(rng, count)` and `labels(tokens)`, as `TokenTask` reads them; `law_nll`,
+`rungs` and `classes`, as `plain_set` does; `enumerate()` -> (tokens [n, length], probabilities [n]) of all strings;
+`format(row)` and `to_tokens(texts)`; `counterfactual(tokens, positions)`, which says what changes with a flipped token.
+
+What fails is a `WorldError` in one line, which names the check and what was found.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -115,7 +119,7 @@ def _is_there(world: World, check: _Check) -> bool:
 def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
     def run() -> None:
         failed = f"world {quoted(subject.world.name)} fails the check {quoted(name)}: "
-        with _declared(subject.world):
+        with declared(subject.world):
             try:
                 check.run(subject)
             except InterpError as error:
@@ -129,7 +133,7 @@ def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
 
 
 @contextmanager
-def _declared(world: World) -> Iterator[None]:
+def declared(world: World) -> Iterator[None]:
     """As if a package declared the world: its grammars are found, and what it lets be said of heads."""
     try:
         with trying(world):

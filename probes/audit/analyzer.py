@@ -284,6 +284,7 @@ def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
 def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
     outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
+    size = len(getattr(grammar, "label_names", None) or ()) or size  # what answers are ids of
     causal = getattr(cfg, "attention_dir", "causal") == "causal"
     if causal and (outputs is None or outputs == size):
         return task_for(grammar, name)
