@@ -32,7 +32,7 @@ def check_fields(frozen: Any, error: type[InterpError]) -> None:
     """Make numpy's scalars plain numbers, and raise `error` for the first field whose value is not what it declares."""
     make_plain(frozen)
     cls: Any = type(frozen)
-    for name, (kind, bounds, optional) in _declared(cls).items():
+    for name, (kind, bounds, optional) in declared(cls).items():
         value = getattr(frozen, name)
         if value is None and optional:
             continue
@@ -48,18 +48,18 @@ def help_of(cls: type) -> dict[str, str]:
     for name, hint in get_type_hints(cls, include_extras=True).items():
         told = next((extra.documentation for extra in _extras(hint) if isinstance(extra, DocInfo)), None)
         if told is not None:
-            said[name] = f"{told}: {allowed(cls, name)}" if name in _declared(cls) else told
+            said[name] = f"{told}: {allowed(cls, name)}" if name in declared(cls) else told
     return said
 
 
 def allowed(cls: type, name: str) -> str:
     """What a field takes, in words: "a whole number from 1 to 9", "one of ce, mse"."""
-    kind, bounds, _ = _declared(cls)[name]
+    kind, bounds, _ = declared(cls)[name]
     return _wanted(kind, bounds)
 
 
 @cache
-def _declared(cls: type) -> Mapping[str, tuple[Any, tuple[float, float], bool]]:
+def declared(cls: type) -> Mapping[str, tuple[Any, tuple[float, float], bool]]:
     """For each field that can be checked its kind (int, float, bool, or words), bounds, and whether it may be None."""
     hints = get_type_hints(cls, include_extras=True)
     found = {}

@@ -129,6 +129,8 @@ def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Ite
 
 def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:
     """Apply width and heads together: without an explicit width the heads share the present one."""
+    if width is None and "n_heads" not in changes:
+        return replace(config, **changes)  # whatever widths the preset gives
     total = config.n_heads * config.d_head if width is None else width
     heads = changes.get("n_heads", config.n_heads)
     for name, value in (("width", total), ("heads", heads)):

@@ -125,6 +125,8 @@ class World:
     - `claims`: "module:attribute" of its `interp.claims.Claims`: relations, conditions, questions.
     - `kin`: worlds whose truth holds in this one, so that their relations do.
     - `constructed`: names of models whose weights are written by hand, each with what it is; `construct` (name).
+    - `finite` () -> a grammar all of whose strings can be listed: `enumerate`, `draw`, `labels` and `law_nll` as
+      `check_world` reads them, for a world whose own grammars draw otherwise.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
       a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
     """
@@ -152,6 +154,7 @@ class World:
     kin: tuple[str, ...] = ()
     constructed: Mapping[str, str] = field(default_factory=dict)
     construct: str | None = None
+    finite: str | None = None
     adopt: str | None = None
 
     def __post_init__(self) -> None:

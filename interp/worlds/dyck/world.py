@@ -50,5 +50,6 @@ WORLD = World(
     claims="interp.worlds.dyck.claims:CLAIMS",
     constructed=CONSTRUCTED,
     construct="interp.worlds.dyck.constructed:construct",
+    finite="interp.worlds.dyck.finite:ShortStrings",
     adopt="interp.worlds.brackets.foreign:adopt",
 )
