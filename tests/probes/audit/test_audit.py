@@ -27,7 +27,6 @@ from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.stats import clopper_pearson
 from probes.audit import thresholds as limits
-from probes.audit.decide import verdict_of
 from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
@@ -38,6 +37,7 @@ from probes.audit.side import Side
 from probes.audit.stats import ratio, sign_flips
 from probes.audit.tasks import _TASKS, Closers, Copies
 from probes.audit.use import interchange
+from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
 
 # Most models here are untrained or made by hand: whether they close brackets is not the question.
