@@ -390,7 +390,6 @@ def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResu
         share=None,
         floor=None,
         seeds=(),
-        rules=tuple(finding.rule for finding in (found.pattern, found.use) if finding.rule),
         **{**common, "level": found.level},  # stricter where several heads were tried for "some head"
     )
 
@@ -408,7 +407,6 @@ def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult
         share=found.share,
         floor=found.floor,
         seeds=tuple(found.rows),
-        rules=found.rules,
         **common,
     )
 

@@ -46,8 +46,6 @@ class AuditResult(Result):
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
       the largest share of which so many seeds could be certain. None for one model.
-    - `rules`: the names of the rules that decided (see `probes.audit.rules_table`): on pattern and use; of a
-      population, on its verdict too. Empty for one that was not asked. Not in `to_dict()`.
     """
 
     claim: str
@@ -68,7 +66,6 @@ class AuditResult(Result):
     parts: dict[str, Any] = field(repr=False)
     seed: int
     task_check: TaskCheck | None = None
-    rules: tuple[str, ...] = field(default=(), repr=False, metadata={"json": False})
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +21,7 @@ from probes.audit.effects import Effects
 from probes.audit.model import Outcome
 from probes.audit.pattern import Look, Rival
 from probes.audit.population import over_seeds
+from probes.audit.result import AuditResult
 from probes.audit.rows import LOGITS, Finding, deciding
 from probes.audit.rules import known
 from probes.audit.verdicts import verdict_of
@@ -243,6 +244,15 @@ def test_each_cause_of_a_use_is_marked_and_drawn(name):
     assert (found.word, rests_on(found)) == USES[name][1:]
     for claim in (PLAIN, USED):
         check_told(_of_model(claim, outcome(claim, pattern_of("all is well"), found), COMMON))
+
+
+def test_a_result_has_no_field_that_its_dict_lacks():
+    """Kept audits are restored from their dicts field by field; the rules that decided stay with the findings."""
+    of_model = outcome(PLAIN, pattern_of("no score"), use_of("used"))
+    assert (of_model.pattern.rule, of_model.use.rule) == ("low_score", "used")
+    assert {*_of_model(PLAIN, of_model, COMMON).to_dict()} == {field.name for field in fields(AuditResult)}
+    found = over_seeds(PLAIN, range(8), [(of_model, of_model)] * 8, 0.95)
+    assert found.rules == ("most_fail", "most_used", "most_refute")
 
 
 def test_a_use_that_cannot_be_asked_leaves_its_reason_to_be_drawn():
