@@ -12,7 +12,7 @@ from interp.guests import undisturbed
 from interp.patterns import attention_patterns
 from interp.stats import Estimate, holm
 from probes.audit import thresholds as t
-from probes.audit.decide import decide_pattern, decide_use, verdict_of
+from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.edits import Head as HeadAt
 from probes.audit.edits import hooked
 from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
@@ -20,6 +20,7 @@ from probes.audit.rows import Finding, Verdict, deciding
 from probes.audit.stats import Floats, high, low, sign_flips
 from probes.audit.tasks import NoTask, Task
 from probes.audit.use import Used
+from probes.audit.verdicts import verdict_of
 from probes.claims import Claim, heads_text, suggestions
 
 NULL_MODELS = 4  # untrained models of the same config
@@ -156,7 +157,7 @@ def audit_model(
         elif pattern.word == "holds" or claim.uses is not None:
             if task.name not in users:
                 users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
-            use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
+            use = decide_use(users[task.name].evidence(laid, heads), task, heads_text(heads))
         else:
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         verdict = verdict_of(pattern.word, use.word, claim)
