@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from interp.checks import make_plain, one_of, whole_number
+from interp.checks import one_of
+from interp.constraints import Annotated, Interval, check_fields, doc
 from interp.errors import ConfigError, quoted
 from interp.numbers import power
 from interp.registry import merged
@@ -58,73 +59,51 @@ class TransformerConfig:
     - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
     """
 
-    d_vocab: int
-    n_layers: int = 2
-    n_heads: int = 1
-    d_model: int = 50
-    d_head: int = 50
-    d_mlp: int = 50
-    mlp_depth: int = 2
-    n_ctx: int = 512
+    d_vocab: Annotated[int, Interval(ge=1), doc("tokens")]
+    n_layers: Annotated[int, Interval(ge=1), doc("layers")] = 2
+    n_heads: Annotated[int, Interval(ge=1), doc("heads of each layer")] = 1
+    d_model: Annotated[int, Interval(ge=1), doc("width of the residual stream")] = 50
+    d_head: Annotated[int, Interval(ge=1), doc("width of a head")] = 50
+    d_mlp: Annotated[int, Interval(ge=1), doc("width of the MLP")] = 50
+    mlp_depth: Annotated[int, Interval(ge=0), doc("linear maps in an MLP")] = 2
+    n_ctx: Annotated[int, Interval(ge=1), doc("positions, at most")] = 512
     embedding: Embedding = "learned"
-    positions: Positions = "none"
+    positions: Annotated[Positions, doc("position embedding")] = "none"
     attention: AttentionKind = "learned"
     direction: Direction = "causal"
     block: BlockKind = "gpt2"
     norm: Norm = "LN"
-    norm_eps: float = 1e-5
+    norm_eps: Annotated[float, Interval(ge=0, le=1e6), doc("what keeps a norm from dividing by 0")] = 1e-5
     activation: Activation = "gelu"
     scale_scores: bool = True
     biases: bool = True
-    init_std: float = 0.02
-    d_vocab_out: int | None = None
-    pad_token: int | None = None
-    num_types: int | None = None
-    max_depth: int | None = None
+    init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of first weights")] = 0.02
+    d_vocab_out: Annotated[int, Interval(ge=1)] | None = None
+    pad_token: Annotated[int, Interval(ge=0)] | None = None
+    num_types: Annotated[int, Interval(ge=1)] | None = None
+    max_depth: Annotated[int, Interval(ge=1)] | None = None
     unembed: UnembedKind = "learned"
-    attn_scale: float | None = None
+    attn_scale: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = None
     class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
         if not one_of(self.embedding, PLAIN_EMBEDDINGS) and self.oracle is None:
             known = ", ".join((*PLAIN_EMBEDDINGS, *merged("embeddings")))
             raise ConfigError(f"embedding={quoted(self.embedding)} is not one of {known}")
-        for name, allowed in CHOICES.items():
-            if not one_of(getattr(self, name), allowed):
-                raise ConfigError(f"{name}={quoted(getattr(self, name))} is not one of {', '.join(allowed)}")
-        for name in ("d_vocab", "n_layers", "n_heads", "d_model", "d_head", "d_mlp", "n_ctx"):
-            _check_whole(name, getattr(self, name), 1)
-        _check_whole("mlp_depth", self.mlp_depth, 0)
-        for name in ("d_vocab_out", "num_types", "max_depth"):
-            if getattr(self, name) is not None:
-                _check_whole(name, getattr(self, name), 1)
+        check_fields(self, ConfigError)
         if self.mlp_depth == 1:
             raise ConfigError("mlp_depth=1 is a linear map, not an MLP: use 0 (none), 2, or more")
-        for name in ("norm_eps", "init_std"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
-                raise ConfigError(f"{name}={quoted(value)} is not a finite number from 0 to 1e6")
         self._check_later()
-        for name in ("scale_scores", "biases"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name}={quoted(getattr(self, name))} is neither True nor False")
-        if self.pad_token is not None:
-            _check_whole("pad_token", self.pad_token, 0)
-            if self.pad_token >= self.d_vocab:
-                raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
+        if self.pad_token is not None and self.pad_token >= self.d_vocab:
+            raise ConfigError(f"pad_token={self.pad_token} is outside the vocabulary of {self.d_vocab}")
         self._check_widths()
         self._check_size()
 
     def _check_later(self) -> None:
-        scale = self.attn_scale
-        if scale is not None:
-            if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 1e-6 <= scale <= 1e6:
-                raise ConfigError(f"attn_scale={quoted(scale)} is not a number from 1e-6 to 1e6")
-            if not self.scale_scores:
-                raise ConfigError(
-                    f"attn_scale={quoted(scale)} divides scores, and scale_scores=False says that nothing does"
-                )
+        if self.attn_scale is not None and not self.scale_scores:
+            raise ConfigError(
+                f"attn_scale={quoted(self.attn_scale)} divides scores, and scale_scores=False says that nothing does"
+            )
         names = self.class_names
         if names is None:
             return
@@ -229,7 +208,3 @@ class TransformerConfig:
         if "d_vocab" not in data:
             raise ConfigError("model setting 'd_vocab' is missing")
         return cls(**data)
-
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    whole_number(name, value, least, error=ConfigError)

@@ -24,7 +24,7 @@ from annotated_types import DocInfo, Ge, Gt, Le, Lt
 from annotated_types import Interval as Interval
 from annotated_types import doc as doc
 
-from interp.checks import make_plain, one_of
+from interp.checks import make_plain, one_of, whole_number
 from interp.errors import InterpError, quoted
 
 
@@ -36,7 +36,9 @@ def check_fields(frozen: Any, error: type[InterpError]) -> None:
         value = getattr(frozen, name)
         if value is None and optional:
             continue
-        if not _fits(value, kind, bounds):
+        if kind is int and bounds[1] == INFINITE:
+            whole_number(name, value, int(bounds[0]), error=error)
+        elif not _fits(value, kind, bounds):
             raise error(f"{name}={quoted(value)} is not {_wanted(kind, bounds)}")
 
 

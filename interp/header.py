@@ -43,7 +43,12 @@ def read_header(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if name := constructed_at(path):
         about = {"name": name, "about": merged("constructed")[name], "trained": False, "constructed": True}
-        return {"version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": []}
+        world = next(world for world in worlds() if name in world.constructed)
+        grammar = world.grammars[0]().to_dict()
+        return {
+            "version": FORMAT_VERSION, "kind": "model", "seeds": [0], "provenance": about, "history": [],
+            "grammar": grammar,
+        }  # fmt: skip
     size = check_regular(path, "checkpoint", CheckpointError)
     try:
         with path.open("rb") as file:
@@ -128,7 +133,7 @@ def _words(value: object) -> bool:
 
 def _is_row(row: object) -> bool:
     """A row of the table of measurements: seed, step, and whatever was measured, numbers where these are known."""
-    measured = {"loss", *(name for world in worlds() for name in world.measures)}
+    measured = {"loss", "accuracy", "excess", *(name for world in worlds() for name in world.measures)}
     return (
         isinstance(row, dict)
         and _whole(row.get("seed"))

@@ -225,7 +225,7 @@ _WIDTHS = {"seed": 7, "step": 7}
 def shown_measures(grammar: Any) -> dict[str, str]:
     """What a table shows of a model of this grammar beside its loss: names of measures, each with its head."""
     world = world_of(grammar)
-    return {} if world is None else dict(world.columns)
+    return {} if world is None else dict(world.shown)
 
 
 def _short(value: Any) -> str:

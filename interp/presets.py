@@ -39,7 +39,7 @@ def options_of(preset: str) -> dict[str, str]:
     told = {key: grammar.get(name, "") for key, name in world.options.items()}
     told |= {key: model.get(name, "") for key, name in _MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
-    return told | {key: text for key, text in settings.items() if key not in told}
+    return told | {key: text for key, text in settings.items() if key not in (*told, "steps", "batch")}
 
 
 def _setting_keys(settings: type[TrainingSettings]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """`Recipe`: all that decides what a population becomes, apart from its seeds. Imports no torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interp.config import TransformerConfig
@@ -16,6 +16,8 @@ from interp.world import World
 class Recipe:
     """All that decides what a population becomes, apart from its seeds.
 
+    A grammar whose labels are no tokens (`label_names`) gives the model's outputs their names.
+
     Raises `ConfigError` where the model's tokens and outputs are not those of the grammar, or where its world says
     that the model or the settings cannot learn it.
     """
@@ -26,7 +28,9 @@ class Recipe:
     settings: TrainingSettings
 
     def __post_init__(self) -> None:
-        outputs = num_labels(self.grammar)
+        outputs, names = num_labels(self.grammar), getattr(self.grammar, "label_names", None)
+        if names is not None and self.config.class_names is None and self.config.d_out == outputs:
+            object.__setattr__(self, "config", replace(self.config, class_names=tuple(names)))
         if self.config.d_vocab != self.grammar.vocab_size or self.config.d_out != outputs:
             also = "" if outputs == self.grammar.vocab_size else f" and {outputs} labels"
             raise ConfigError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import WorldError, quoted
+from interp.rng import generator
 from interp.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class World:
     - `norms`: keep the norm of every weight in the history, not only beside snapshots.
     - `columns`: the measures that a table on the terminal shows, each with its head.  `measures`: all their names.
     - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
+    - `sentence(grammar)`: the one text that its models are usually shown, None without; `inputs(grammar, count, seed,
+      stream)`: else texts or ids [count, pos] of one length, drawn; without it, what the grammar's `draw` gives.
     - `vouch` (grammar) -> `Exam`: what to ask a model that was not trained here before it is measured.
     - `claims`: "module:attribute" of its `interp.claims.Claims`: relations, conditions, questions.
     - `kin`: worlds whose truth holds in this one, so that their relations do.
@@ -144,6 +147,8 @@ class World:
     measures: tuple[str, ...] = ()
     embeddings: Mapping[str, Embedding] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
+    sentence: Callable[[Any], str | None] = lambda grammar: None
+    inputs: Callable[[Any, int, int, str], Any] | None = None
     vouch: str | None = None
     claims: str | None = None
     kin: tuple[str, ...] = ()
@@ -157,10 +162,21 @@ class World:
             if not isinstance(getattr(kind, "KIND", None), str):
                 raise WorldError(f"world {quoted(self.name)}: grammar {kind.__name__} has no KIND, a str of its own")
 
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """`columns`; of a world that writes no task the accuracy, where it names none."""
+        return self.columns or ({} if self.task else {"accuracy": "accuracy"})
+
     def load(self, part: str) -> Any:
         """What the part names, imported; None where the world has none."""
         name = getattr(self, part)
         return None if name is None else load(name)
+
+    def draw_inputs(self, grammar: Any, count: int, seed: int, stream: str) -> Any:
+        """Texts or ids [count, pos] of one length, that no training run draws."""
+        if self.inputs is not None:
+            return self.inputs(grammar, count, seed, stream)
+        return grammar.draw(generator(seed, stream), count)
 
 
 def load(name: str) -> Any:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from probes.audit import LabelledInput, audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
     from probes.checking import check_analyzer, check_audit
-    from probes.claims import Claim
+    from probes.claims import Claim, Condition, Items, Question, Relation
     from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
     from probes.topics import analyze_topic_blocks, analyze_two_stages
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Claim": "probes.claims",
+    "Condition": "probes.claims",
+    "Items": "probes.claims",
+    "Question": "probes.claims",
+    "Relation": "probes.claims",
     "LabelledInput": "probes.audit",
     "analyze_balance": "probes.balance",
     "analyze_stack_likeness": "probes.stack",
@@ -32,7 +36,11 @@ _HOME = {
 
 __all__ = [
     "Claim",
+    "Condition",
+    "Items",
     "LabelledInput",
+    "Question",
+    "Relation",
     "analyze_balance",
     "analyze_stack_likeness",
     "analyze_topic_blocks",

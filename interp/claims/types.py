@@ -24,7 +24,7 @@ class Relation:
     - `kind`: how a pattern is held against the set: `mass`, the weight on it, or `even`, how evenly the weight is
       spread over it (`probes.claims.relation_scores`).
     - `needs`: what the set is made from: "tokens" alone (`grammar` may then be None), "vocab" (a vocabulary that has
-      the token it names), or the name of a world whose truth it needs ("dyck", ...).
+      the token it names), or the name of a world whose truth it needs.
     - `keys(tokens [batch, pos], grammar, visible [batch, query, key])`: the set, [batch, query, key], always within
       `visible`. A query that is not to be asked (PAD) is one that sees nothing.
     - `also`: other ways to say it.
@@ -143,7 +143,7 @@ class Claims:
     - `roles(tokens, grammar)`: class of each token [batch, pos] within which keys are compared.
     - `same`: words of claims that mean one thing, as regular expression and replacement.
     - `aliases`: names of relations that are one and the same here.
-    - `truth`: what a relation that needs this world asks of a model, in words ("a grammar of brackets").
+    - `truth`: what a relation that needs this world asks of a model, in words.
     - `use`: what is said of a question of this world where a model is of another.  `nothing`: and where its models are
       asked nothing.
     """

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -56,7 +57,6 @@ _IN_FLAGS = (
     ("task_check=False", "--no-task-check"),
     ("load_foreign(..., vocab=[...])", "--model-config and --vocab"),
     ("vocab=[...]", "--vocab FILE.json"),
-    ("pass grammar=DyckGrammar(...)", "name its tokens with --vocab FILE.json"),
     (" (train_population(..., seeds=8)) or a list of models", " (interp train PRESET --seeds 8)"),
 )
 
@@ -65,7 +65,7 @@ def in_flags(said: str) -> str:
     """A message of the library in the words of the command line."""
     for python, flags in _IN_FLAGS:
         said = said.replace(python, flags)
-    return said
+    return re.sub(r"pass grammar=\w+\(\.\.\.\)", "name its tokens with --vocab FILE.json", said)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def audit(arguments: argparse.Namespace) -> int:
     # A wrong claim is refused before torch is loaded.
     claims = [*map(Claim.parse, arguments.claim), *_claims_of(arguments.claims)]
     if not claims:
-        raise RequestError("nothing to audit: give --claim 'L1H0 attends to the last unmatched open bracket'")
+        raise RequestError("nothing to audit: give --claim 'L1H0 attends to the previous token'")
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
     check_each_once(claims)

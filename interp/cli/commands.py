@@ -10,9 +10,7 @@ from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
 from interp.numbers import number
-
-ANALYZERS = ("balance", "stack", "topics", "variation")
-DEFAULT_OVERLAYS = {"stack_top": "stack_top", "topic_blocks": "topic_of"}  # of `heatmap`, by what the grammar has
+from interp.text import fold
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -55,6 +53,22 @@ def train(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def options_help() -> str:
+    """What `--set` takes, by world, for the help: from the fields of grammars, models and settings."""
+    from interp.presets import options_of
+    from interp.registry import worlds
+
+    told = [(", ".join(world.presets), options_of(next(iter(world.presets)))) for world in worlds() if world.presets]
+    common = [item for item in told[0][1].items() if all(item in options.items() for _, options in told)]
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {tuple(common): ["all presets"]}
+    for presets, options in told:
+        groups.setdefault(tuple(item for item in options.items() if item not in common), []).append(presets)
+    said = ["Keys of --set"]
+    for items, whose in groups.items():
+        said += [f"of {', '.join(whose)}:", *(f"  {key}: {text}" for key, text in items)]
+    return "\n" + fold(said) + "\n"
+
+
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if (twice := first_duplicate(key for key, _ in pairs)) is not None:
         raise RequestError(f"--set {twice}=... is given twice")
@@ -63,38 +77,16 @@ def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def analyze(arguments: argparse.Namespace) -> int:
     """Measure a checkpoint with one analyzer."""
-    if arguments.analyzer not in ANALYZERS:
-        raise RequestError(f"no analyzer {quoted(arguments.analyzer)}; analyzers are {', '.join(ANALYZERS)}")
+    from probes.analyzers import get_analyzer
+
+    analyzer = get_analyzer(arguments.analyzer)
     check_figure(arguments.figure)
     refuse_unread(arguments)
     _, meta = find(arguments, arguments.json, arguments.figure)
-    kind = (meta.get("grammar") or {}).get("kind")  # a wrong file is refused before torch is loaded
-    if arguments.analyzer in ("balance", "stack") and kind == "topics":
-        raise RequestError(
-            f"`analyze {arguments.analyzer}` needs a Dyck grammar: {str(arguments.checkpoint)!r} is of topics"
-        )
-    if arguments.analyzer == "topics" and kind != "topics":
-        if arguments.model_config is not None:
-            raise RequestError("`analyze topics` is for topic models, and a foreign state dict is none of ours")
-        raise RequestError(f"`analyze topics` is for topic models, and {str(arguments.checkpoint)!r} is of brackets")
-    model = load(arguments)
-    how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
-    if arguments.analyzer == "variation":
-        from probes import analyze_variation
-
-        result: Any = analyze_variation(model, arguments.text, **how)
-    elif arguments.analyzer == "stack":
-        from probes import analyze_stack_likeness
-
-        result = analyze_stack_likeness(model, arguments.text, **how)
-    elif arguments.analyzer == "topics":
-        from probes import analyze_topic_blocks
-
-        result = analyze_topic_blocks(model, matrix=arguments.matrix, seed=arguments.seed)
-    else:
-        from probes import analyze_balance
-
-        result = analyze_balance(model, **how)
+    # A wrong file is refused before torch is loaded.
+    kind = (meta.get("grammar") or {}).get("kind")
+    analyzer.check(str(arguments.checkpoint), kind, foreign=arguments.model_config is not None)
+    result = analyzer(load(arguments), arguments.seed, vars(arguments))
     deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
     return 0
 
@@ -107,6 +99,11 @@ def heatmap(arguments: argparse.Namespace) -> int:
     if "none" in overlay and len(overlay) > 1:
         other = next(name for name in overlay if name != "none")
         raise RequestError(f"--overlay none and --overlay {other} exclude each other: leave one out")
+    from interp.registry import merged
+
+    known = merged("overlays")
+    if unknown := next((name for name in overlay if name not in (*known, "none")), None):
+        raise RequestError(f"--overlay {quoted(unknown)} is not one of {', '.join((*known, 'none'))}")
     _, meta = find(arguments, arguments.out)
     refuse_unread(arguments, meta)
     if arguments.seed is not None and arguments.seed not in meta["seeds"]:
@@ -118,7 +115,9 @@ def heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    truth = next((name for name, has in DEFAULT_OVERLAYS.items() if hasattr(model.grammar, has)), "none")
+    from interp.plots.overlays import usual_overlay
+
+    truth = usual_overlay(model.grammar) or "none"
     overlay = overlay or [truth]
     figure = attention_heatmap(
         model,
@@ -183,39 +182,61 @@ def list_all(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json)
     from case_studies.registry import find_studies
     from interp.header import PRETRAINED, list_pretrained, read_header
-    from interp.presets import PRESETS
+    from interp.registry import broken, get_world, list_worlds, presets
+    from probes.analyzers import find_analyzers
 
-    bundled = {}
+    known = presets()
+    bundled: dict[str, dict[str, Any]] = {}
     for name in list_pretrained():
         meta = read_header(PRETRAINED / f"{name}.safetensors")
         bundled[name] = {
             "models": len(meta["seeds"]),
             "about": meta["provenance"].get("about", ""),
-            **worst_accuracy(meta),
+            **worst_measures(meta),
         }
-    said = ["Presets (interp train PRESET)"]
-    said += [f"  {name:<20} {preset.about}" for name, preset in PRESETS.items()]
+    said = ["Worlds (what models are trained on, and what is true there)"]
+    worlds = {name: get_world(name).about for name in list_worlds() if name not in broken()}
+    overlays = {name: list(get_world(name).overlays) for name in worlds}
+    for name, about in worlds.items():
+        said.append(f"  {name:<20} {about}")
+        said += [f"  {'':<20} overlays: {', '.join(overlays[name])}"] if overlays[name] else []
+    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in broken().items()]
+    said.append("Presets (interp train PRESET)")
+    said += [f"  {name:<20} {preset.about}" for name, preset in known.items()]
+    said.append("Analyzers (interp analyze ANALYZER CHECKPOINT)")
+    analyzers, unusable = find_analyzers()
+    said += [f"  {name:<20} {one.about}" for name, one in analyzers.items()]
+    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in unusable.items()]
     said.append("Studies (interp report STUDY)")
     studies = find_studies()
     told = {name: declared.about for name, declared in studies.found.items()}
     said += [f"  {name:<20} {about}" for name, about in told.items()]
     said += [f"  {name:<20} cannot be used: {reason}" for name, reason in studies.broken.items()]
-    said.append("Bundled checkpoints (load_checkpoint(NAME)); closing accuracy of the worst seed")
+    said.append("Bundled checkpoints (load_checkpoint(NAME)); accuracy of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         said.append(f"  {name:<20} {count}: {rules or info['about']}")
-    presets = {name: preset.about for name, preset in PRESETS.items()}
-    deliver("\n".join(said), arguments.json, {"presets": presets, "studies": told, "checkpoints": bundled})
+    data = {
+        "worlds": {name: {"about": about, "overlays": overlays[name]} for name, about in worlds.items()},
+        "presets": {name: preset.about for name, preset in known.items()},
+        "analyzers": {name: {"about": one.about, "null": one.null} for name, one in analyzers.items()},
+        "studies": told,
+        "checkpoints": bundled,
+    }
+    deliver("\n".join(said), arguments.json, data)
     return 0
 
 
-def worst_accuracy(meta: dict[str, Any]) -> dict[str, float]:
-    """The least closing accuracy over seeds at the last step, by rule, from a checkpoint's header."""
+def worst_measures(meta: dict[str, Any]) -> dict[str, float]:
+    """The least over seeds, at the last step, of each measure that the world shows, from a checkpoint's header."""
+    from interp.registry import grammar_kinds, worlds
+
     rows = {row["seed"]: row for row in meta["history"]}
-    rules = ("argmax", "argmax_closers", "mass", "mass_nontrivial")
+    kind = grammar_kinds().get((meta.get("grammar") or {}).get("kind", ""))
+    world = next((world for world in worlds() if kind in world.grammars), None)
     return {
         rule: min(row[rule] for row in rows.values())
-        for rule in rules
+        for rule in (() if world is None else world.shown)
         if rows and all(row.get(rule) is not None for row in rows.values())
     }

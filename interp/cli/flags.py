@@ -86,25 +86,7 @@ def _no_seeds(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
 VOCAB = Unread(("vocab",), _without_config, "give its --model-config too")
 TABLE: dict[str, tuple[Unread, ...]] = {
     "train": (Unread(("workers",), _on_device),),
-    "analyze": (
-        Unread(
-            ("text",),
-            lambda a, _: (
-                f"`analyze {a.analyzer}` draws its own inputs: it is for stack and variation"
-                if a.analyzer not in ("stack", "variation")
-                else None
-            ),
-        ),
-        Unread(
-            ("matrix",),
-            lambda a, _: f"it is for `analyze topics`, not {a.analyzer}" if a.analyzer != "topics" else None,
-        ),
-        Unread(
-            ("no_task_check",),
-            lambda a, _: "`analyze topics` asks no task of a model" if a.analyzer == "topics" else None,
-        ),
-        VOCAB,
-    ),
+    "analyze": (VOCAB,),
     "audit": (
         Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
         Unread(
@@ -122,8 +104,21 @@ TABLE: dict[str, tuple[Unread, ...]] = {
 
 
 def rules(command: str) -> tuple[Unread, ...]:
-    """The table's rows of a command; of `report` also those that follow from what the studies declare."""
-    return (*_of_studies(), *TABLE[command]) if command == "report" else TABLE[command]
+    """The table's rows of a command, and those that follow from what studies and analyzers declare."""
+    declared = {"report": _of_studies, "analyze": _of_analyzers}.get(command, tuple)
+    return (*declared(), *TABLE[command])
+
+
+def _of_analyzers() -> Iterator[Unread]:
+    from probes.analyzers import every_flag, get_analyzer, readers
+
+    def why(flag: Any, a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+        if flag in get_analyzer(a.analyzer).flags:
+            return None
+        return str(flag.unread).format(name=a.analyzer, readers=" and ".join(readers(flag)))
+
+    for flag in every_flag():
+        yield Unread((flag.dest,), partial(why, flag))
 
 
 def _of_studies() -> Iterator[Unread]:

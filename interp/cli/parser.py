@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from interp.cli import audit, commands
-from interp.cli.commands import ANALYZERS
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
 from interp.numbers import written_number, written_whole
-
-MATRICES = ("value", "embedding", "attention")
+from probes.analyzers import Flag, every_flag, find_analyzers
 
 
 class Parser(argparse.ArgumentParser):
@@ -89,14 +87,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep the weights of this step and their norms (repeatable)",
     )
 
+    train.set_defaults(more_help=commands.options_help)
+
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
-    analyze.add_argument("analyzer", metavar="{" + ",".join(ANALYZERS) + "}", help="what to measure")
+    analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
     foreign_options(analyze)
-    analyze.add_argument("--text", action="append", metavar="STRING", help="input (repeatable, equal lengths)")
-    analyze.add_argument(
-        "--matrix", choices=MATRICES, help="of `analyze topics`: default value, or embedding if learned"
-    )
+    for flag in every_flag():
+        _analyzer_option(analyze, flag)
     analyze.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
     analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
@@ -151,9 +149,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     heatmap.add_argument(
         "--overlay",
-        choices=("stack_top", "partner", "depth", "topic_blocks", "none"),
         action="append",
-        help="the truth over the pattern (repeatable; default stack_top, topic_blocks for topic models)",
+        metavar="NAME",
+        help="a truth that the model's world knows (`interp list`) over the pattern, or none (repeatable)",
     )
     heatmap.add_argument(
         "--null",
@@ -217,6 +215,20 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure a model that does not do its grammar's task, too (an untrained one, say)",
     )
+
+
+def _analyzer_option(parser: argparse.ArgumentParser, flag: Flag) -> None:
+    """An option that some analyzers read; one that other commands have too is there already."""
+    name = f"--{flag.dest.replace('_', '-')}"
+    if any(name in action.option_strings for action in parser._actions):
+        return
+    told = flag.help.replace("%", "%%")
+    if flag.negates:
+        parser.add_argument(name, action="store_true", help=told)
+    elif flag.many:
+        parser.add_argument(name, action="append", metavar=flag.metavar, help=told)
+    else:
+        parser.add_argument(name, choices=flag.choices, metavar=flag.metavar, help=told)
 
 
 def study_options(parser: argparse.ArgumentParser) -> None:

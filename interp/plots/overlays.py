@@ -46,6 +46,12 @@ class Truth:
     order: np.ndarray | None = None
 
 
+def usual_overlay(grammar: Any) -> str | None:
+    """What is drawn over a pattern of this grammar where nobody says what to draw."""
+    world = world_of(grammar)
+    return None if world is None else next((name for name, one in world.overlays.items() if one.usual), None)
+
+
 def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, causal: bool) -> Truth:
     """`overlay` as `attention_heatmap` takes it: a name, several, a list of cells, or None."""
     if overlay is None:
@@ -56,7 +62,7 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
     assert names is not None
     for name in names:
         _check(name, tokens, grammar)
-    known = merged("overlays")
+    known = {} if not names else world_of(grammar).overlays  # type: ignore[union-attr]
     boxes: list[Boxes] = []
     notes: list[str] = []
     strip, order = None, None

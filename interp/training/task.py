@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
+from interp.errors import ConfigError
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.model.masks import Trusted
@@ -71,6 +72,8 @@ class TokenTask:
         drawn = [self.grammar.draw(generator(seed, "train", step), self.settings.batch) for step in steps]
         tokens = np.stack([np.asarray(part, dtype=np.int64) for part in drawn])
         labels = np.stack([np.asarray(self.grammar.labels(part), dtype=np.int64) for part in tokens])
+        if self.recipe.config.direction != "causal" and (tokens == getattr(self.grammar, "pad", None)).any():
+            raise ConfigError("direction='bidirectional' sees the PAD of short strings: give strings of one length")
         shape = (len(steps), self.layout.rows, self.layout.width)
         inputs = np.full((len(steps), shape[1] * shape[2]), _filler(self.grammar))
         targets = np.full(inputs.shape, IGNORE)

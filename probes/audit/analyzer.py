@@ -37,6 +37,7 @@ import numpy as np
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import RequestError, quoted
 from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
+from interp.recipe import num_labels
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE
 from interp.task_check import check_task
@@ -283,9 +284,9 @@ def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
 
 def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
-    outputs, size = getattr(cfg, "d_vocab_out", None), getattr(grammar, "vocab_size", None)
-    size = len(getattr(grammar, "label_names", None) or ()) or size  # what answers are ids of
-    causal = getattr(cfg, "attention_dir", "causal") == "causal"
+    outputs, size = getattr(cfg, "d_vocab_out", None), None if grammar is None else num_labels(grammar)
+    # Labels of their own are no tokens that a model could see beforehand.
+    causal = getattr(cfg, "attention_dir", "causal") == "causal" or hasattr(grammar, "label_names")
     if causal and (outputs is None or outputs == size):
         return task_for(grammar, name)
     if name is not None:

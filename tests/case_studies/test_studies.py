@@ -191,6 +191,36 @@ def test_progress_counts_files_and_a_file_once(tmp_path, monkeypatch, capsys):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("seeds", "cells"), [(None, 2), (1, 1), (100, 2)])
+def test_no_number_of_seeds_makes_a_bounded_group_larger(seeds, cells, tmp_path):
+    plan = planned("dyck-balance", tmp_path, seeds=seeds)
+    assert {one.seeds for one in plan["spread"]} == {cells}
+    assert {one.seeds for one in plan["complete"]} == {seeds or 6}
+
+
+@pytest.mark.parametrize(
+    ("how", "more"),
+    [
+        ({}, "--quick --out OUT"),
+        ({"full": True, "workers": 3}, "--full --out OUT"),
+        ({"seeds": 2, "steps": 20}, "--quick --out OUT --seeds 2 --steps 20"),
+        ({"steps": 20, "sentence": "()"}, "--quick --out OUT --steps 20 --sentence ()"),
+    ],
+)
+def test_the_page_is_told_the_command_that_makes_it_again(how, more, tmp_path):
+    told = []
+
+    def report(found, command):
+        told.append(command)
+        raise Stopped
+
+    declared = replace(BUILT_IN["dyck-copying"], options=(Option("sentence", "STRING", "what is read"),))
+    study = replace(tiny(lambda run: None, prepare=lambda size, sentence=None: size), declared=declared, report=report)
+    with pytest.raises(Stopped):
+        study.run(tmp_path, **how)
+    assert told == [f"interp report dyck-copying {more.replace('OUT', str(tmp_path))}"]
+
+
 def test_a_group_that_is_not_planned_is_named(tmp_path):
     with pytest.raises(RequestError, match="no group 'others' of populations is planned; groups are all"):
         tiny(lambda run: list(run.obtain("others"))).run(tmp_path)
@@ -382,7 +412,8 @@ def test_a_name_that_is_taken_is_named_and_the_first_stays(install, capsys):
         ("from case_studies.topics.study import STUDY\n", "is not the Study that 'mine' declares"),
     ],
 )
-def test_a_heavy_part_that_is_broken_is_told_when_it_is_asked_for(install, tmp_path, capsys, text, reason):
+def test_a_heavy_part_that_is_broken_is_told_when_it_is_asked_for(install, tmp_path, monkeypatch, capsys, text, reason):
+    monkeypatch.setattr(Study, "run", lambda *given, **how: pytest.fail("it ran"))
     files = {"theirs/__init__.py": GOOD.format(name="mine"), "theirs/study.py": text}
     install("theirs", files, {"mine": "theirs:DECLARED"})
     assert main(["list"]) == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interp.cli import main
-from interp.cli.commands import worst_accuracy
+from interp.cli.commands import worst_measures
 from interp.numbers import written_number, written_whole
 
 
@@ -154,13 +154,13 @@ def test_module_form_and_help():
         assert command in done.stdout
 
 
-def test_worst_accuracy_takes_the_last_row_of_each_seed():
+def test_worst_measures_takes_the_last_row_of_each_seed():
     rows = [
         {"seed": 0, "step": 0, "argmax": 0.1, "mass": 0.2},
         {"seed": 0, "step": 9, "argmax": 0.9, "mass": None},
         {"seed": 1, "step": 9, "argmax": 0.8, "mass": 0.7},
     ]
-    assert worst_accuracy({"history": rows}) == {"argmax": 0.8}
+    assert worst_measures({"history": rows, "grammar": {"kind": "dyck"}}) == {"argmax": 0.8}
 
 
 # -- nothing lost, nothing overwritten unasked --------------------------------------------------------
@@ -284,8 +284,8 @@ def test_other_commands_on_topic_models(topic_checkpoint, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "quoted"),
     [
-        (["analyze", "balance"], "Dyck grammar"),
-        (["analyze", "stack"], "Dyck grammar"),
+        (["analyze", "balance"], "is for models of dyck"),
+        (["analyze", "stack"], "is for models of dyck"),
         (["analyze", "balance", "--matrix", "value"], "--matrix"),
         (["analyze", "topics", "--text", "t0w0"], "--text"),
         (["heatmap", "--text", "t0w0 (", "--out", "x.html"], "'('"),
@@ -304,7 +304,7 @@ def test_what_topic_models_do_not_have(topic_checkpoint, arguments, quoted, tmp_
 
 def test_topics_of_a_bracket_model(checkpoint, capsys):
     assert main(["analyze", "topics", str(checkpoint)]) == 2
-    assert "is of brackets" in capsys.readouterr().err
+    assert "is of dyck" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["constructed/stack", "constructed/balanced"])
@@ -314,7 +314,7 @@ def test_constructed_models_from_the_command_line(name, tmp_path, capsys):
     assert "Stack-likeness" in capsys.readouterr().out
     assert main(["heatmap", name, "--text", "([])", "--out", str(tmp_path / "map.html")]) == 0
     assert main(["analyze", "topics", name]) == 2
-    assert "is of brackets" in capsys.readouterr().err
+    assert "is of dyck" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

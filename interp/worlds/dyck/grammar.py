@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.checks import true_or_false
-from interp.constraints import Annotated, doc
+from interp.constraints import Annotated, Interval, check_fields, doc
 from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
@@ -64,15 +64,14 @@ class DyckGrammar:
     has_start: ClassVar[bool] = True
     copies: ClassVar[bool] = False  # each bracket is its own label, instead of what follows it
 
-    num_types: Annotated[int, doc("types of brackets")] = 2
-    max_depth: Annotated[int, doc("brackets that may be open at a time, at most")] = 4
-    open_prob: Annotated[float, doc("how often a bracket opens where it may close")] = 0.5
-    end_prob: Annotated[float, doc("how often a complete string ends where it may")] = 0.5
+    num_types: Annotated[int, Interval(ge=1, le=MAX_TYPES), doc("types of brackets")] = 2
+    max_depth: Annotated[int, Interval(ge=1, le=MAX_DEPTH), doc("brackets that are open at once, at most")] = 4
+    open_prob: Annotated[float, doc("probability to open where closing is possible too, above 0 and below 1")] = 0.5
+    end_prob: Annotated[float, doc("probability that a complete string ends at depth 0, above 0 and up to 1")] = 0.5
 
     def __post_init__(self) -> None:
+        check_fields(self, GrammarError)
         clean = {
-            "num_types": whole("num_types", self.num_types, 1, MAX_TYPES),
-            "max_depth": whole("max_depth", self.max_depth, 1, MAX_DEPTH),
             "open_prob": probability("open_prob", self.open_prob, one_allowed=False),
             "end_prob": probability("end_prob", self.end_prob, one_allowed=True),
         }

@@ -9,13 +9,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import make_plain, one_of, whole_number
-from interp.constraints import Annotated, doc
+from interp.checks import whole_number
+from interp.constraints import Annotated, Interval, check_fields, doc
 from interp.errors import GrammarError, quoted
 from interp.limits import check_memory
 from interp.rng import generator
@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MASK_TEXT = "[MASK]"
 MOST_WORDS, MOST_SUBSETS = 20_000, 5_000
+LONGEST = 10_000  # words of a document
 
 
 @dataclass(frozen=True)
@@ -58,50 +59,32 @@ class TopicGrammar:
     KIND: ClassVar[str] = "topics"
     has_start: ClassVar[bool] = False
 
-    num_topics: Annotated[int, doc("topics")] = 10
-    words_per_topic: Annotated[int, doc("words of each topic")] = 10
-    law: Annotated[Law, doc("how a document's topics are drawn")] = "lda"
-    alpha: Annotated[float, doc("concentration of the topics of an lda document")] = 0.1
-    topics_per_document: Annotated[int, doc("topics of an idealised document")] = 2
-    min_length: Annotated[int, doc("words of a document, at least")] = 100
-    max_length: Annotated[int, doc("words of a document, at most")] = 150
-    mask_prob: Annotated[float, doc("share of positions that are to be predicted")] = 0.15
-    keep_prob: Annotated[float, doc("share of these that show their own word")] = 0.1
-    random_prob: Annotated[float, doc("share of these that show any word")] = 0.1
+    num_topics: Annotated[int, Interval(ge=1), doc("topics")] = 10
+    words_per_topic: Annotated[int, Interval(ge=1), doc("words of each topic")] = 10
+    law: Annotated[Law, doc("how a document gets its topics")] = "lda"
+    alpha: Annotated[float, Interval(ge=1e-3, le=1e6), doc("of the Dirichlet law of topic proportions")] = 0.1
+    topics_per_document: Annotated[int, Interval(ge=1), doc("topics of a document of law='idealised'")] = 2
+    min_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at least")] = 100
+    max_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at most")] = 150
+    mask_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that a position is to be predicted")] = 0.15
+    keep_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that such a position shows its word")] = 0.1
+    random_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that it shows a random word")] = 0.1
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        for name, least in (
-            ("num_topics", 1),
-            ("words_per_topic", 1),
-            ("topics_per_document", 1),
-            ("min_length", 1),
-            ("max_length", 1),
-        ):
-            whole_number(name, getattr(self, name), least, error=GrammarError)
+        check_fields(self, GrammarError)
         if self.num_topics * self.words_per_topic > MOST_WORDS:
             raise GrammarError(
                 f"num_topics={self.num_topics} times words_per_topic={self.words_per_topic} is more than {MOST_WORDS}"
             )
-        if not one_of(self.law, get_args(Law)):
-            raise GrammarError(f"law={quoted(self.law)} is not one of {', '.join(get_args(Law))}")
         if self.law == "idealised" and self.topics_per_document > self.num_topics:
             raise GrammarError(
                 f"topics_per_document={self.topics_per_document} is more than num_topics={self.num_topics}"
             )
-        if self.min_length > self.max_length or self.max_length > 10_000:
-            raise GrammarError(
-                f"min_length={self.min_length}, max_length={self.max_length}: lengths rise, up to 10000 positions"
-            )
-        for name in ("alpha", "mask_prob", "keep_prob", "random_prob"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e9 < value < 1e9:
-                raise GrammarError(f"{name}={quoted(value)} is not a number")
-        if not 1e-3 <= self.alpha <= 1e6:
-            raise GrammarError(f"alpha={quoted(self.alpha)} is not within 0.001..1e6")
-        if not 0 < self.mask_prob <= 1:
+        if self.min_length > self.max_length:
+            raise GrammarError(f"min_length={self.min_length}, max_length={self.max_length}: lengths rise")
+        if self.mask_prob == 0:
             raise GrammarError(f"mask_prob={quoted(self.mask_prob)} is not within (0, 1]: nothing would be predicted")
-        if min(self.keep_prob, self.random_prob) < 0 or self.keep_prob + self.random_prob > 1:
+        if self.keep_prob + self.random_prob > 1:
             raise GrammarError(
                 f"keep_prob={quoted(self.keep_prob)}, random_prob={quoted(self.random_prob)} are not shares that sum "
                 "to 1 at most"
