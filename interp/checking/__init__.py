@@ -55,7 +55,7 @@ CHECKS = {
     "labels": _Check(law.check_labels_of, lambda world: _has("labels")(world) or (world.presets and not world.task)),
     "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate")(world)),
     "rungs": _Check(law.check_rungs, lambda world: world.finite or _has("rungs")(world)),
-    "inputs": _Check(claims.check_inputs, _says("inputs")),
+    "inputs": _Check(claims.check_inputs, lambda w: w.inputs or _has("labels")(w) or _says("inputs")(w)),
     "relations": _Check(claims.check_relations, _says("relations")),
     "conditions": _Check(claims.check_conditions, lambda w: _says("conditions")(w) or _says("suggest")(w)),
     "wordings": _Check(claims.check_wordings, lambda w: _says("relations_made")(w) or _says("conditions_made")(w)),

@@ -25,7 +25,9 @@ from interp.claims import Claims, Condition, Items, Made, Relation
 from interp.claims.register import check_usable, same_words
 from interp.errors import RequestError, quoted
 from interp.recipe import num_labels
+from interp.world import World
 
+SHOWN = 8  # inputs that are drawn to be shown
 KINDS = ("mass", "even")
 NUMBERS = ("1", "2")  # that stand in wordings for a letter
 LETTER = r"\b[a-z]\b"
@@ -38,8 +40,11 @@ def own(subject: Subject) -> Claims:
 
 
 def check_inputs(subject: Subject) -> None:
-    """Inputs to audit on are a function of their seed, of tokens that the grammar knows, no longer than announced."""
-    claims = own(subject)
+    """Inputs to show and to audit on are a function of their seed, of known tokens, and no longer than announced."""
+    world, claims = subject.world, own(subject)
+    for grammar in subject.grammars:
+        if world.inputs is not None or hasattr(grammar, "labels"):
+            _check_shown(world, grammar, f"inputs shown of {name_of(grammar)}")
     for grammar in subject.grammars if claims.inputs is not None else ():
         tokens, said = inputs_of(grammar), f"inputs of {name_of(grammar)}"
         assert tokens is not None
@@ -57,6 +62,21 @@ def check_inputs(subject: Subject) -> None:
         if claims.roles is not None:
             roles = np.asarray(claims.roles(tokens, grammar))
             must(roles.shape == tokens.shape and roles.dtype.kind in "iu", f"{said}: roles are no class of each token")
+
+
+def _check_shown(world: World, grammar: Any, said: str) -> None:
+    """What analyzers look at where nobody says at what."""
+    text = world.sentence(grammar)
+    must(text is None or isinstance(text, str), f"{said}: sentence gives {quoted(text)}, neither a text nor None")
+    if text is not None:
+        grammar.to_tokens([text])
+    drawn, again, other = (world.draw_inputs(grammar, SHOWN, seed, "check/shown") for seed in (0, 0, 1))
+    texts = all(isinstance(one, str) for one in drawn)
+    tokens = np.asarray(grammar.to_tokens(list(drawn)) if texts else drawn)
+    must(tokens.ndim == 2 and len(tokens) == SHOWN, f"{said} have shape {list(tokens.shape)}: {SHOWN} were asked for")
+    check_ids(tokens, tokens.shape, grammar.vocab_size, said)
+    must(np.array_equal(drawn, again), f"{said}: the same seed, drawn again, gives others")
+    must(not np.array_equal(drawn, other), f"{said}: seeds 0 and 1 give the same")
 
 
 # -- relations and conditions -------------------------------------------------------------------------------

@@ -253,8 +253,8 @@ def check_presets(subject: Subject) -> None:
             recipe.settings == preset.settings,
             f"preset {quoted(name)} makes a recipe with the settings {quoted(recipe.settings)}, not its own",
         )
-        config = preset.model(recipe.grammar)
-        must(recipe.config == config, f"preset {quoted(name)} makes a recipe with another model than its own")
+        own = Recipe(name, recipe.grammar, preset.model(recipe.grammar), preset.settings)
+        must(recipe.config == own.config, f"preset {quoted(name)} makes a recipe with another model than its own")
         back = Recipe.from_dict(json.loads(json.dumps(recipe.to_dict(), allow_nan=False)))
         must(back == recipe, f"the recipe of preset {quoted(name)} comes back from to_dict as {quoted(back)}")
 

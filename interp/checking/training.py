@@ -48,7 +48,7 @@ def check_metrics(subject: Subject) -> None:
         for row in both.final_metrics():
             must(row.get("loss") is not None, f"preset {quoted(name)}: no loss is measured")
             met |= {key for key, value in row.items() if value is not None}
-            for key in world.columns:
+            for key in world.shown:
                 must(key in row, f"preset {quoted(name)}: column {quoted(key)} is shown and not measured")
-    for key in (*world.columns, *world.measures):
+    for key in (*world.shown, *world.measures):
         must(key in met, f"measure {quoted(key)} is announced, and no preset has a finite number for it")

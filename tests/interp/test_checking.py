@@ -1,5 +1,7 @@
 """The suite of worlds: every built-in one passes it, and for every check there are worlds that it catches and names."""
 
+from pathlib import Path
+
 import pytest
 
 from broken_worlds import BROKEN
@@ -19,6 +21,14 @@ EACH = [
 @pytest.mark.parametrize("check", EACH)
 def test_every_world_passes_every_check(check):
     check()
+
+
+def test_the_example_of_a_world_passes(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "regular_language")
+    from regular_language.world import WORLD
+
+    quick = [name for name in CHECKS if name not in SLOW]
+    assert {"labels", "rungs", "questions", "options"} <= set(check_world(WORLD, only=quick))
 
 
 def test_a_world_with_every_part_is_asked_every_check():

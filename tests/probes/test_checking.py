@@ -255,6 +255,14 @@ class Declared:
     worlds: tuple[str, ...] = ("topics",)
 
 
+def test_an_analyzer_that_must_be_told_its_inputs_is_given_what_is_usually_shown():
+    def shown(guest, inputs):
+        assert inputs == "[[[[]]]](((())))"
+        return GOOD(guest)
+
+    assert check_analyzer(shown, guests(), only="result") == ["result"]
+
+
 def test_an_analyzer_is_named_by_what_runs_it():
     assert check_analyzer(Declared(), only="summary") == ["summary"]
     with pytest.raises(
@@ -270,7 +278,11 @@ def test_trained_models_are_not_asked_for_their_null():
 
 @pytest.mark.parametrize(
     ("analyzer", "only", "said"),
-    [(3, None, "analyzer=3 is no function that measures models"), (GOOD, "nul", "only='nul' is no check")],
+    [
+        (Declared("my_package:measure"), None, "run='my_package:measure' names nothing that can be imported"),
+        (3, None, "analyzer=3 is no function that measures models"),
+        (GOOD, "nul", "only='nul' is no check"),
+    ],
 )
 def test_wrong_requests_are_refused(analyzer, only, said):
     with pytest.raises(RequestError, match=said):

@@ -380,6 +380,18 @@ BROKEN = {
         (lambda: world(changed("law_nll", lambda law, self, t: law + 0.9)), "beats the exact law"),
     ],
     "inputs": [
+        (lambda: world(sentence=lambda grammar: 3), "sentence gives 3, neither a text nor None"),
+        (lambda: world(sentence=lambda grammar: "0x1"), "no token fits 'x1'"),
+        (lambda: world(inputs=lambda grammar, count, seed, stream: ["010"] * 3), "shown of grammar Parity have shape"),
+        (lambda: world(inputs=lambda grammar, count, seed, stream: ["010"] * count), "shown .*: seeds 0 and 1 give"),
+        (
+            lambda: world(inputs=lambda g, count, seed, stream: g.draw(np.random.default_rng(), count)),
+            "shown .*: the same seed, drawn again",
+        ),
+        (
+            lambda: world(inputs=lambda g, count, seed, stream: 1 + g.draw(np.random.default_rng(seed), count)),
+            "inputs shown of grammar Parity hold",
+        ),
         (
             lambda: world(claims=claims(inputs=lambda g, count, *how: g.draw(np.random.default_rng(0), count - 1))),
             "64 were",

@@ -257,6 +257,7 @@ def world(kind: type = Parity, claims: Claims = CLAIMS, settings: type = ParityS
         "embeddings": EMBEDDINGS,
         "overlays": OVERLAYS,
         "vouch": f"{__name__}:vouch",
+        "sentence": lambda grammar: "01101",
         "claims": lent(claims),
         "constructed": {"constructed/parity": "random weights under a name"},
         "construct": f"{__name__}:construct",

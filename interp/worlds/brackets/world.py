@@ -17,4 +17,5 @@ WORLD = replace(
     embeddings={},
     constructed={},
     construct=None,
+    finite=None,
 )

@@ -33,4 +33,5 @@ WORLD = replace(
     embeddings={},
     constructed={},
     construct=None,
+    finite=None,
 )

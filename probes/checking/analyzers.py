@@ -1,22 +1,11 @@
-"""`check_analyzer`: the suite that every analyzer passes; `check_audit`: what audits must be able to do in a world.
-
-    check_analyzer(analyze_variation)
-
-    @pytest.mark.parametrize(("name", "check"), analyzer_checks(my_analyzer, my_models))
-    def test_my_analyzer(name, check):
-        check()
-
-What fails is an `AnalyzerError` (of a world: a `WorldError`) in one line, which names the check and what was found.
-"""
+"""`check_analyzer`: what every analyzer must do."""
 
 import copy
 import inspect
 import json
 import math
-import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -24,22 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from interp.checking import declared
-from interp.checking.subject import Subject
-from interp.claims.register import claims_of, has_keys
-from interp.errors import AnalyzerError, InterpError, RequestError, WorldError, quoted
+from interp.errors import AnalyzerError, InterpError, RequestError, quoted
 from interp.guests import is_model
 from interp.population import Population
 from interp.presets import make_recipe
-from interp.registry import get_world, worlds
-from interp.world import World, load
-from probes.audit import audit_claims
-from probes.claims import Claim
+from interp.registry import world_of, worlds
+from interp.world import load
+from probes.checking.states import equal, estimates, globals_of, random_state_kept, state_of
 
 SEEDS = range(4)  # of the untrained models that are measured where no guest is given
 COLUMNS = 80  # of a terminal
 WRONG: tuple[Any, ...] = ("a text", None, [])  # guests that show nothing to measure
-AUDITED, LENGTH = 60, 10  # inputs of a trial audit, and their length
 
 
 def must(good: Any, said: str) -> None:
@@ -57,9 +41,12 @@ class Trial:
     given: Any
 
     def __call__(self, guest: Any) -> Any:
-        """Its result, of models that no task was taught either."""
-        free = "task_check" in inspect.signature(self.run).parameters
-        return self.run(guest, task_check=False) if free else self.run(guest)
+        """Its result, of models that no task was taught either; on what is usually shown, if it has to be told."""
+        takes = inspect.signature(self.run).parameters
+        how: dict[str, Any] = {"task_check": False} if "task_check" in takes else {}
+        if "inputs" in takes and takes["inputs"].default is inspect.Parameter.empty:
+            how["inputs"] = _usual(guest)
+        return self.run(guest, **how)
 
     @cached_property
     def guest(self) -> Any:
@@ -155,13 +142,14 @@ def check_figure(trial: Trial) -> None:
 
 def check_deterministic(trial: Trial) -> None:
     """The same call gives the same result, whatever was drawn at random in between."""
-    one = trial.told
-    with _random_state_kept():
+    one = json.dumps(trial.told)
+    with random_state_kept():
         torch.manual_seed(1)
         np.random.seed(1)
         random.seed(1)
         two = trial(trial.guest).to_dict()
-    must(json.dumps(one) == json.dumps(two), f"a second call gives another {quoted(_first_difference(one, two))}")
+    other = _first_difference(trial.told, two)
+    must(one == json.dumps(two), f"a second call gives another {quoted(other)}")
 
 
 def check_guest(trial: Trial) -> None:
@@ -190,12 +178,12 @@ def check_guest(trial: Trial) -> None:
 def check_globals(trial: Trial) -> None:
     """Random states, threads, dtype and modes of the process are afterwards what they were."""
     assert trial.guest is not None  # making it draws
-    with _random_state_kept():
+    with random_state_kept():
         before = globals_of()
         trial(trial.guest)
         after = globals_of()
     for name, value in before.items():
-        must(_equal(value, after[name]), f"it changes {name}")
+        must(equal(value, after[name]), f"it changes {name}")
 
 
 def check_null(trial: Trial) -> None:
@@ -250,7 +238,12 @@ def analyzer_checks(analyzer: Any, guest: Any = None) -> Iterator[tuple[str, Cal
     whose `worlds` are those it is for. `guest`: what to measure; default: untrained models of four seeds, of the first
     world whose models it takes. Only of untrained models is it asked that they score their null.
     """
-    run = load(analyzer.run) if isinstance(getattr(analyzer, "run", None), str) else analyzer
+    run, named = analyzer, getattr(analyzer, "run", None)
+    if isinstance(named, str):
+        try:
+            run = load(named)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise RequestError(f"run={quoted(named)} names nothing that can be imported ({error})") from error
     if not callable(run):
         raise RequestError(f"analyzer={quoted(analyzer)} is no function that measures models")
     trial = Trial(run, tuple(getattr(analyzer, "worlds", ())), guest)
@@ -294,128 +287,7 @@ def _named(name: str, check: Callable[[Trial], None], trial: Trial) -> Callable[
     return run
 
 
-# -- audits -------------------------------------------------------------------------------------------------
-
-
-def check_audit(world: World | str) -> list[str]:
-    """Audit untrained models of every preset: a claim about each relation, a use claim for each question; the claims.
-
-    Each must be read back from its own words and get a verdict. Raises `WorldError` in one line where one does not.
-    """
-    if isinstance(world, str):
-        world = get_world(world)
-    elif not isinstance(world, World):
-        raise RequestError(f"world={quoted(world)} is neither a World nor the name of one")
-    audited: list[str] = []
-    with declared(world):
-        try:
-            for name in world.presets:
-                audited += _audited(Subject(world), name)
-        except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
-            said = said if isinstance(error, InterpError) else f"{type(error).__name__}: {said[:200]}"
-            raise WorldError(f"world {quoted(world.name)} cannot be audited: {said}") from error
-    return audited
-
-
-def _audited(subject: Subject, name: str) -> list[str]:
-    preset = subject.world.presets[name]
-    grammar: Any = next(one for one in subject.grammars if type(one) is preset.grammar)
-    model = Population.init(preset.model(grammar), [0], grammar)[0]
-    own = claims_of(grammar)
-    relations = [relation for relation in own.relations if has_keys(relation, grammar)]
-    claims = [Claim([(0, 0)], relation) for relation in relations]
-    if relations and own.question(grammar) is not None:
-        claims += [Claim([(0, 0)], relations[0], uses=question.name) for question in own.questions]
-    for claim in claims:
-        if Claim.parse(claim.text) != claim:
-            raise WorldError(
-                f"the claim {quoted(claim.text)} is read as another: {quoted(Claim.parse(claim.text).text)}"
-            )
-    if not claims:
-        return []
-    audit_claims(model, claims, num_inputs=AUDITED, length=LENGTH, task_check=False)
-    return [f"{name}: {claim.text}" for claim in claims]
-
-
-# -- states -------------------------------------------------------------------------------------------------
-
-
-def estimates(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, estimate) of every estimate in a result's dict."""
-    if isinstance(told, Mapping):
-        if {"value", "low", "high", "n", "over"} <= set(told):
-            yield place, dict(told)
-        for key, value in told.items():
-            yield from estimates(value, f"{place}.{key}" if place else str(key))
-    elif isinstance(told, list):
-        for i, value in enumerate(told):
-            yield from estimates(value, f"{place}[{i}]")
-
-
-def state_of(guest: Any) -> dict[str, Any]:
-    """All of a guest's models that an analyzer could change: name -> value."""
-    if isinstance(guest, Population):
-        return {f"weight {name}": p.clone() for name, p in guest.params.items()}
-    if isinstance(guest, (np.ndarray, torch.Tensor)):
-        return {"array": copy.deepcopy(guest)}
-    if not is_model(guest):
-        pairs = guest.items() if isinstance(guest, Mapping) else enumerate(guest) if isinstance(guest, list) else ()
-        return {f"{name} of {key}": value for key, one in pairs for name, value in state_of(one).items()}
-    found: dict[str, Any] = {}
-    for name, p in guest.named_parameters():
-        found |= {f"weight {name}": p.detach().clone(), f"requires_grad of {name}": p.requires_grad}
-        found[f"gradient of {name}"] = None if p.grad is None else p.grad.clone()
-    for name, buffer in guest.named_buffers():
-        found[f"buffer {name}"] = buffer.clone()
-    for name, module in guest.named_modules():
-        found[f"mode of {name or 'the model'}"] = module.training
-        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        found[f"hooks of {name or 'the model'}"] = [len(getattr(module, kind, ()) or ()) for kind in kinds]
-    return found
-
-
-def globals_of() -> dict[str, Any]:
-    """All of the process that an analyzer could change: name -> value."""
-    return {
-        "torch's random state": torch.get_rng_state(),
-        "numpy's random state": [np.asarray(part) for part in np.random.get_state()],
-        "Python's random state": random.getstate(),
-        "the number of threads": torch.get_num_threads(),
-        "torch's default dtype": torch.get_default_dtype(),
-        "whether torch records gradients": torch.is_grad_enabled(),
-        "whether torch is deterministic": torch.are_deterministic_algorithms_enabled(),
-        "how numpy treats errors": np.geterr(),
-        "the current folder": os.getcwd(),
-    }
-
-
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        np.random.set_state(states[1])
-        random.setstate(states[2])
-
-
-def _compare(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> None:
-    for name, value in before.items():
-        must(name in after and _equal(value, after[name]), f"{name} is not what it was{when}")
-    new = sorted(set(after) - set(before))
-    must(not new, f"{', '.join(new[:1])} was not there before{when}")
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and torch.equal(one, other)
-    if isinstance(one, np.ndarray):
-        return np.array_equal(one, other)
-    if isinstance(one, list) and one and isinstance(one[0], np.ndarray):
-        return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-    return bool(one == other)
+# -- guests ------------------------------------------------------------------------------------------------
 
 
 def _first_difference(one: Any, two: Any) -> str:
@@ -426,6 +298,16 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _usual(guest: Any) -> Any:
+    """A text or ids that the models of a world are shown; one token twice for other guests."""
+    first = guest[0] if isinstance(guest, list) and guest else guest
+    grammar = getattr(first, "grammar", None)
+    world = world_of(grammar)
+    if world is None:
+        return [[0, 0]]
+    return world.sentence(grammar) or world.draw_inputs(grammar, 1, 0, "check/shown")
+
+
 def _untrained(guest: Any) -> bool:
     models = [guest] if is_model(guest) else guest
     told = [getattr(models, "provenance", None) or getattr(one, "provenance", {}) for one in list(models)[:1]]
@@ -434,3 +316,10 @@ def _untrained(guest: Any) -> bool:
 
 def _stop(value: Any, hook: Any) -> Any:
     raise RuntimeError("a hook of the guest's own")
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> None:
+    for name, value in before.items():
+        must(name in after and equal(value, after[name]), f"{name} is not what it was{when}")
+    new = sorted(set(after) - set(before))
+    must(not new, f"{', '.join(new[:1])} was not there before{when}")
