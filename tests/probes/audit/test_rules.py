@@ -2,6 +2,7 @@
 
 import ast
 import math
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -480,3 +481,9 @@ def test_functions_and_modules_stay_short():
                 lines = node.end_lineno - node.lineno + 1 - (doc.end_lineno - doc.lineno + 1 if doc else 0)
                 long += [f"{path.name}: {node.name} has {lines} lines"] if lines > 40 else []
     assert long == []
+
+
+def test_the_page_of_the_rules_is_what_they_are():
+    page = (Path(__file__).parents[3] / "docs" / "audit-rules.md").read_text()
+    told = re.sub(r"^### ", "## ", rules_table().replace("## The audit's rules", "# The audit's rules", 1), flags=re.M)
+    assert page == told.rstrip() + "\n"
