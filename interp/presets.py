@@ -12,7 +12,7 @@ from interp.config import TransformerConfig
 from interp.constraints import help_of
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
-from interp.registry import presets, worlds
+from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
 
@@ -70,7 +70,8 @@ def make_recipe(
     """
     known, known_keys = presets(), set_keys()
     if preset not in known:
-        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}")
+        lost = "".join(f"; {reason}" for reason in broken().values())
+        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}{lost}")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
         if key not in known_keys:

@@ -104,7 +104,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class World:
-    """Everything that is known of one world (`../shared/DESIGN.md` calls this section 2.1).
+    """Everything that is known of one world.
 
     Law and truth are methods of its grammars: frozen dataclasses with `KIND`, `vocab`, `vocab_size`, `to_tokens`,
     `to_dict` and `from_dict`. Names of functions that are loaded late are "module:attribute".

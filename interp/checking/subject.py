@@ -66,7 +66,8 @@ def instance(kind: type) -> Any:
         made = small()
     except TypeError as error:
         raise WorldError(
-            f"grammar {kind.__name__} cannot be made without arguments: give each field a default, or write small()"
+            f"grammar {kind.__name__} cannot be made without arguments: give each field a default, or write small() "
+            f"({error})"
         ) from error
     must(type(made) is kind, f"{kind.__name__}.small() gives {quoted(made)}, which is no {kind.__name__}")
     return made

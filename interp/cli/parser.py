@@ -118,6 +118,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--inputs", type=Path, metavar="FILE.json",
         help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
     )  # fmt: skip
+    audits.add_argument(
+        "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
+    )
     foreign_options(audits)
     audits.add_argument(
         "--strict",
