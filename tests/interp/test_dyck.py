@@ -1,5 +1,6 @@
 """DyckGrammar against literal, slow definitions: enumeration, a stack machine, rejection."""
 
+import functools
 import itertools
 import json
 import math
@@ -10,6 +11,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import GrammarError, InterpError
 from interp.grammars import CopyGrammar, grammar_from_dict
+from interp.worlds.dyck import law as laws
 from interp.worlds.dyck.grammar import DyckGrammar
 
 # ---- slow references, written from the definitions -------------------------------------------------
@@ -284,6 +286,96 @@ def test_length_distribution(bounds):
         assert set(lengths) == {len(s) for s in law}
 
 
+def literal_steps(grammar, low, high):
+    """{(m, d): (open, close, end)} of the states from which low..high brackets in all can still be completed."""
+    end, deepest = grammar.end_prob, grammar.max_depth
+
+    def choices(m, d):  # the unbounded law; the first opener of a string that may not be empty is free of charge
+        opens = 1 - end if d == 0 else grammar.open_prob if d < deepest else 0.0
+        return (1.0, 0.0, 0.0) if m == 0 == d and low > 0 else (opens, 1 - opens if d else 0.0, end if d == 0 else 0.0)
+
+    @functools.cache
+    def mass(m, d):
+        if m > high or d < 0 or d > deepest:
+            return 0.0
+        opens, closes, ends = choices(m, d)
+        return opens * mass(m + 1, d + 1) + closes * mass(m + 1, d - 1) + ends * (m >= low)
+
+    def law(m, d):
+        opens, closes, ends = choices(m, d)
+        parts = opens * mass(m + 1, d + 1), closes * mass(m + 1, d - 1), ends * (m >= low)
+        return tuple(part / mass(m, d) for part in parts)
+
+    states = itertools.product(range(high + 1), range(deepest + 1))
+    return {(m, d): law(m, d) for m, d in states if mass(m, d) > 0}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("grammar", [*GRAMMARS, DyckGrammar(2, 2, 0.3, 1.0)], ids=str)
+def test_tables_of_complete_strings_are_the_literal_recursion(grammar, bounds):
+    steps = laws.complete_steps(grammar.max_depth, grammar.open_prob, grammar.end_prob, *bounds)
+    expected = literal_steps(grammar, *bounds)
+    for m, d in np.ndindex(bounds[1] + 1, grammar.max_depth + 1):
+        got = [part[m, d] for part in (steps.open, steps.close, steps.end)]
+        assert_close(got, expected.get((m, d), (0, 0, 0)), scale=1)
+        assert steps.reachable[m, d] == ((m, d) in expected)
+    if grammar.end_prob == 1:
+        return  # the process with END never opens: there is nothing to enumerate
+    visits = np.zeros_like(steps.open)
+    for string, p in enumerate_complete(grammar, *bounds).items():
+        depths = [0, *(depth for depth, _, _ in run_stack(grammar, string)[0])]
+        visits[np.arange(len(depths)), depths] += p
+    assert_close(laws.occupancy(steps), visits, ulps=1000)  # over thousands of strings
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=str)
+def test_tables_of_prefixes_are_the_sequential_process(grammar):
+    steps = laws.prefix_steps(grammar.max_depth, grammar.open_prob, 5)
+    for m, d in np.ndindex(5, grammar.max_depth + 1):
+        opens = 1 if d == 0 else grammar.open_prob if d < grammar.max_depth else 0
+        assert (steps.open[m, d], steps.close[m, d], steps.end[m, d]) == (opens, 1 - opens, 0)
+        assert steps.reachable[m, d]
+    visits = np.zeros_like(steps.open)
+    for string, p in enumerate_prefixes(grammar, 5).items():
+        depths = [0, *(depth for depth, _, _ in run_stack(grammar, string)[0])][:5]
+        visits[np.arange(5), depths] += p
+    assert_close(laws.occupancy(steps), visits, ulps=1000)
+
+
+def literal_walk(uniforms, lengths, first_row, open_prob, k):
+    """One string after the other, one bracket after the other."""
+    out = np.full(uniforms.shape, 2 * k + 2)
+    for row, length in enumerate(lengths):
+        stack = []
+        for j in range(length):
+            step = 0 if first_row is None else first_row[row] + j
+            p, u = open_prob[step, len(stack)], uniforms[row, j]
+            if u < p:
+                stack.append(min(int(u * (k / p)), k - 1))
+                out[row, j] = 2 * stack[-1]
+            else:
+                out[row, j] = 2 * stack.pop() + 1
+    return out
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 10**6])  # uniforms at a time: a row, a few rows, all of them
+@pytest.mark.parametrize("grammar", [DyckGrammar(3, 3, 0.4, 0.3), DyckGrammar(1, 1), DyckGrammar(2, 5, 0.7)], ids=str)
+def test_walks_are_the_literal_ones(grammar, chunk, monkeypatch):
+    monkeypatch.setattr(laws, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    uniforms, sizes = rng.random((40, 12)), rng.integers(0, 7, 40) * 2
+    steps = laws.complete_steps(grammar.max_depth, grammar.open_prob, grammar.end_prob, 12, 12)
+    opens = steps.open.copy()
+    opens[:, 0] = 1
+    expected = literal_walk(uniforms, sizes, 12 - sizes, opens, grammar.num_types)
+    np.testing.assert_array_equal(grammar.fill(uniforms, sizes), expected)
+    opens = laws.prefix_steps(grammar.max_depth, grammar.open_prob, 1).open
+    prefixes = literal_walk(uniforms, [12] * 40, None, opens, grammar.num_types)
+    np.testing.assert_array_equal(grammar.fill_prefix(uniforms), prefixes)
+    ragged = laws.walk(uniforms, sizes, None, opens, grammar.num_types)
+    np.testing.assert_array_equal(ragged, literal_walk(uniforms, sizes, None, opens, grammar.num_types))
+
+
 def test_long_strings_do_not_underflow():
     """Masses of length 4000 lie far below the smallest float64; the conditional law must not care."""
     grammar = DyckGrammar(2, 2, 0.5, 0.9)
@@ -420,6 +512,14 @@ def test_structure_against_a_literal_stack(grammar):
     np.testing.assert_array_equal(grammar.partner(deep).reshape(60, 16), partner)
     np.testing.assert_array_equal(grammar.unmatched(deep).reshape(60, 16, 16), unmatched)
     np.testing.assert_array_equal(grammar.stack_top(tokens[0]), top[0])
+
+
+def test_structure_marks_the_first_token_that_breaks_the_grammar():
+    grammar = DyckGrammar(2, 2)
+    for string in itertools.product(range(4), repeat=5):
+        bad = laws.structure(np.array([string]), 2, 2).bad[0]
+        broken = [n for n in range(5) if run_stack(grammar, string[: n + 1]) is None]
+        assert np.flatnonzero(bad)[:1].tolist() == broken[:1]
 
 
 def test_validation_agrees_with_the_stack_on_every_short_string():

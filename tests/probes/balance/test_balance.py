@@ -210,6 +210,77 @@ def test_functional_form_of_callables_with_known_answers():
     assert result.functional.over == "inputs"
 
 
+def test_the_violation_is_averaged_over_one_to_depth_pairs():
+    """r pairs before a string add 2r to the logit of token 0. Of all counts that are shown, r <= D are averaged."""
+    grammar = DyckGrammar(2, 3)
+
+    def counting(tokens):
+        logits = torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
+        logits[..., 0] = torch.arange(tokens.shape[1])
+        return logits
+
+    def moved(pairs):  # after each of four tokens, the first of which stands at 1
+        return np.mean([_first(n + 2 * pairs) - _first(n) for n in range(1, 5)])
+
+    def alike(tokens):
+        return torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
+
+    one = analyze_balance(counting, grammar=grammar, num_inputs=3, length=4)
+    assert {pairs: e.value for pairs, e in one.by_count.items()} == pytest.approx(
+        {pairs: moved(pairs) for pairs in (1, 2, 3, 6, 12, 24)}
+    )
+    tv = (moved(1) + moved(2) + moved(3)) / 3
+    square = (2**2 + 4**2 + 6**2) / 3 / grammar.vocab_size
+    assert (one.functional.value, one.functional.low, one.functional.high) == pytest.approx((tv, tv, tv))
+    assert (one.functional.null, one.functional.n, one.contrastive.value) == pytest.approx((0, 3, square))
+    two = analyze_balance([counting, alike], grammar=grammar, num_inputs=3, length=4)
+    assert (two.functional.value, two.contrastive.value) == pytest.approx((tv / 2, square / 2))
+    # Student's t on one degree of freedom is wide: a share ends at 0 and 1, squares have no end above.
+    assert (two.functional.low, two.functional.high, two.contrastive.low) == (0, 1, 0)
+    assert two.contrastive.high == pytest.approx(square / 2 + 12.7062047 * square / 2)
+    assert (two.functional.over, two.functional.n, two.by_count[6].over) == ("seeds", 2, "seeds")
+
+
+@pytest.mark.parametrize("together", [1, 10**9])
+def test_insertions_equal_the_literal_definition(together, monkeypatch):
+    """Token by token, for logits that mix what was read so far and where it stands; read one by one or all at once."""
+    monkeypatch.setattr("probes.balance.insertions.CELLS", together)
+    grammar, inputs, length = DyckGrammar(2, 3), 4, 6
+    weight = torch.from_numpy(np.random.default_rng(0).normal(size=(2, grammar.vocab_size, grammar.vocab_size)))
+    runs = []
+
+    def logits(tokens, by=0):
+        runs.append(len(tokens))
+        places = torch.arange(tokens.shape[1]) + by
+        return weight[0][tokens].cumsum(1) + weight[1][places % grammar.vocab_size]
+
+    def softmax(x):
+        return np.exp(x) / np.exp(x).sum()
+
+    def gaps(one, other):  # (total variation, mean square) of two rows of logits [length, vocabulary]
+        tv = [sum(abs(softmax(a) - softmax(b))) / 2 for a, b in zip(one, other, strict=True)]
+        return np.mean(tv), np.mean([(a - b) ** 2 for a, b in zip(one, other, strict=True)])
+
+    rows, unrelated = insertions(
+        logits, grammar, [1, 4], num_inputs=inputs, length=length, seed=3, shifted=lambda tokens, by: logits(tokens, by)
+    )
+    assert max(runs) == (1 if together == 1 else inputs)
+    strings = grammar.sample(inputs, seed=3, mode="prefix", length=length, stream="insertions").tolist()
+
+    def after(string, nest=(), by=0):
+        return logits(torch.tensor([[grammar.start, *nest, *string]]), by)[0, -length:].numpy()
+
+    plain = [after(string) for string in strings]
+    assert unrelated == pytest.approx(np.mean([gaps(plain[i], plain[i - 1])[0] for i in range(inputs)]))
+    for row, pairs in zip(rows, (1, 4), strict=True):
+        nests = _nests(grammar, inputs, pairs, 3).tolist()
+        expected = [gaps(plain[i], after(strings[i], nests[i])) for i in range(inputs)]
+        assert row.pairs == pairs
+        assert row.tv == pytest.approx([tv for tv, _ in expected])
+        assert row.mse == pytest.approx([mse for _, mse in expected])
+        assert row.shift == pytest.approx([gaps(plain[i], after(strings[i], by=2 * pairs))[0] for i in range(inputs)])
+
+
 def _first(logit):
     """Softmax share of one logit among seven tokens, the others 0."""
     return np.exp(logit) / (np.exp(logit) + 6)
@@ -221,7 +292,11 @@ def test_inserted_nests_are_balanced_and_within_depth():
         nests = _nests(grammar, 20, pairs, 0)
         assert nests.shape == (20, 2 * pairs)
         depth = grammar.depth(nests)  # raises unless every closer matches and the bound holds
-        assert (depth[:, -1] == 0).all()
+        full, rest = divmod(pairs, 3)
+        expected = [1, 2, 3, 2, 1, 0] * full + [*range(1, rest + 1), *range(rest - 1, -1, -1)][: 2 * rest]
+        assert depth.tolist() == [expected] * 20
+        assert set(nests.ravel().tolist()) == set(range(6))  # every type, and each row draws its own
+        assert (_nests(grammar, 20, pairs, 1) != nests).any()
 
 
 def test_population_interval_and_untrained_null():
