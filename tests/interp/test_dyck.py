@@ -469,6 +469,7 @@ def test_fill_edges():
     for k in (1, 3, 7, 10_000):
         assert DyckGrammar(k, 3).fill(highest, [8]).max() == 2 * k - 1
     assert grammar.sample(0, seed=0).shape == (0, 26)
+    assert grammar.sample(3, seed=0, mode="prefix", length=0).shape == (3, 0)
 
 
 def test_end_prob_one_means_one_outermost_pair():
@@ -531,6 +532,25 @@ def test_validation_agrees_with_the_stack_on_every_short_string():
                     grammar.validate([string])
             else:
                 grammar.validate([string])
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_inputs_of_a_model_read_start_brackets_pad(start):
+    """Every array of three tokens: START first (where it must) and nowhere else, a legal prefix, then PAD only."""
+    grammar = DyckGrammar(2, 2)
+    fits = 0
+    for row in itertools.product(range(grammar.vocab_size), repeat=3):
+        over = [i for i, token in enumerate(row) if token in (grammar.end, grammar.pad)]
+        right = run_stack(grammar, row) is not None and grammar.start not in row[1:]
+        right = right and (row[0] == grammar.start or not start)
+        right = right and all(token == grammar.pad for i in over[:1] for token in row[i + 1 :])
+        fits += right
+        if right:
+            grammar.check_inputs(np.array([[grammar.start, 0, 1], row]), start=start)
+        else:
+            with pytest.raises(GrammarError, match="row 1, position"):
+                grammar.check_inputs(np.array([[grammar.start, 0, 1], row]), start=start)
+    assert fits > 10
 
 
 @pytest.mark.parametrize(
@@ -612,7 +632,7 @@ def test_to_tokens():
     mixed = grammar.to_tokens(["[(", [0, 1, 2, 3], "", np.array([2])])
     np.testing.assert_array_equal(mixed, [[s, 2, 0, p, p], [s, 0, 1, 2, 3], [s, p, p, p, p], [s, 2, p, p, p]])
     assert mixed.dtype == np.int64
-    assert grammar.to_tokens([]).shape == (0, 1)
+    assert grammar.to_tokens([]).shape == grammar.to_tokens(np.zeros((0, 5), dtype=int)).shape == (0, 1)
     drawn = grammar.sample(20, seed=0)
     longest = int((drawn < grammar.start).sum(axis=1).max())
     np.testing.assert_array_equal(grammar.to_tokens(drawn)[:, 1:], drawn[:, :longest])

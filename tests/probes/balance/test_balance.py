@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -121,9 +121,43 @@ def test_p_is_the_second_smallest_over_top_types_not_over_stacks():
     assert_close(table.p[2], np.sqrt(1 + 1 + 0.04), ulps=8)
 
 
+def test_a_stack_that_writes_nothing_leaves_beta_undefined():
+    """Pairs cancel and type 0 writes nothing at depth 1: the stack (0) gives |Q| = 0, though P, of stack (1), is 1."""
+    states = hand_made(0.0)
+    opened = states.open_value.copy()
+    opened[0, 0] = 0
+    table = balance_table(replace(states, open_value=opened, close_value=-opened))
+    assert (table.beta, table.released) == (None, None)
+    assert "P is 0" in table.reason
+    assert_close(table.p[1], 1)
+
+
+@pytest.mark.parametrize(("k", "depth", "stacks"), [(2, 3, 4), (3, 2, 3), (2, 2, 2)])
+def test_stacks_are_counted_before_they_are_built(k, depth, stacks, monkeypatch):
+    """P is a minimum over k^(D-1) stacks: as many as the bound are built, one more is said to be too many."""
+    states = hand_made(0.1, k, depth)
+    monkeypatch.setattr("probes.balance.table.MAX_STACKS", stacks)
+    assert balance_table(states).beta is not None
+    monkeypatch.setattr("probes.balance.table.MAX_STACKS", stacks - 1)
+    table = balance_table(states)
+    assert (table.beta, table.released) == (None, None)
+    assert f"{k}^{depth - 1} stacks" in table.reason
+    assert table.s_norm.shape == table.ratio.shape == (depth, depth, k, k)
+    assert table.p.shape == (depth, k)
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(StateVectors)])
+def test_states_that_are_not_finite_are_undefined_not_nan(field):
+    states = hand_made(0.1)
+    broken = getattr(states, field).copy()
+    broken.flat[-1] = np.nan
+    table = balance_table(replace(states, **{field: broken}))
+    assert (table.beta, table.released) == (None, None)
+    assert "not finite" in table.reason
+
+
 def shifted(states, **changes):
-    fields = ("open_score", "close_score", "start_score", "open_value", "close_value", "start_value")
-    return StateVectors(*[changes.get(name, getattr(states, name)) for name in fields])
+    return replace(states, **changes)
 
 
 def test_invariances():
@@ -332,8 +366,6 @@ def test_refusals_name_the_analyzer_and_the_way_out():
         analyze_balance([])
     with pytest.raises(RequestError, match=r"layer=5: this model has layers 0..1"):
         analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), layer=5)
-    from dataclasses import replace
-
     both = SandboxTransformer.init(replace(recipe.config, direction="bidirectional"), 0, recipe.grammar)
     with pytest.raises(AnalysisError, match="causal"):
         analyze_balance(both)
