@@ -11,6 +11,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import GrammarError, InterpError
 from interp.grammars import CopyGrammar, grammar_from_dict
+from interp.rng import generator
 from interp.worlds.dyck import law as laws
 from interp.worlds.dyck.grammar import DyckGrammar
 
@@ -260,6 +261,8 @@ def test_prefix_floor_by_enumeration():
     exact = -sum(p * math.log(p) for p in enumerate_prefixes(grammar, 7).values()) / 7
     assert_close(grammar.entropy_floor(mode="prefix", length=7), exact)
     assert_close(grammar.depth_only_floor(mode="prefix", length=7), exact)
+    assert grammar.entropy_floor(mode="prefix") == grammar.entropy_floor(mode="prefix", length=28)
+    assert grammar.sample(1, seed=0, mode="prefix").shape == (1, 28)
 
 
 def test_numbers_of_the_standard_setting():
@@ -692,6 +695,35 @@ def test_counterfactual_choices():
             grammar.counterfactual(tokens, position, new_type=new_type)
     with pytest.raises(GrammarError, match="num_types=1"):
         DyckGrammar(1).counterfactual([[0, 1]], 0)
+
+
+def test_drawn_types_are_others_and_each_as_likely():
+    grammar = DyckGrammar(4, 2)
+    tokens = np.tile(np.arange(8).reshape(4, 2), (300, 1))  # (), [], {} and <>, again and again
+    position = np.arange(1200) // 4 % 2
+    old = tokens[np.arange(1200), position] // 2
+    changed = grammar.counterfactual(tokens, position, seed=5)
+    shift = generator(5, "counterfactual").integers(1, 4, size=1200)
+    np.testing.assert_array_equal(changed, np.stack([2 * ((old + shift) % 4), 2 * ((old + shift) % 4) + 1], axis=1))
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (old, changed[:, 0] // 2), 1)
+    assert (np.diag(counts) == 0).all()
+    assert (abs(counts[~np.eye(4, dtype=bool)] - 100) < 50).all()
+
+
+def test_counterfactual_names_the_row_that_is_wrong():
+    grammar = DyckGrammar(3, 4)
+    tokens = grammar.to_tokens(["(", "[]"])  # START ( PAD   and   START [ ]
+    with pytest.raises(GrammarError, match="row 1, position 0: START is no bracket"):
+        grammar.counterfactual(tokens, [1, 0])
+    with pytest.raises(GrammarError, match="row 0, position 2: PAD is no bracket"):
+        grammar.counterfactual(tokens, [2, 2])
+    with pytest.raises(GrammarError, match="row 1: new_type 1 is the type already there"):
+        grammar.counterfactual(tokens, [1, 2], new_type=[1, 1])
+    with pytest.raises(GrammarError, match="changes nothing beside new_type"):
+        grammar.counterfactual(tokens, 1, new_type=2, seed=0)
+    with pytest.raises(GrammarError, match=r"counterfactual takes \[batch, pos\]"):
+        grammar.counterfactual(tokens[None], 1)
 
 
 # ---- construction, requests, saving --------------------------------------------------------------

@@ -4,6 +4,7 @@ import itertools
 import json
 from dataclasses import fields, replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,6 +84,52 @@ def test_tables_equal_the_literal_definition(k, depth):
     assert table.beta == pytest.approx(beta, rel=1e-9)
     assert table.released == pytest.approx(released, rel=1e-9)
     assert_close(head.explained, 1)
+
+
+@pytest.mark.parametrize(("length", "together"), [(9, 2**23), (3, 1)])  # longer and shorter than the covering strings
+def test_states_are_the_literal_means_over_their_occurrences(length, together, monkeypatch):
+    """Layer 1 of a model whose states are no single vectors: means, scores, values and the share explained."""
+    monkeypatch.setattr("probes.balance.table.CELLS", together)
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "k": 3, "depth": 3})
+    model, grammar = in_double(SandboxTransformer.init(recipe.config, 0, recipe.grammar)), recipe.grammar
+    sampled = grammar.sample(6, seed=4, mode="prefix", length=length, stream="balance").tolist()
+    cover = [[2 * t] * 3 + [2 * t + 1] * 3 for t in range(3)]
+    seen = {}  # (what, head) -> state -> its vectors; a state is START, or (type, whether it closes, depth of its pair)
+    for string in [*sampled, *cover]:
+        cache = model.run_with_cache(torch.tensor([[grammar.start, *string]]))[1]
+        depth, states = 0, ["START"]
+        for token in string:
+            closes = token % 2
+            depth += 1 - 2 * closes
+            states.append((token // 2, closes, depth + closes))
+        for what, head in itertools.product("qkv", range(2)):
+            at = seen.setdefault((what, head), {})
+            for state, vector in zip(states, cache[what, 1][0, :, head].numpy(), strict=True):
+                at.setdefault(state, []).append(vector)
+    heads = head_states(model, 1, grammar, num_inputs=6, length=length, seed=4)
+    silent = SimpleNamespace(attn=SimpleNamespace(W_O=model.blocks[1].attn.W_O))  # says no scale: the root of the width
+    guest = SimpleNamespace(
+        hook_dict=model.hook_dict, cfg=model.cfg, blocks=[None, silent], run_with_cache=model.run_with_cache
+    )
+    unsaid = head_states(guest, 1, grammar, num_inputs=6, length=length, seed=4)
+    for head, (found, again) in enumerate(zip(heads, unsaid, strict=True)):
+        groups = [group for what in "qkv" for group in seen[what, head].values()]
+        within = sum(((x - np.mean(group, 0)) ** 2).sum() for group in groups for x in group)
+        every = [np.concatenate(list(seen[what, head].values())) for what in "qkv"]
+        assert found.explained == pytest.approx(1 - within / sum(((x - x.mean(0)) ** 2).sum() for x in every))
+        q, k, v = ({state: np.mean(group, 0) for state, group in seen[what, head].items()} for what in "qkv")
+        root, out = np.sqrt(len(q["START"])), model.blocks[1].attn.W_O[head].detach().numpy()
+        for j, d in np.ndindex(3, 3):
+            query = q[j, 1, d + 1]
+            assert found.vectors.start_score[j, d] == pytest.approx(query @ k["START"] / root)
+            for i, d2 in np.ndindex(3, 3):
+                assert found.vectors.open_score[j, d, i, d2] == pytest.approx(query @ k[i, 0, d2 + 1] / root)
+                assert found.vectors.close_score[j, d, i, d2] == pytest.approx(query @ k[i, 1, d2 + 1] / root)
+        for i, d2 in np.ndindex(3, 3):
+            assert found.vectors.open_value[i, d2] == pytest.approx(v[i, 0, d2 + 1] @ out)
+            assert found.vectors.close_value[i, d2] == pytest.approx(v[i, 1, d2 + 1] @ out)
+        assert found.vectors.start_value == pytest.approx(v["START"] @ out)
+        assert_close(again.vectors.open_score, found.vectors.open_score)
 
 
 def in_double(model):
