@@ -18,6 +18,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
+from probes.balance.analyzer import _counts
 from probes.balance.insertions import _nests, insertions
 from probes.balance.table import StateVectors, _condition, balance_table, head_states
 
@@ -403,6 +404,56 @@ def test_empirical_form_says_how_far_from_exact_and_that_beta_is_not_the_headlin
     assert not result.norm_on_output
     assert 0 < result.explained < 1
     assert set(result.shift_control) == set(result.by_count)
+
+
+def test_a_result_gathers_what_its_models_gave():
+    """Two models of two heads with positions: tables by head, means over models, and positions moved by 2r."""
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "depth": 2, "positions": "linear"})
+    models = [SandboxTransformer.init(recipe.config, seed, recipe.grammar) for seed in (0, 1)]
+    result = analyze_balance(models, num_inputs=4, length=6, layer=0, seed=3)
+    states = [head_states(in_double(m), 0, recipe.grammar, seed=3) for m in models]
+    tables = [[balance_table(head.vectors) for head in heads] for heads in states]
+    for head in range(2):
+        assert result.by_head[head].value == pytest.approx(np.mean([t[head].beta for t in tables]))
+    firsts = [t[0] for t in tables]
+    assert result.released.value == pytest.approx(np.mean([t.released for t in firsts]))
+    assert result.condition.value == pytest.approx(np.mean([t.condition for t in firsts]))
+    assert result.per_model == pytest.approx([t.beta for t in firsts])
+    np.testing.assert_allclose(result.table, np.mean([t.ratio for t in firsts], axis=0))
+    assert result.explained == pytest.approx(np.mean([h.explained for heads in states for h in heads]))
+    assert (result.layer, result.num_models, result.exact, result.beta.n) == (0, 2, False, 2)
+    assert result.by_head[0].over == result.released.over == result.condition.over == "seeds"
+    strings = recipe.grammar.sample(4, seed=3, mode="prefix", length=6, stream="insertions").astype(np.int64)
+    tokens = torch.from_numpy(np.insert(strings, 0, recipe.grammar.start, axis=1))
+    for pairs, shift in result.shift_control.items():
+        places = torch.tensor([[0, *range(1 + 2 * pairs, 7 + 2 * pairs)]])  # START stays
+        with torch.no_grad():
+            gaps = [m(tokens).softmax(-1) - m(tokens, positions=places).softmax(-1) for m in models]
+        assert shift.value == pytest.approx(np.mean([float(g[:, 1:].abs().sum(-1).mean() / 2) for g in gaps]), rel=1e-4)
+    alone = analyze_balance(models[1], num_inputs=4, length=6, seed=3)
+    assert alone.layer == recipe.config.n_layers - 1  # the last one, where none is asked for
+    other = analyze_balance(models[0], num_inputs=4, length=6, seed=3)
+    for pairs, each in result.by_count.items():
+        assert each.value == pytest.approx((other.by_count[pairs].value + alone.by_count[pairs].value) / 2)
+
+
+@pytest.mark.parametrize("room", [None, 1000, 41, 40, 25, 24, 17, 16])
+def test_as_many_pairs_are_inserted_as_the_model_has_room_for(room, monkeypatch):
+    """D = 4: START, r pairs and 8 brackets are 9 + 2r tokens; r = 1..4 must fit, 8, 16 and 32 may."""
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    if room == 16:
+        with pytest.raises(AnalysisError, match=r"n_ctx=16 has no room .*\(17 tokens\): length=7 is the longest"):
+            _counts(None, DyckGrammar(2, 4), 8)
+        return
+    fits = [c for c in (1, 2, 3, 4, 8, 16, 32) if room is None or 9 + 2 * c <= room]
+    assert _counts(None, DyckGrammar(2, 4), 8) == fits
+
+
+@pytest.mark.parametrize(("room", "cure"), [(10, "length=1 is the longest"), (9, "no length fits")])
+def test_what_never_fits_is_said(room, cure, monkeypatch):
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    with pytest.raises(AnalysisError, match=cure):
+        _counts(None, DyckGrammar(2, 4), 8)
 
 
 def test_refusals_name_the_analyzer_and_the_way_out():
