@@ -34,6 +34,11 @@ SUMMARY = ROOT / "stress" / "mutants.json"
 BALANCE, VARIATION = ["tests/probes/balance"], ["tests/probes/variation"]
 DYCK = ["tests/interp/test_dyck.py"]
 CLAIMS = ["tests/interp/test_dyck_claims.py", "tests/probes/claims"]
+INSERTIONS = (
+    "insertions_equal_the_literal_definition",
+    "inserted_nests_are_balanced_and_within_depth",
+    "functional_form_of_callables_with_known_answers",
+)
 MODULES = {
     "interp/stats.py": ["tests/interp/test_stats.py"],
     "interp/worlds/dyck/law.py": DYCK,
@@ -41,7 +46,7 @@ MODULES = {
     "interp/worlds/dyck/pairs.py": DYCK,
     "interp/worlds/dyck/claims.py": CLAIMS,
     "probes/balance/analyzer.py": BALANCE,
-    "probes/balance/insertions.py": BALANCE,
+    "probes/balance/insertions.py": [f"{BALANCE[0]}/test_balance.py::test_{name}" for name in INSERTIONS],
     "probes/balance/table.py": BALANCE,
     "probes/variation/analyzer.py": VARIATION,
     "probes/variation/result.py": VARIATION,

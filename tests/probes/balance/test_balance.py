@@ -18,7 +18,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from probes.balance.analyzer import _counts
+from probes.balance.analyzer import _check_depth, _counts
 from probes.balance.insertions import _nests, insertions
 from probes.balance.table import StateVectors, _condition, balance_table, head_states
 
@@ -430,9 +430,9 @@ def test_a_result_gathers_what_its_models_gave():
         with torch.no_grad():
             gaps = [m(tokens).softmax(-1) - m(tokens, positions=places).softmax(-1) for m in models]
         assert shift.value == pytest.approx(np.mean([float(g[:, 1:].abs().sum(-1).mean() / 2) for g in gaps]), rel=1e-4)
-    alone = analyze_balance(models[1], num_inputs=4, length=6, seed=3)
+    alone = analyze_balance(models[1], num_inputs=4, length=6, seed=3, untrained=False)
     assert alone.layer == recipe.config.n_layers - 1  # the last one, where none is asked for
-    other = analyze_balance(models[0], num_inputs=4, length=6, seed=3)
+    other = analyze_balance(models[0], num_inputs=4, length=6, seed=3, untrained=False)
     for pairs, each in result.by_count.items():
         assert each.value == pytest.approx((other.by_count[pairs].value + alone.by_count[pairs].value) / 2)
 
@@ -462,6 +462,9 @@ def test_refusals_name_the_analyzer_and_the_way_out():
         analyze_balance(SandboxTransformer.init(recipe.config, 0))
     with pytest.raises(AnalysisError, match=r"balance.*empty"):
         analyze_balance([])
+    for wrong in ({"num_inputs": 1}, {"length": 0}):
+        with pytest.raises(RequestError, match=next(iter(wrong))):
+            analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), **wrong)
     with pytest.raises(RequestError, match=r"layer=5: this model has layers 0..1"):
         analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), layer=5)
     both = SandboxTransformer.init(replace(recipe.config, direction="bidirectional"), 0, recipe.grammar)
@@ -480,6 +483,26 @@ def test_the_model_is_left_as_it_was():
     assert (model.blocks[0].attn.W_Q.grad == 1).all()
     assert len(model.hook_dict["blocks.0.attn.hook_z"].fwd_hooks) == 1
     assert all(torch.equal(before[n], p) for n, p in model.state_dict().items())
+
+
+def test_the_model_of_another_depth_is_named():
+    def made(depth, seeds):
+        recipe = make_recipe("dyck-standard", {"width": 8, "depth": depth})
+        return Population.init(recipe.config, range(seeds), recipe.grammar)
+
+    four, three = made(4, 2), made(3, 2)
+    grammar = DyckGrammar(2, 4)
+    for models in (four, list(four), [four[0]]):
+        _check_depth(models, grammar)
+    for models, name in (
+        ([four[0], three[0]], "model 1"),
+        ([three[0], four[0]], "model 0"),
+        ([three[0]], "the model"),
+        (three, "model 0"),
+        (made(3, 1), "the model"),
+    ):
+        with pytest.raises(RequestError, match=f"max_depth=4, and {name} was made for max_depth=3: pass grammar="):
+            _check_depth(models, grammar)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 9])
