@@ -80,6 +80,13 @@ def test_places_are_drawn_evenly_and_by_the_seed(name):
     assert len(ask(tokens, GRAMMAR, np.zeros(tokens.shape, dtype=bool), 1)) == 0
 
 
+def test_the_deciding_opener_may_stand_first():
+    """Inputs without START: ( [ ] is read at any of its brackets, and the first may decide."""
+    tokens = np.tile([0, 2, 3], (40, 1))
+    items = Closers().items(tokens, GRAMMAR, np.ones((40, 3), dtype=bool), 0)
+    assert set(zip(items.read.tolist(), items.flipped.tolist(), strict=True)) == {(0, 0), (1, 1), (2, 0)}
+
+
 def test_what_a_grammar_is_asked():
     assert CLAIMS.question(DyckGrammar(2, 4)) == "closers"
     assert CLAIMS.question(CopyGrammar(2, 4)) == "copies"
