@@ -38,6 +38,7 @@ INSERTIONS = (
     "insertions_equal_the_literal_definition",
     "inserted_nests_are_balanced_and_within_depth",
     "functional_form_of_callables_with_known_answers",
+    "long_strings_are_read_few_at_a_time",
 )
 MODULES = {
     "interp/stats.py": ["tests/interp/test_stats.py"],

@@ -18,8 +18,8 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from probes.balance.analyzer import _check_depth, _counts
-from probes.balance.insertions import _nests, insertions
+from probes.balance.analyzer import _check_depth, _counts, balance_tables
+from probes.balance.insertions import _nests, insertions, rows_at_once
 from probes.balance.table import StateVectors, _condition, balance_table, head_states
 
 # Most models here are untrained or stubs: whether they close brackets is not the question.
@@ -435,6 +435,41 @@ def test_a_result_gathers_what_its_models_gave():
     other = analyze_balance(models[0], num_inputs=4, length=6, seed=3, untrained=False)
     for pairs, each in result.by_count.items():
         assert each.value == pytest.approx((other.by_count[pairs].value + alone.by_count[pairs].value) / 2)
+
+
+@pytest.mark.parametrize(("room", "length"), [(None, 28), (100, 28), (29, 28), (28, 27), (10, 9)])
+@pytest.mark.parametrize("kind", ["ours", "guest"])
+def test_states_are_read_in_float64_from_strings_that_fit(kind, room, length, monkeypatch):
+    """Of our own models a float64 copy is read; a guest cannot be rebuilt, and is read as it is."""
+    asked = []
+
+    def record(model, layer, grammar, *, seed, length):
+        asked.append((model, layer, seed, length))
+        return head_states(model, layer, grammar, seed=seed, length=length)
+
+    class Guest(SandboxTransformer):
+        pass
+
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "depth": 2})
+    model = (SandboxTransformer if kind == "ours" else Guest).init(recipe.config, 0, recipe.grammar)
+    monkeypatch.setattr("probes.balance.analyzer.head_states", record)
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    tables, explained = balance_tables(model, 1, recipe.grammar, 6)
+    ((read, *how),) = asked
+    assert how == [1, 6, length]
+    assert (read is model) == (kind == "guest")
+    assert read.W_Q.dtype == (torch.float32 if read is model else torch.float64)
+    assert_close(read.W_Q, model.W_Q, dtype=torch.float32)
+    assert model.W_Q.dtype == torch.float32
+    heads = head_states(read, 1, recipe.grammar, seed=6, length=length)
+    assert explained == pytest.approx(np.mean([head.explained for head in heads]))
+    assert len(tables) == 2
+
+
+def test_long_strings_are_read_few_at_a_time(monkeypatch):
+    monkeypatch.setattr("probes.balance.insertions.CELLS", 2800)
+    assert [rows_at_once(count, 20) for count in (100, 8, 7, 5)] == [7, 7, 7, 5]
+    assert (rows_at_once(100, 53), rows_at_once(100, 52), rows_at_once(100, 37)) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("room", [None, 1000, 41, 40, 25, 24, 17, 16])
