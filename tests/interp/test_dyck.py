@@ -713,13 +713,13 @@ def test_drawn_types_are_others_and_each_as_likely():
 
 def test_counterfactual_names_the_row_that_is_wrong():
     grammar = DyckGrammar(3, 4)
-    tokens = grammar.to_tokens(["(", "[]"])  # START ( PAD   and   START [ ]
+    tokens = grammar.to_tokens(["{}", "[]", "("])
     with pytest.raises(GrammarError, match="row 1, position 0: START is no bracket"):
-        grammar.counterfactual(tokens, [1, 0])
-    with pytest.raises(GrammarError, match="row 0, position 2: PAD is no bracket"):
-        grammar.counterfactual(tokens, [2, 2])
+        grammar.counterfactual(tokens, [1, 0, 0])
+    with pytest.raises(GrammarError, match="row 2, position 2: PAD is no bracket"):
+        grammar.counterfactual(tokens, 2)
     with pytest.raises(GrammarError, match="row 1: new_type 1 is the type already there"):
-        grammar.counterfactual(tokens, [1, 2], new_type=[1, 1])
+        grammar.counterfactual(tokens, [2, 2, 1], new_type=[1, 1, 0])
     with pytest.raises(GrammarError, match="changes nothing beside new_type"):
         grammar.counterfactual(tokens, 1, new_type=2, seed=0)
     with pytest.raises(GrammarError, match=r"counterfactual takes \[batch, pos\]"):

@@ -12,6 +12,7 @@ import pytest
 from closeness import assert_close
 from interp.errors import AnalysisError, PatternError, RequestError
 from interp.grammars import DyckGrammar
+from interp.numbers import number
 from interp.plots.arrays import permute_keys
 from interp.rng import generator
 from probes.core import to_json
@@ -352,6 +353,11 @@ def test_wrong_inputs_are_named(population):
         analyze_variation(population[0])
     with pytest.raises(AnalysisError, match="analyze_variation compares models"):
         analyze_variation(population[:1])
+    with pytest.raises(AnalysisError, match="no models were given"):
+        analyze_variation([])
+    with pytest.raises(RequestError, match="inputs of 1 position leave attention no choice"):
+        analyze_variation(population, population[0].to_tokens([""]))
+    assert analyze_variation(population, population[0].to_tokens(["("])).positions == 2
     no_grammar = [StubModel(seed, None) for seed in range(2)]
     with pytest.raises(AnalysisError, match="carry no grammar"):
         analyze_variation(no_grammar)
@@ -371,6 +377,38 @@ def test_result_is_json_and_its_words_fit_80_columns(population):
     assert "heads not matched" in text
     wide = variation_from_patterns([random_patterns(3, 1, 1, 500, sharp=50)])
     assert max(map(len, wide.summary().splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("heads", "inputs", "texts"), [(1, 1, ["x" * 30]), (2, 1, ["x" * 31]), (3, 2, ["a", "b"])])
+def test_the_summary_says_what_was_compared(heads, inputs, texts):
+    result = variation_from_patterns([random_patterns(3, inputs, heads, 4)], inputs=texts, causal=inputs > 1)
+    lines = result.summary().splitlines()
+    matched = {1: "", 2: ", 2 heads matched in pairs", 3: ", 3 heads matched in pairs"}[heads]
+    assert lines[0] == f"Attention variation |A1 - A2|^2 between 3 models{matched}"
+    count = {1: "1 input", 2: "2 inputs"}[inputs]
+    assert lines[1] == f"{count} of N = 4 positions{' ' + texts[0] if texts[0] == 'x' * 30 else ''}"
+    assert lines[3].split()[0] == "0"
+    shown = [number(value) for value in result.variation[0].null.values() if value is not None]
+    assert [cell for cell in lines[3].split() if cell in shown] == [shown[0], shown[-1]]
+    apart = f"heads not matched: {number(result.unmatched[0].value)}"
+    assert (apart in lines) == (heads > 1)
+    spread = f"sd over inputs: {number(float(np.std(result.by_input[0], ddof=1)))}" if inputs > 1 else "sd over"
+    assert any(line.startswith(spread) for line in lines) == (inputs > 1)
+    assert ("The first position's row adds exactly 0; its key column counts." in lines) == result.causal
+
+
+def test_many_pairs_are_written_as_quantiles(monkeypatch):
+    result = variation_from_patterns([random_patterns(3, 1, 1, 4)], untrained=[random_patterns(3, 1, 1, 4, seed=1)])
+    monkeypatch.setattr("probes.variation.result.MOST_PAIRS", 3)
+    assert result.to_dict()["pairs"] == [list(result.pairs[0])]
+    monkeypatch.setattr("probes.variation.result.MOST_PAIRS", 2)
+    for name in ("pairs", "untrained_pairs"):
+        (pairs,) = getattr(result, name)
+        brief = result.to_dict()[name]
+        assert brief["of"].startswith("3 pairs of models a layer, more than 2")
+        (quantiles,) = brief["quantiles"]
+        assert len(quantiles) == 101
+        assert (quantiles[0], quantiles[50], quantiles[100]) == pytest.approx(tuple(np.sort(pairs)))
 
 
 def test_figure_shows_every_pair_and_every_baseline(population):
