@@ -315,6 +315,7 @@ def test_the_violation_is_averaged_over_one_to_depth_pairs():
     square = (2**2 + 4**2 + 6**2) / 3 / grammar.vocab_size
     assert (one.functional.value, one.functional.low, one.functional.high) == pytest.approx((tv, tv, tv))
     assert (one.functional.null, one.functional.n, one.contrastive.value) == pytest.approx((0, 3, square))
+    assert (one.table.shape, one.to_dict()["table"]) == ((0, 0, 0, 0), [])  # a callable shows no states
     two = analyze_balance([counting, alike], grammar=grammar, num_inputs=3, length=4)
     assert (two.functional.value, two.contrastive.value) == pytest.approx((tv / 2, square / 2))
     # Student's t on one degree of freedom is wide: a share ends at 0 and 1, squares have no end above.

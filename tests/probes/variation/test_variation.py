@@ -5,6 +5,7 @@ import itertools
 import json
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -390,6 +391,11 @@ def test_the_summary_says_what_was_compared(heads, inputs, texts):
     assert lines[3].split()[0] == "0"
     shown = [number(value) for value in result.variation[0].null.values() if value is not None]
     assert [cell for cell in lines[3].split() if cell in shown] == [shown[0], shown[-1]]
+    part = result.normalised[0]
+    assert lines[3].endswith(f"  {part.value:.2f} [{part.low:.2f}, {part.high:.2f}]")
+    assert "None" not in result.summary()
+    told = replace(result, task_check="how well they do their task", unread=("seed=5 changes nothing",))
+    assert told.summary().splitlines() == [*lines, "how well they do their task", "seed=5 changes nothing"]
     apart = f"heads not matched: {number(result.unmatched[0].value)}"
     assert (apart in lines) == (heads > 1)
     spread = f"sd over inputs: {number(float(np.std(result.by_input[0], ddof=1)))}" if inputs > 1 else "sd over"
