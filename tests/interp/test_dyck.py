@@ -1,5 +1,6 @@
 """DyckGrammar against literal, slow definitions: enumeration, a stack machine, rejection."""
 
+import functools
 import itertools
 import json
 import math
@@ -10,6 +11,8 @@ import pytest
 from closeness import assert_close
 from interp.errors import GrammarError, InterpError
 from interp.grammars import CopyGrammar, grammar_from_dict
+from interp.rng import generator
+from interp.worlds.dyck import law as laws
 from interp.worlds.dyck.grammar import DyckGrammar
 
 # ---- slow references, written from the definitions -------------------------------------------------
@@ -258,6 +261,8 @@ def test_prefix_floor_by_enumeration():
     exact = -sum(p * math.log(p) for p in enumerate_prefixes(grammar, 7).values()) / 7
     assert_close(grammar.entropy_floor(mode="prefix", length=7), exact)
     assert_close(grammar.depth_only_floor(mode="prefix", length=7), exact)
+    assert grammar.entropy_floor(mode="prefix") == grammar.entropy_floor(mode="prefix", length=28)
+    assert grammar.sample(1, seed=0, mode="prefix").shape == (1, 28)
 
 
 def test_numbers_of_the_standard_setting():
@@ -282,6 +287,96 @@ def test_length_distribution(bounds):
         for n, p in zip(lengths, probs, strict=True):
             assert_close(p, sum(x for s, x in law.items() if len(s) == n), ulps=1000)  # over thousands of strings
         assert set(lengths) == {len(s) for s in law}
+
+
+def literal_steps(grammar, low, high):
+    """{(m, d): (open, close, end)} of the states from which low..high brackets in all can still be completed."""
+    end, deepest = grammar.end_prob, grammar.max_depth
+
+    def choices(m, d):  # the unbounded law; the first opener of a string that may not be empty is free of charge
+        opens = 1 - end if d == 0 else grammar.open_prob if d < deepest else 0.0
+        return (1.0, 0.0, 0.0) if m == 0 == d and low > 0 else (opens, 1 - opens if d else 0.0, end if d == 0 else 0.0)
+
+    @functools.cache
+    def mass(m, d):
+        if m > high or d < 0 or d > deepest:
+            return 0.0
+        opens, closes, ends = choices(m, d)
+        return opens * mass(m + 1, d + 1) + closes * mass(m + 1, d - 1) + ends * (m >= low)
+
+    def law(m, d):
+        opens, closes, ends = choices(m, d)
+        parts = opens * mass(m + 1, d + 1), closes * mass(m + 1, d - 1), ends * (m >= low)
+        return tuple(part / mass(m, d) for part in parts)
+
+    states = itertools.product(range(high + 1), range(deepest + 1))
+    return {(m, d): law(m, d) for m, d in states if mass(m, d) > 0}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("grammar", [*GRAMMARS, DyckGrammar(2, 2, 0.3, 1.0)], ids=str)
+def test_tables_of_complete_strings_are_the_literal_recursion(grammar, bounds):
+    steps = laws.complete_steps(grammar.max_depth, grammar.open_prob, grammar.end_prob, *bounds)
+    expected = literal_steps(grammar, *bounds)
+    for m, d in np.ndindex(bounds[1] + 1, grammar.max_depth + 1):
+        got = [part[m, d] for part in (steps.open, steps.close, steps.end)]
+        assert_close(got, expected.get((m, d), (0, 0, 0)), scale=1)
+        assert steps.reachable[m, d] == ((m, d) in expected)
+    if grammar.end_prob == 1:
+        return  # the process with END never opens: there is nothing to enumerate
+    visits = np.zeros_like(steps.open)
+    for string, p in enumerate_complete(grammar, *bounds).items():
+        depths = [0, *(depth for depth, _, _ in run_stack(grammar, string)[0])]
+        visits[np.arange(len(depths)), depths] += p
+    assert_close(laws.occupancy(steps), visits, ulps=1000)  # over thousands of strings
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=str)
+def test_tables_of_prefixes_are_the_sequential_process(grammar):
+    steps = laws.prefix_steps(grammar.max_depth, grammar.open_prob, 5)
+    for m, d in np.ndindex(5, grammar.max_depth + 1):
+        opens = 1 if d == 0 else grammar.open_prob if d < grammar.max_depth else 0
+        assert (steps.open[m, d], steps.close[m, d], steps.end[m, d]) == (opens, 1 - opens, 0)
+        assert steps.reachable[m, d]
+    visits = np.zeros_like(steps.open)
+    for string, p in enumerate_prefixes(grammar, 5).items():
+        depths = [0, *(depth for depth, _, _ in run_stack(grammar, string)[0])][:5]
+        visits[np.arange(5), depths] += p
+    assert_close(laws.occupancy(steps), visits, ulps=1000)
+
+
+def literal_walk(uniforms, lengths, first_row, open_prob, k):
+    """One string after the other, one bracket after the other."""
+    out = np.full(uniforms.shape, 2 * k + 2)
+    for row, length in enumerate(lengths):
+        stack = []
+        for j in range(length):
+            step = 0 if first_row is None else first_row[row] + j
+            p, u = open_prob[step, len(stack)], uniforms[row, j]
+            if u < p:
+                stack.append(min(int(u * (k / p)), k - 1))
+                out[row, j] = 2 * stack[-1]
+            else:
+                out[row, j] = 2 * stack.pop() + 1
+    return out
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 10**6])  # uniforms at a time: a row, a few rows, all of them
+@pytest.mark.parametrize("grammar", [DyckGrammar(3, 3, 0.4, 0.3), DyckGrammar(1, 1), DyckGrammar(2, 5, 0.7)], ids=str)
+def test_walks_are_the_literal_ones(grammar, chunk, monkeypatch):
+    monkeypatch.setattr(laws, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    uniforms, sizes = rng.random((40, 12)), rng.integers(0, 7, 40) * 2
+    steps = laws.complete_steps(grammar.max_depth, grammar.open_prob, grammar.end_prob, 12, 12)
+    opens = steps.open.copy()
+    opens[:, 0] = 1
+    expected = literal_walk(uniforms, sizes, 12 - sizes, opens, grammar.num_types)
+    np.testing.assert_array_equal(grammar.fill(uniforms, sizes), expected)
+    opens = laws.prefix_steps(grammar.max_depth, grammar.open_prob, 1).open
+    prefixes = literal_walk(uniforms, [12] * 40, None, opens, grammar.num_types)
+    np.testing.assert_array_equal(grammar.fill_prefix(uniforms), prefixes)
+    ragged = laws.walk(uniforms, sizes, None, opens, grammar.num_types)
+    np.testing.assert_array_equal(ragged, literal_walk(uniforms, sizes, None, opens, grammar.num_types))
 
 
 def test_long_strings_do_not_underflow():
@@ -377,6 +472,7 @@ def test_fill_edges():
     for k in (1, 3, 7, 10_000):
         assert DyckGrammar(k, 3).fill(highest, [8]).max() == 2 * k - 1
     assert grammar.sample(0, seed=0).shape == (0, 26)
+    assert grammar.sample(3, seed=0, mode="prefix", length=0).shape == (3, 0)
 
 
 def test_end_prob_one_means_one_outermost_pair():
@@ -422,6 +518,14 @@ def test_structure_against_a_literal_stack(grammar):
     np.testing.assert_array_equal(grammar.stack_top(tokens[0]), top[0])
 
 
+def test_structure_marks_the_first_token_that_breaks_the_grammar():
+    grammar = DyckGrammar(2, 2)
+    for string in itertools.product(range(4), repeat=5):
+        bad = laws.structure(np.array([string]), 2, 2).bad[0]
+        broken = [n for n in range(5) if run_stack(grammar, string[: n + 1]) is None]
+        assert np.flatnonzero(bad)[:1].tolist() == broken[:1]
+
+
 def test_validation_agrees_with_the_stack_on_every_short_string():
     grammar = DyckGrammar(2, 2)
     for length in (1, 2, 3, 4):
@@ -431,6 +535,25 @@ def test_validation_agrees_with_the_stack_on_every_short_string():
                     grammar.validate([string])
             else:
                 grammar.validate([string])
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_inputs_of_a_model_read_start_brackets_pad(start):
+    """Every array of three tokens: START first (where it must) and nowhere else, a legal prefix, then PAD only."""
+    grammar = DyckGrammar(2, 2)
+    fits = 0
+    for row in itertools.product(range(grammar.vocab_size), repeat=3):
+        over = [i for i, token in enumerate(row) if token in (grammar.end, grammar.pad)]
+        right = run_stack(grammar, row) is not None and grammar.start not in row[1:]
+        right = right and (row[0] == grammar.start or not start)
+        right = right and all(token == grammar.pad for i in over[:1] for token in row[i + 1 :])
+        fits += right
+        if right:
+            grammar.check_inputs(np.array([[grammar.start, 0, 1], row]), start=start)
+        else:
+            with pytest.raises(GrammarError, match="row 1, position"):
+                grammar.check_inputs(np.array([[grammar.start, 0, 1], row]), start=start)
+    assert fits > 10
 
 
 @pytest.mark.parametrize(
@@ -512,7 +635,7 @@ def test_to_tokens():
     mixed = grammar.to_tokens(["[(", [0, 1, 2, 3], "", np.array([2])])
     np.testing.assert_array_equal(mixed, [[s, 2, 0, p, p], [s, 0, 1, 2, 3], [s, p, p, p, p], [s, 2, p, p, p]])
     assert mixed.dtype == np.int64
-    assert grammar.to_tokens([]).shape == (0, 1)
+    assert grammar.to_tokens([]).shape == grammar.to_tokens(np.zeros((0, 5), dtype=int)).shape == (0, 1)
     drawn = grammar.sample(20, seed=0)
     longest = int((drawn < grammar.start).sum(axis=1).max())
     np.testing.assert_array_equal(grammar.to_tokens(drawn)[:, 1:], drawn[:, :longest])
@@ -572,6 +695,35 @@ def test_counterfactual_choices():
             grammar.counterfactual(tokens, position, new_type=new_type)
     with pytest.raises(GrammarError, match="num_types=1"):
         DyckGrammar(1).counterfactual([[0, 1]], 0)
+
+
+def test_drawn_types_are_others_and_each_as_likely():
+    grammar = DyckGrammar(4, 2)
+    tokens = np.tile(np.arange(8).reshape(4, 2), (300, 1))  # (), [], {} and <>, again and again
+    position = np.arange(1200) // 4 % 2
+    old = tokens[np.arange(1200), position] // 2
+    changed = grammar.counterfactual(tokens, position, seed=5)
+    shift = generator(5, "counterfactual").integers(1, 4, size=1200)
+    np.testing.assert_array_equal(changed, np.stack([2 * ((old + shift) % 4), 2 * ((old + shift) % 4) + 1], axis=1))
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (old, changed[:, 0] // 2), 1)
+    assert (np.diag(counts) == 0).all()
+    assert (abs(counts[~np.eye(4, dtype=bool)] - 100) < 50).all()
+
+
+def test_counterfactual_names_the_row_that_is_wrong():
+    grammar = DyckGrammar(3, 4)
+    tokens = grammar.to_tokens(["{}", "[]", "("])
+    with pytest.raises(GrammarError, match="row 1, position 0: START is no bracket"):
+        grammar.counterfactual(tokens, [1, 0, 0])
+    with pytest.raises(GrammarError, match="row 2, position 2: PAD is no bracket"):
+        grammar.counterfactual(tokens, 2)
+    with pytest.raises(GrammarError, match="row 1: new_type 1 is the type already there"):
+        grammar.counterfactual(tokens, [2, 2, 1], new_type=[1, 1, 0])
+    with pytest.raises(GrammarError, match="changes nothing beside new_type"):
+        grammar.counterfactual(tokens, 1, new_type=2, seed=0)
+    with pytest.raises(GrammarError, match=r"counterfactual takes \[batch, pos\]"):
+        grammar.counterfactual(tokens[None], 1)
 
 
 # ---- construction, requests, saving --------------------------------------------------------------

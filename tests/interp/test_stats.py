@@ -9,7 +9,13 @@ from scipy import stats as reference
 
 from closeness import assert_close
 from interp.errors import RequestError
+from interp.rng import generator
 from interp.stats import (
+    GAP,
+    POSITIVE,
+    REALS,
+    SCORE,
+    SHARE,
     Estimate,
     bootstrap_mean,
     clopper_pearson,
@@ -97,7 +103,7 @@ def test_one_member_has_no_value_and_two_have_no_interval():
     assert one.value is None
     assert "no pairs" in one.reason
     two = jackknife_pairs([[0.0, 3.0], [3.0, 0.0]])
-    assert (two.value, two.low, two.high) == (3.0, None, None)
+    assert (two.value, two.low, two.high, two.n) == (3.0, None, None, 2)
     assert "one pair" in two.reason
 
 
@@ -106,6 +112,9 @@ def test_jackknife_says_what_is_wrong():
         jackknife_pairs(np.zeros((2, 3)))
     with pytest.raises(RequestError, match="symmetric"):
         jackknife_pairs([[0, 1, 1], [2, 0, 1], [1, 1, 0]])
+    with pytest.raises(RequestError, match="symmetric"):  # by more than rounding, however small it is
+        jackknife_pairs([[0, 1e-3], [1.1e-3, 0]])
+    assert jackknife_pairs([[0, 1 + 1e-8], [1, 0]]).value == pytest.approx(1)
     broken = np.ones((3, 3))
     broken[0, 2] = broken[2, 0] = np.nan
     assert jackknife_pairs(broken).reason == "pair (0, 2) has no finite value"
@@ -116,6 +125,19 @@ def test_jackknife_covers_for_populations_of_patterns():
     truth = 2 * 9 / (10 * 11)  # two draws from a flat Dirichlet of 10 cells
     estimates = [jackknife_pairs(distances(rng.dirichlet(np.ones(10), size=8))) for _ in range(400)]
     assert np.mean([e.low <= truth <= e.high for e in estimates]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("support", "ends"),
+    [(REALS, None), (POSITIVE, (0, None)), (SHARE, (0, 1)), (SCORE, (None, 1)), (GAP, (-1, 1))],
+)
+def test_an_interval_is_cut_to_what_its_number_can_be(support, ends):
+    """Two seeds at 0 and 1: a mean of .5 and an interval of .5 +- 6.35, of which each support leaves its part."""
+    low, high = (0.5 - 12.7062047 * 0.5, 0.5 + 12.7062047 * 0.5)
+    for i, end in enumerate(ends or ()):
+        low, high = (low if i or end is None else end), (high if not i or end is None else end)
+    for found in (mean_over_seeds([0, 1], support=support), t_interval(0.5, 0.5, 2, over="seeds", support=support)):
+        assert (found.value, found.low, found.high, found.n) == pytest.approx((0.5, low, high, 2))
 
 
 # ---- levels --------------------------------------------------------------------------------------
@@ -160,11 +182,20 @@ def test_mean_over_seeds_is_student_t():
 
 
 def test_mean_over_seeds_of_one_none_or_a_diverged_seed():
-    assert mean_over_seeds([0.5]).value == 0.5
-    assert mean_over_seeds([0.5]).low is None
-    assert mean_over_seeds([]).value is None
+    for mean in (mean_over_seeds, lambda values: bootstrap_mean(values, 0)):
+        assert mean([0.5]).value == 0.5
+        assert (mean([0.5]).low, mean([0.5]).n) == (None, 1)
+        assert "gives no interval" in mean([0.5]).reason
+        assert (mean([]).value, mean([]).n) == (None, 0)
+        assert mean([0.5, 1.5]).value == 1
+        assert mean([0.5, 1.5]).low is not None
+        for undefined in ([math.nan], [1.0, math.inf]):
+            assert (mean(undefined).value, mean(undefined).n) == (None, len(undefined))
     assert mean_over_seeds([1.0, math.nan, 2.0]).reason == "seed 1 has no finite value"
+    assert mean_over_seeds([math.nan] * 3).reason == "seeds 0, 1, 2 have no finite value"
     assert mean_over_seeds([math.nan] * 5).reason == "seeds 0, 1, 2 and others have no finite value"
+    with pytest.raises(RequestError, match=r"shape \[n\], not \[1, 2\]"):
+        mean_over_seeds([[1.0, 2.0]])
 
 
 def test_tensors_are_taken():
@@ -185,7 +216,15 @@ def test_clopper_pearson_refuses_what_is_no_count():
         clopper_pearson(11, 10)
     with pytest.raises(RequestError, match=r"successes=2\.5 is not a whole number"):
         clopper_pearson(2.5, 10)
-    assert clopper_pearson(0, 0).value is None
+    for successes, n in ((True, 2), (1, True), (-1, 2), (1, -1), (1, 2.5)):
+        with pytest.raises(RequestError, match="is not a whole number of at least 0"):
+            clopper_pearson(successes, n)
+    assert (clopper_pearson(0, 0).value, clopper_pearson(0, 0).n) == (None, 0)
+    # By hand: one failure in one trial leaves 0 to 1 - .025, one success .025 to 1.
+    for successes, ends in ((0, (0, 0.975)), (1, (0.025, 1))):
+        found = clopper_pearson(successes, 1)
+        assert (found.low, found.high) == pytest.approx(ends)
+        assert (found.value, found.n) == (successes, 1)
 
 
 def test_bootstrap_is_a_function_of_its_seed_and_near_the_normal_interval():
@@ -198,6 +237,15 @@ def test_bootstrap_is_a_function_of_its_seed_and_near_the_normal_interval():
     assert estimate.high - estimate.value == pytest.approx(half, rel=0.15)
 
 
+def test_bootstrap_is_the_literal_percentile_bootstrap():
+    values = np.array([0.0, 0.2, 0.9, 1.0, 3.0])
+    rng = generator(5, "mine")
+    means = [np.mean([values[i] for i in rng.integers(0, 5, 5)]) for _ in range(40)]
+    found = bootstrap_mean(values, 5, draws=40, stream="mine", level=0.9)
+    assert (found.low, found.high) == pytest.approx((np.quantile(means, 0.05), np.quantile(means, 0.95)))
+    assert (found.value, found.n, found.over) == (pytest.approx(1.02), 5, "inputs")
+
+
 def test_holm_against_the_literal_step_down():
     p = np.array([0.01, 0.04, 0.03, 0.005, 0.9])
     adjusted, worst = np.empty(5), 0.0
@@ -206,8 +254,10 @@ def test_holm_against_the_literal_step_down():
         adjusted[i] = min(worst, 1)
     assert holm(p) == pytest.approx(adjusted)
     assert holm([]).size == 0
-    with pytest.raises(RequestError, match="p-value 1 is nan"):
-        holm([0.1, math.nan])
+    assert holm([0, 1, 0.5]).tolist() == [0, 1, 1]
+    for wrong in (math.nan, -1e-9, 1 + 1e-9):
+        with pytest.raises(RequestError, match="p-value 1 is"):
+            holm([0.1, wrong])
 
 
 def test_spearman_equals_scipy_and_covers():
@@ -227,11 +277,26 @@ def test_spearman_equals_scipy_and_covers():
     assert 0.91 <= hits / 400 <= 0.985
 
 
-@pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4])])
+def test_spearmans_interval_is_bonett_and_wrights():
+    """By hand: ranks that differ by 1, 1, 2, 1, 1 give r = 1 - 6 * 8 / (5 * 24) = .6, and n - 3 = 2."""
+    found = spearman([1, 2, 3, 4, 5], [20, 10, 50, 30, 40])
+    half = 1.959963985 * math.sqrt((1 + 0.6**2 / 2) / 2)
+    ends = math.tanh(math.log(2) - half), math.tanh(math.log(2) + half)  # atanh(.6) is log 2
+    assert (found.value, found.low, found.high) == pytest.approx((0.6, *ends))
+    assert (found.n, found.over, found.null, found.reason) == (5, "seeds", 0, None)
+
+
+@pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [1, 3, 2]), ([1, 1, 1, 1], [1, 2, 3, 4])])
 def test_spearman_undefined(x, y):
-    assert spearman(x, y).value is None
+    for found in (spearman(x, y), spearman(y, x)):
+        assert (found.value, found.n, found.null) == (None, len(x), 0)
+    assert spearman([1, 2, 3, 4], [1, 3, 2, 4]).low is not None
+    with pytest.raises(RequestError, match="3 and 4 values do not pair up"):
+        spearman([1, 2, 3], [1, 2, 3, 4])
 
 
-def test_spearman_of_a_perfect_order_has_no_interval():
-    estimate = spearman([1, 2, 3, 4, 5], [10, 20, 30, 40, 60])
-    assert (estimate.value, estimate.low) == (1.0, None)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_spearman_of_a_perfect_order_has_no_interval(sign):
+    found = spearman([1, 2, 3, 4, 5], sign * np.array([10, 20, 30, 40, 60]))
+    assert (found.value, found.low, found.high, found.n, found.null) == (sign, None, None, 5, 0)
+    assert "perfect order" in found.reason

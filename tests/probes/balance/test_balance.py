@@ -2,8 +2,9 @@
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
-from probes.balance.insertions import _nests, insertions
+from probes.balance.analyzer import _check_depth, _counts, balance_tables
+from probes.balance.insertions import _nests, insertions, rows_at_once
 from probes.balance.table import StateVectors, _condition, balance_table, head_states
 
 # Most models here are untrained or stubs: whether they close brackets is not the question.
@@ -85,6 +87,52 @@ def test_tables_equal_the_literal_definition(k, depth):
     assert_close(head.explained, 1)
 
 
+@pytest.mark.parametrize(("length", "together"), [(9, 2**23), (3, 1)])  # longer and shorter than the covering strings
+def test_states_are_the_literal_means_over_their_occurrences(length, together, monkeypatch):
+    """Layer 1 of a model whose states are no single vectors: means, scores, values and the share explained."""
+    monkeypatch.setattr("probes.balance.table.CELLS", together)
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "k": 3, "depth": 3})
+    model, grammar = in_double(SandboxTransformer.init(recipe.config, 0, recipe.grammar)), recipe.grammar
+    sampled = grammar.sample(6, seed=4, mode="prefix", length=length, stream="balance").tolist()
+    cover = [[2 * t] * 3 + [2 * t + 1] * 3 for t in range(3)]
+    seen = {}  # (what, head) -> state -> its vectors; a state is START, or (type, whether it closes, depth of its pair)
+    for string in [*sampled, *cover]:
+        cache = model.run_with_cache(torch.tensor([[grammar.start, *string]]))[1]
+        depth, states = 0, ["START"]
+        for token in string:
+            closes = token % 2
+            depth += 1 - 2 * closes
+            states.append((token // 2, closes, depth + closes))
+        for what, head in itertools.product("qkv", range(2)):
+            at = seen.setdefault((what, head), {})
+            for state, vector in zip(states, cache[what, 1][0, :, head].numpy(), strict=True):
+                at.setdefault(state, []).append(vector)
+    heads = head_states(model, 1, grammar, num_inputs=6, length=length, seed=4)
+    silent = SimpleNamespace(attn=SimpleNamespace(W_O=model.blocks[1].attn.W_O))  # says no scale: the root of the width
+    guest = SimpleNamespace(
+        hook_dict=model.hook_dict, cfg=model.cfg, blocks=[None, silent], run_with_cache=model.run_with_cache
+    )
+    unsaid = head_states(guest, 1, grammar, num_inputs=6, length=length, seed=4)
+    for head, (found, again) in enumerate(zip(heads, unsaid, strict=True)):
+        groups = [group for what in "qkv" for group in seen[what, head].values()]
+        within = sum(((x - np.mean(group, 0)) ** 2).sum() for group in groups for x in group)
+        every = [np.concatenate(list(seen[what, head].values())) for what in "qkv"]
+        assert found.explained == pytest.approx(1 - within / sum(((x - x.mean(0)) ** 2).sum() for x in every))
+        q, k, v = ({state: np.mean(group, 0) for state, group in seen[what, head].items()} for what in "qkv")
+        root, out = np.sqrt(len(q["START"])), model.blocks[1].attn.W_O[head].detach().numpy()
+        for j, d in np.ndindex(3, 3):
+            query = q[j, 1, d + 1]
+            assert found.vectors.start_score[j, d] == pytest.approx(query @ k["START"] / root)
+            for i, d2 in np.ndindex(3, 3):
+                assert found.vectors.open_score[j, d, i, d2] == pytest.approx(query @ k[i, 0, d2 + 1] / root)
+                assert found.vectors.close_score[j, d, i, d2] == pytest.approx(query @ k[i, 1, d2 + 1] / root)
+        for i, d2 in np.ndindex(3, 3):
+            assert found.vectors.open_value[i, d2] == pytest.approx(v[i, 0, d2 + 1] @ out)
+            assert found.vectors.close_value[i, d2] == pytest.approx(v[i, 1, d2 + 1] @ out)
+        assert found.vectors.start_value == pytest.approx(v["START"] @ out)
+        assert_close(again.vectors.open_score, found.vectors.open_score)
+
+
 def in_double(model):
     """The same model in float64."""
     copy = SandboxTransformer(model.config, model.grammar)
@@ -121,9 +169,43 @@ def test_p_is_the_second_smallest_over_top_types_not_over_stacks():
     assert_close(table.p[2], np.sqrt(1 + 1 + 0.04), ulps=8)
 
 
+def test_a_stack_that_writes_nothing_leaves_beta_undefined():
+    """Pairs cancel and type 0 writes nothing at depth 1: the stack (0) gives |Q| = 0, though P, of stack (1), is 1."""
+    states = hand_made(0.0)
+    opened = states.open_value.copy()
+    opened[0, 0] = 0
+    table = balance_table(replace(states, open_value=opened, close_value=-opened))
+    assert (table.beta, table.released) == (None, None)
+    assert "P is 0" in table.reason
+    assert_close(table.p[1], 1)
+
+
+@pytest.mark.parametrize(("k", "depth", "stacks"), [(2, 3, 4), (3, 2, 3), (2, 2, 2)])
+def test_stacks_are_counted_before_they_are_built(k, depth, stacks, monkeypatch):
+    """P is a minimum over k^(D-1) stacks: as many as the bound are built, one more is said to be too many."""
+    states = hand_made(0.1, k, depth)
+    monkeypatch.setattr("probes.balance.table.MAX_STACKS", stacks)
+    assert balance_table(states).beta is not None
+    monkeypatch.setattr("probes.balance.table.MAX_STACKS", stacks - 1)
+    table = balance_table(states)
+    assert (table.beta, table.released) == (None, None)
+    assert f"{k}^{depth - 1} stacks" in table.reason
+    assert table.s_norm.shape == table.ratio.shape == (depth, depth, k, k)
+    assert table.p.shape == (depth, k)
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(StateVectors)])
+def test_states_that_are_not_finite_are_undefined_not_nan(field):
+    states = hand_made(0.1)
+    broken = getattr(states, field).copy()
+    broken.flat[-1] = np.nan
+    table = balance_table(replace(states, **{field: broken}))
+    assert (table.beta, table.released) == (None, None)
+    assert "not finite" in table.reason
+
+
 def shifted(states, **changes):
-    fields = ("open_score", "close_score", "start_score", "open_value", "close_value", "start_value")
-    return StateVectors(*[changes.get(name, getattr(states, name)) for name in fields])
+    return replace(states, **changes)
 
 
 def test_invariances():
@@ -210,6 +292,78 @@ def test_functional_form_of_callables_with_known_answers():
     assert result.functional.over == "inputs"
 
 
+def test_the_violation_is_averaged_over_one_to_depth_pairs():
+    """r pairs before a string add 2r to the logit of token 0. Of all counts that are shown, r <= D are averaged."""
+    grammar = DyckGrammar(2, 3)
+
+    def counting(tokens):
+        logits = torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
+        logits[..., 0] = torch.arange(tokens.shape[1])
+        return logits
+
+    def moved(pairs):  # after each of four tokens, the first of which stands at 1
+        return np.mean([_first(n + 2 * pairs) - _first(n) for n in range(1, 5)])
+
+    def alike(tokens):
+        return torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
+
+    one = analyze_balance(counting, grammar=grammar, num_inputs=3, length=4)
+    assert {pairs: e.value for pairs, e in one.by_count.items()} == pytest.approx(
+        {pairs: moved(pairs) for pairs in (1, 2, 3, 6, 12, 24)}
+    )
+    tv = (moved(1) + moved(2) + moved(3)) / 3
+    square = (2**2 + 4**2 + 6**2) / 3 / grammar.vocab_size
+    assert (one.functional.value, one.functional.low, one.functional.high) == pytest.approx((tv, tv, tv))
+    assert (one.functional.null, one.functional.n, one.contrastive.value) == pytest.approx((0, 3, square))
+    assert (one.table.shape, one.to_dict()["table"]) == ((0, 0, 0, 0), [])  # a callable shows no states
+    two = analyze_balance([counting, alike], grammar=grammar, num_inputs=3, length=4)
+    assert (two.functional.value, two.contrastive.value) == pytest.approx((tv / 2, square / 2))
+    # Student's t on one degree of freedom is wide: a share ends at 0 and 1, squares have no end above.
+    assert (two.functional.low, two.functional.high, two.contrastive.low) == (0, 1, 0)
+    assert two.contrastive.high == pytest.approx(square / 2 + 12.7062047 * square / 2)
+    assert (two.functional.over, two.functional.n, two.by_count[6].over) == ("seeds", 2, "seeds")
+
+
+@pytest.mark.parametrize("together", [1, 10**9])
+def test_insertions_equal_the_literal_definition(together, monkeypatch):
+    """Token by token, for logits that mix what was read so far and where it stands; read one by one or all at once."""
+    monkeypatch.setattr("probes.balance.insertions.CELLS", together)
+    grammar, inputs, length = DyckGrammar(2, 3), 4, 6
+    weight = torch.from_numpy(np.random.default_rng(0).normal(size=(2, grammar.vocab_size, grammar.vocab_size)))
+    runs = []
+
+    def logits(tokens, by=0):
+        runs.append(len(tokens))
+        places = torch.arange(tokens.shape[1]) + by
+        return weight[0][tokens].cumsum(1) + weight[1][places % grammar.vocab_size]
+
+    def softmax(x):
+        return np.exp(x) / np.exp(x).sum()
+
+    def gaps(one, other):  # (total variation, mean square) of two rows of logits [length, vocabulary]
+        tv = [sum(abs(softmax(a) - softmax(b))) / 2 for a, b in zip(one, other, strict=True)]
+        return np.mean(tv), np.mean([(a - b) ** 2 for a, b in zip(one, other, strict=True)])
+
+    rows, unrelated = insertions(
+        logits, grammar, [1, 4], num_inputs=inputs, length=length, seed=3, shifted=lambda tokens, by: logits(tokens, by)
+    )
+    assert max(runs) == (1 if together == 1 else inputs)
+    strings = grammar.sample(inputs, seed=3, mode="prefix", length=length, stream="insertions").tolist()
+
+    def after(string, nest=(), by=0):
+        return logits(torch.tensor([[grammar.start, *nest, *string]]), by)[0, -length:].numpy()
+
+    plain = [after(string) for string in strings]
+    assert unrelated == pytest.approx(np.mean([gaps(plain[i], plain[i - 1])[0] for i in range(inputs)]))
+    for row, pairs in zip(rows, (1, 4), strict=True):
+        nests = _nests(grammar, inputs, pairs, 3).tolist()
+        expected = [gaps(plain[i], after(strings[i], nests[i])) for i in range(inputs)]
+        assert row.pairs == pairs
+        assert row.tv == pytest.approx([tv for tv, _ in expected])
+        assert row.mse == pytest.approx([mse for _, mse in expected])
+        assert row.shift == pytest.approx([gaps(plain[i], after(strings[i], by=2 * pairs))[0] for i in range(inputs)])
+
+
 def _first(logit):
     """Softmax share of one logit among seven tokens, the others 0."""
     return np.exp(logit) / (np.exp(logit) + 6)
@@ -221,7 +375,11 @@ def test_inserted_nests_are_balanced_and_within_depth():
         nests = _nests(grammar, 20, pairs, 0)
         assert nests.shape == (20, 2 * pairs)
         depth = grammar.depth(nests)  # raises unless every closer matches and the bound holds
-        assert (depth[:, -1] == 0).all()
+        full, rest = divmod(pairs, 3)
+        expected = [1, 2, 3, 2, 1, 0] * full + [*range(1, rest + 1), *range(rest - 1, -1, -1)][: 2 * rest]
+        assert depth.tolist() == [expected] * 20
+        assert set(nests.ravel().tolist()) == set(range(6))  # every type, and each row draws its own
+        assert (_nests(grammar, 20, pairs, 1) != nests).any()
 
 
 def test_population_interval_and_untrained_null():
@@ -249,16 +407,102 @@ def test_empirical_form_says_how_far_from_exact_and_that_beta_is_not_the_headlin
     assert set(result.shift_control) == set(result.by_count)
 
 
+def test_a_result_gathers_what_its_models_gave():
+    """Two models of two heads with positions: tables by head, means over models, and positions moved by 2r."""
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "depth": 2, "positions": "linear"})
+    models = [SandboxTransformer.init(recipe.config, seed, recipe.grammar) for seed in (0, 1)]
+    result = analyze_balance(models, num_inputs=4, length=6, layer=0, seed=3)
+    states = [head_states(in_double(m), 0, recipe.grammar, seed=3) for m in models]
+    tables = [[balance_table(head.vectors) for head in heads] for heads in states]
+    for head in range(2):
+        assert result.by_head[head].value == pytest.approx(np.mean([t[head].beta for t in tables]))
+    firsts = [t[0] for t in tables]
+    assert result.released.value == pytest.approx(np.mean([t.released for t in firsts]))
+    assert result.condition.value == pytest.approx(np.mean([t.condition for t in firsts]))
+    assert result.per_model == pytest.approx([t.beta for t in firsts])
+    np.testing.assert_allclose(result.table, np.mean([t.ratio for t in firsts], axis=0))
+    assert result.explained == pytest.approx(np.mean([h.explained for heads in states for h in heads]))
+    assert (result.layer, result.num_models, result.exact, result.beta.n) == (0, 2, False, 2)
+    assert result.by_head[0].over == result.released.over == result.condition.over == "seeds"
+    strings = recipe.grammar.sample(4, seed=3, mode="prefix", length=6, stream="insertions").astype(np.int64)
+    tokens = torch.from_numpy(np.insert(strings, 0, recipe.grammar.start, axis=1))
+    for pairs, shift in result.shift_control.items():
+        places = torch.tensor([[0, *range(1 + 2 * pairs, 7 + 2 * pairs)]])  # START stays
+        with torch.no_grad():
+            gaps = [m(tokens).softmax(-1) - m(tokens, positions=places).softmax(-1) for m in models]
+        assert shift.value == pytest.approx(np.mean([float(g[:, 1:].abs().sum(-1).mean() / 2) for g in gaps]), rel=1e-4)
+    alone = analyze_balance(models[1], num_inputs=4, length=6, seed=3, untrained=False)
+    assert alone.layer == recipe.config.n_layers - 1  # the last one, where none is asked for
+    other = analyze_balance(models[0], num_inputs=4, length=6, seed=3, untrained=False)
+    for pairs, each in result.by_count.items():
+        assert each.value == pytest.approx((other.by_count[pairs].value + alone.by_count[pairs].value) / 2)
+
+
+@pytest.mark.parametrize(("room", "length"), [(None, 28), (100, 28), (29, 28), (28, 27), (10, 9)])
+@pytest.mark.parametrize("kind", ["ours", "guest"])
+def test_states_are_read_in_float64_from_strings_that_fit(kind, room, length, monkeypatch):
+    """Of our own models a float64 copy is read; a guest cannot be rebuilt, and is read as it is."""
+    asked = []
+
+    def record(model, layer, grammar, *, seed, length):
+        asked.append((model, layer, seed, length))
+        return head_states(model, layer, grammar, seed=seed, length=length)
+
+    class Guest(SandboxTransformer):
+        pass
+
+    recipe = make_recipe("dyck-standard", {"heads": 2, "width": 8, "depth": 2})
+    model = (SandboxTransformer if kind == "ours" else Guest).init(recipe.config, 0, recipe.grammar)
+    monkeypatch.setattr("probes.balance.analyzer.head_states", record)
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    tables, explained = balance_tables(model, 1, recipe.grammar, 6)
+    ((read, *how),) = asked
+    assert how == [1, 6, length]
+    assert (read is model) == (kind == "guest")
+    assert read.W_Q.dtype == (torch.float32 if read is model else torch.float64)
+    assert_close(read.W_Q, model.W_Q, dtype=torch.float32)
+    assert model.W_Q.dtype == torch.float32
+    heads = head_states(read, 1, recipe.grammar, seed=6, length=length)
+    assert explained == pytest.approx(np.mean([head.explained for head in heads]))
+    assert len(tables) == 2
+
+
+def test_long_strings_are_read_few_at_a_time(monkeypatch):
+    monkeypatch.setattr("probes.balance.insertions.CELLS", 2800)
+    assert [rows_at_once(count, 20) for count in (100, 8, 7, 5)] == [7, 7, 7, 5]
+    assert (rows_at_once(100, 53), rows_at_once(100, 52), rows_at_once(100, 37)) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("room", [None, 1000, 41, 40, 25, 24, 17, 16])
+def test_as_many_pairs_are_inserted_as_the_model_has_room_for(room, monkeypatch):
+    """D = 4: START, r pairs and 8 brackets are 9 + 2r tokens; r = 1..4 must fit, 8, 16 and 32 may."""
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    if room == 16:
+        with pytest.raises(AnalysisError, match=r"n_ctx=16 has no room .*\(17 tokens\): length=7 is the longest"):
+            _counts(None, DyckGrammar(2, 4), 8)
+        return
+    fits = [c for c in (1, 2, 3, 4, 8, 16, 32) if room is None or 9 + 2 * c <= room]
+    assert _counts(None, DyckGrammar(2, 4), 8) == fits
+
+
+@pytest.mark.parametrize(("room", "cure"), [(10, "length=1 is the longest"), (9, "no length fits")])
+def test_what_never_fits_is_said(room, cure, monkeypatch):
+    monkeypatch.setattr("probes.balance.analyzer.longest_input", lambda model: room)
+    with pytest.raises(AnalysisError, match=cure):
+        _counts(None, DyckGrammar(2, 4), 8)
+
+
 def test_refusals_name_the_analyzer_and_the_way_out():
     recipe = make_recipe("dyck-standard", {"width": 8})
     with pytest.raises(AnalysisError, match=r"balance.*grammar="):
         analyze_balance(SandboxTransformer.init(recipe.config, 0))
     with pytest.raises(AnalysisError, match=r"balance.*empty"):
         analyze_balance([])
+    for wrong in ({"num_inputs": 1}, {"length": 0}):
+        with pytest.raises(RequestError, match=next(iter(wrong))):
+            analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), **wrong)
     with pytest.raises(RequestError, match=r"layer=5: this model has layers 0..1"):
         analyze_balance(SandboxTransformer.init(recipe.config, 0, recipe.grammar), layer=5)
-    from dataclasses import replace
-
     both = SandboxTransformer.init(replace(recipe.config, direction="bidirectional"), 0, recipe.grammar)
     with pytest.raises(AnalysisError, match="causal"):
         analyze_balance(both)
@@ -275,6 +519,26 @@ def test_the_model_is_left_as_it_was():
     assert (model.blocks[0].attn.W_Q.grad == 1).all()
     assert len(model.hook_dict["blocks.0.attn.hook_z"].fwd_hooks) == 1
     assert all(torch.equal(before[n], p) for n, p in model.state_dict().items())
+
+
+def test_the_model_of_another_depth_is_named():
+    def made(depth, seeds):
+        recipe = make_recipe("dyck-standard", {"width": 8, "depth": depth})
+        return Population.init(recipe.config, range(seeds), recipe.grammar)
+
+    four, three = made(4, 2), made(3, 2)
+    grammar = DyckGrammar(2, 4)
+    for models in (four, list(four), [four[0]]):
+        _check_depth(models, grammar)
+    for models, name in (
+        ([four[0], three[0]], "model 1"),
+        ([three[0], four[0]], "model 0"),
+        ([three[0]], "the model"),
+        (three, "model 0"),
+        (made(3, 1), "the model"),
+    ):
+        with pytest.raises(RequestError, match=f"max_depth=4, and {name} was made for max_depth=3: pass grammar="):
+            _check_depth(models, grammar)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 9])

@@ -1,9 +1,11 @@
 """Attention variation: the maths on arrays, and the analyzer on stub models."""
 
+import functools
 import itertools
 import json
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from closeness import assert_close
 from interp.errors import AnalysisError, PatternError, RequestError
 from interp.grammars import DyckGrammar
+from interp.numbers import number
+from interp.plots.arrays import permute_keys
+from interp.rng import generator
 from probes.core import to_json
 from probes.variation import (
     PAPER_SENTENCE,
@@ -62,6 +67,68 @@ def test_several_heads_equal_the_best_of_all_assignments():
     result = variation_from_patterns([p])
     assert result.variation[0].value == pytest.approx(np.mean(best))
     assert result.variation[0].value < result.unmatched[0].value
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_every_number_of_layers_with_several_heads_is_the_literal_one(causal):
+    """Layers of three, two and one heads, model by model, head by head, input by input."""
+    layers = [random_patterns(3, 2, heads, 4, seed=heads, causal=causal) for heads in (3, 2, 1)]
+    start = [random_patterns(3, 2, heads, 4, sharp=0.3, seed=heads + 9, causal=causal) for heads in (3, 2, 1)]
+    pairs = list(itertools.combinations(range(3), 2))
+    even = sum(1 / (row + 1 if causal else 4) for row in range(4))
+
+    def gap(a, b):
+        return np.sum((a - b) ** 2)
+
+    def part(a, b):
+        return 1 - 2 * np.sum(a * b) / (np.sum(a * a) + np.sum(b * b))
+
+    def matched(p, i, j):  # the assignment of heads that brings the two models nearest
+        orders = itertools.permutations(range(p.shape[2]))
+        return min(orders, key=lambda order: sum(gap(p[i, :, h], p[j, :, g]) for h, g in enumerate(order)))
+
+    def means(p, measure):  # of each pair of models: over inputs, and over matched heads
+        heads = range(p.shape[2])
+        return [
+            np.mean([measure(p[i, x, h], p[j, x, matched(p, i, j)[h]]) for x in range(2) for h in heads])
+            for i, j in pairs
+        ]
+
+    def unmatched(p, x):  # on one input, over all pairs of heads
+        heads = list(np.ndindex(p.shape[2], p.shape[2]))
+        return np.mean([gap(p[i, x, h], p[j, x, g]) for i, j in pairs for h, g in heads])
+
+    found = variation_from_patterns(layers, untrained=start, seed=4)
+    assert (found.num_heads, found.num_inputs, found.num_models, found.positions) == ((3, 2, 1), 2, 3, 4)
+    assert (found.causal, found.inputs, found.unread) == (causal, (), ())
+    for i, (p, q) in enumerate(zip(layers, start, strict=True)):
+        assert found.pairs[i] == pytest.approx(means(p, gap))
+        assert found.untrained_pairs[i] == pytest.approx(means(q, gap))
+        assert found.variation[i].value == pytest.approx(np.mean(means(p, gap)))
+        assert found.untrained[i].value == pytest.approx(np.mean(means(q, gap)))
+        assert found.normalised[i].value == pytest.approx(np.mean(means(p, part)))
+        assert found.by_input[i] == pytest.approx([unmatched(p, x) for x in range(2)])
+        assert found.unmatched[i].value == pytest.approx(np.mean(found.by_input[i]))
+        own = np.mean([2 * (np.sum(p[i, x, h] ** 2) - even) for i, x, h in np.ndindex(p.shape[:3])])
+        drawn = own
+        if p.shape[2] > 1:  # a draw, matched as the patterns are; the same permutations for both inputs
+            streams = [generator(4, "variation-permuted-keys", i) for _ in range(2)]
+            permuted = [permute_keys(p[:, x], causal, rng) for x, rng in enumerate(streams)]
+            drawn = np.mean(means(np.stack(permuted, axis=1), gap))
+        simplex = uniform_simplex_variation(4, causal)
+        before = np.mean([unmatched(q, x) for x in range(2)])
+        nulls = (simplex, found.untrained[i].value, drawn), (simplex, before, own)
+        for estimate, expected in zip((found.variation[i], found.unmatched[i]), nulls, strict=True):
+            names = ("uniform_simplex", "untrained", "sharpness_matched")
+            assert estimate.null == pytest.approx(dict(zip(names, expected, strict=True)))
+            assert (estimate.n, estimate.over, estimate.low >= 0) == (3, "seeds", True)
+        assert 0 <= found.normalised[i].low < found.normalised[i].high <= 1
+
+
+@pytest.mark.parametrize(("heads", "unread"), [(1, True), (2, False)])
+def test_a_seed_is_read_by_several_heads_only(heads, unread):
+    result = variation_from_patterns([random_patterns(2, 1, heads, 3), random_patterns(2, 1, 1, 3)], seed=5)
+    assert bool(result.unread) is unread
 
 
 def test_permuted_heads_are_no_variation_once_matched():
@@ -174,6 +241,15 @@ def test_bad_patterns_are_refused_with_their_place():
         variation_from_patterns([random_patterns(2, 1, 1, 4, causal=False)], causal=True)
     with pytest.raises(PatternError, match="no patterns"):
         variation_from_patterns([])
+    with pytest.raises(PatternError, match="a chunk holds 1 layers, an earlier one 2"):
+        variation_from_patterns(iter([[good, good], [good]]))
+    for other in (random_patterns(3, 1, 1, 4), random_patterns(2, 1, 2, 4), random_patterns(2, 1, 1, 3)):
+        with pytest.raises(PatternError, match="an earlier chunk"):
+            variation_from_patterns(iter([[good], [other]]))
+    with pytest.raises(PatternError, match=r"layer 0\[0, 0, 0, 0, 1\] attend to a later key"):
+        variation_from_patterns(iter([[good], [random_patterns(2, 1, 1, 4, causal=False)]]))
+    with pytest.raises(PatternError, match="the untrained models have 2 layers, the trained 1"):
+        variation_from_patterns([good], untrained=[good, good])
     with pytest.raises(AnalysisError, match="one model was given: pass a population"):
         variation_from_patterns([good[:1]])
 
@@ -225,6 +301,35 @@ def test_default_input_is_the_papers_sentence(population):
     assert analyze_variation(population, untrained=False).untrained is None
 
 
+@pytest.mark.parametrize(("k", "depth", "drawn"), [(2, 4, False), (2, 3, True), (1, 4, True), (3, 5, False)])
+def test_the_papers_sentence_needs_two_types_and_depth_four(population, k, depth, drawn):
+    result = analyze_variation(population, grammar=DyckGrammar(k, depth), task_check=False)
+    assert (result.inputs == (PAPER_SENTENCE,)) is not drawn
+    assert (result.num_inputs, result.positions) == ((40, 20) if drawn else (1, 17))
+
+
+def test_the_order_of_reading_changes_nothing(population, monkeypatch):
+    """Inputs one by one, some at a time, or all: the same numbers."""
+    grammar = DyckGrammar(2, 3)
+    ask = functools.partial(analyze_variation, population, grammar=grammar, num_inputs=5, seed=7, task_check=False)
+    runs = []
+
+    def by_text(model, tokens):  # patterns of each text, whatever is read beside it
+        runs.append(len(tokens))
+        seeds = [int(row @ np.arange(20)) + 1000 * model.seed for row in np.asarray(tokens)]
+        return [np.stack([random_patterns(2, 20, seed=seed + layer) for seed in seeds]) for layer in range(2)]
+
+    monkeypatch.setattr(sys.modules["interp.patterns"], "attention_patterns", by_text)
+    whole = to_json(ask())
+    assert max(runs) == 5
+    one = 3 * 2 * 2 * 20**2  # numbers of three models, two layers, two heads, twenty positions
+    for memory, most in ((1, 1), (2 * one, 2), (5 * one, 5)):
+        monkeypatch.setattr("probes.variation.analyzer.MEMORY", memory)
+        runs.clear()
+        assert to_json(ask()) == whole
+        assert max(runs) == most
+
+
 def test_shallow_grammars_get_sampled_prefixes(population):
     result = analyze_variation(population, grammar=DyckGrammar(2, 3), num_inputs=5, seed=7, task_check=False)
     assert (result.num_inputs, result.positions) == (5, 20)
@@ -249,6 +354,11 @@ def test_wrong_inputs_are_named(population):
         analyze_variation(population[0])
     with pytest.raises(AnalysisError, match="analyze_variation compares models"):
         analyze_variation(population[:1])
+    with pytest.raises(AnalysisError, match="no models were given"):
+        analyze_variation([])
+    with pytest.raises(RequestError, match="inputs of 1 position leave attention no choice"):
+        analyze_variation(population, population[0].to_tokens([""]))
+    assert analyze_variation(population, population[0].to_tokens(["("])).positions == 2
     no_grammar = [StubModel(seed, None) for seed in range(2)]
     with pytest.raises(AnalysisError, match="carry no grammar"):
         analyze_variation(no_grammar)
@@ -268,6 +378,43 @@ def test_result_is_json_and_its_words_fit_80_columns(population):
     assert "heads not matched" in text
     wide = variation_from_patterns([random_patterns(3, 1, 1, 500, sharp=50)])
     assert max(map(len, wide.summary().splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("heads", "inputs", "texts"), [(1, 1, ["x" * 30]), (2, 1, ["x" * 31]), (3, 2, ["a", "b"])])
+def test_the_summary_says_what_was_compared(heads, inputs, texts):
+    result = variation_from_patterns([random_patterns(3, inputs, heads, 4)], inputs=texts, causal=inputs > 1)
+    lines = result.summary().splitlines()
+    matched = {1: "", 2: ", 2 heads matched in pairs", 3: ", 3 heads matched in pairs"}[heads]
+    assert lines[0] == f"Attention variation |A1 - A2|^2 between 3 models{matched}"
+    count = {1: "1 input", 2: "2 inputs"}[inputs]
+    assert lines[1] == f"{count} of N = 4 positions{' ' + texts[0] if texts[0] == 'x' * 30 else ''}"
+    assert lines[3].split()[0] == "0"
+    shown = [number(value) for value in result.variation[0].null.values() if value is not None]
+    assert [cell for cell in lines[3].split() if cell in shown] == [shown[0], shown[-1]]
+    part = result.normalised[0]
+    assert lines[3].endswith(f"  {part.value:.2f} [{part.low:.2f}, {part.high:.2f}]")
+    assert "None" not in result.summary()
+    told = replace(result, task_check="how well they do their task", unread=("seed=5 changes nothing",))
+    assert told.summary().splitlines() == [*lines, "how well they do their task", "seed=5 changes nothing"]
+    apart = f"heads not matched: {number(result.unmatched[0].value)}"
+    assert (apart in lines) == (heads > 1)
+    spread = f"sd over inputs: {number(float(np.std(result.by_input[0], ddof=1)))}" if inputs > 1 else "sd over"
+    assert any(line.startswith(spread) for line in lines) == (inputs > 1)
+    assert ("The first position's row adds exactly 0; its key column counts." in lines) == result.causal
+
+
+def test_many_pairs_are_written_as_quantiles(monkeypatch):
+    result = variation_from_patterns([random_patterns(3, 1, 1, 4)], untrained=[random_patterns(3, 1, 1, 4, seed=1)])
+    monkeypatch.setattr("probes.variation.result.MOST_PAIRS", 3)
+    assert result.to_dict()["pairs"] == [list(result.pairs[0])]
+    monkeypatch.setattr("probes.variation.result.MOST_PAIRS", 2)
+    for name in ("pairs", "untrained_pairs"):
+        (pairs,) = getattr(result, name)
+        brief = result.to_dict()[name]
+        assert brief["of"].startswith("3 pairs of models a layer, more than 2")
+        (quantiles,) = brief["quantiles"]
+        assert len(quantiles) == 101
+        assert (quantiles[0], quantiles[50], quantiles[100]) == pytest.approx(tuple(np.sort(pairs)))
 
 
 def test_figure_shows_every_pair_and_every_baseline(population):
