@@ -81,7 +81,7 @@ class Declaration:
         return study
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """An error of other people's code in the words of one line."""
     if isinstance(error, RequestError):
         return str(error)

@@ -66,7 +66,9 @@ def _add(
         return
     try:
         declared = load()
-    except Exception as error:  # other people's code: it must not end a command that is not about it
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # other people's code: it must not end a command that is not about it
         broken[name] = f"{said(error)} (of {package})"
         return
     if not isinstance(declared, Declaration):

@@ -33,7 +33,7 @@ from interp.header import (
 )
 from interp.model import SandboxTransformer
 from interp.population import Population, seeded
-from interp.registry import grammar_from_dict, worlds
+from interp.registry import broken, grammar_from_dict, grammar_kinds, worlds
 from interp.tensor_files import check_finite, is_utf8, read_safetensors
 from interp.torch_modes import ordinary_torch
 
@@ -138,6 +138,13 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
     if name := constructed_at(path):
         return next(world.load("construct")(name) for world in worlds() if name in world.constructed)
     meta = read_header(path)
+    kind = (meta["grammar"] or {}).get("kind", "")
+    if meta["grammar"] is not None and kind not in grammar_kinds():
+        lost = "".join(f"; {reason}" for reason in broken().values())
+        raise CheckpointError(
+            f"{str(path)!r} is of a grammar {quoted(kind)}, and no world here has it: install the package that brings "
+            f"it{lost}"
+        )
     _, tensors = read_safetensors(path)
     try:
         if (found := seed_digests(meta, tensors)) != meta["digests"]:

@@ -38,7 +38,10 @@ def get_world(name: str) -> World:
     """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
     if not isinstance(name, str):
         raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
-    return _found(name)
+    found = _found(name)
+    if name not in _built_in() and (reason := broken().get(name)) is not None:
+        raise WorldError(reason)
+    return found
 
 
 @cache
@@ -57,8 +60,11 @@ def _found(name: str) -> World:
             raise RequestError(f"no world {quoted(name)}{hint}; worlds are {', '.join(known)}")
         try:
             found = point.load()
-        except Exception as error:  # other people's code
-            raise WorldError(f"world {quoted(name)} ({point.value}) cannot be loaded: {quoted(str(error))}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # other people's code: it may even ask to exit
+            what = f"{type(error).__name__}: {error}"
+            raise WorldError(f"world {quoted(name)} ({point.value}) cannot be loaded: {quoted(what)}") from error
     if not isinstance(found, World) or found.name != name:
         raise WorldError(f"world {quoted(name)}: {quoted(found)} is no World of this name")
     return found
@@ -151,10 +157,16 @@ def _entry_points() -> tuple[EntryPoint, ...]:
 
 @cache
 def _loaded() -> tuple[tuple[World, ...], dict[str, str]]:
-    found, lost = [], {}
+    found: list[World] = []
+    lost: dict[str, str] = {}
     for name in list_worlds():
         try:
-            found.append(get_world(name))
+            world = _found(name)
+            if name not in _built_in() and _TRIED.get() is not world:
+                from interp.company import check_joins  # which reads what worlds say, and so worlds themselves
+
+                check_joins(world, found)
+            found.append(world)
         except InterpError as error:
             lost[name] = str(error)
     return tuple(found), lost

@@ -12,6 +12,8 @@ from typing import Any
 from interp.errors import RequestError, quoted
 
 GROUP = "interp.analyzers"
+# What `interp analyze` itself has: no analyzer can have such a flag.
+TAKEN = ("analyzer", "checkpoint", "seed", "device", "json", "figure", "help", "model_config", "vocab", "run", "given")
 
 
 @dataclass(frozen=True)
@@ -147,14 +149,30 @@ def find_analyzers() -> tuple[Mapping[str, Analyzer], Mapping[str, str]]:
     for point in entry_points(group=GROUP):
         try:
             theirs = point.load()
-        except Exception as error:  # other people's code: it must not end a command that is not about it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # other people's code: it must not end a command that is not about it
             broken[point.name] = f"{type(error).__name__}: {quoted(str(error))}"
             continue
         if not isinstance(theirs, Analyzer) or theirs.name != point.name or point.name in found:
             broken[point.name] = f"{quoted(theirs)} is no Analyzer of this name, or the name is taken"
+        elif wrong := _wrong_flags(theirs, found):
+            broken[point.name] = wrong
         else:
             found[point.name] = theirs
     return found, broken
+
+
+def _wrong_flags(one: Analyzer, others: Mapping[str, Analyzer]) -> str:
+    """Why the command line cannot have the flags of another package's analyzer; "" where it can."""
+    if not isinstance(one.flags, tuple) or not all(isinstance(flag, Flag) for flag in one.flags):
+        return f"flags={quoted(one.flags)} is no tuple of Flags"
+    known = {flag.dest: flag for other in others.values() for flag in other.flags}
+    own = {flag.dest: flag for flag in one.flags}
+    taken = [dest for dest, flag in own.items() if dest in TAKEN or known.get(dest, flag) != flag]
+    if len(own) < len(one.flags):
+        return "two of its flags have one name"
+    return f"its flag {quoted(taken[0])} is another's" if taken else ""
 
 
 def get_analyzer(name: str) -> Analyzer:

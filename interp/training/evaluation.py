@@ -9,11 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.errors import WorldError, quoted
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
 from interp.model.counts import is_hooked
 from interp.model.masks import Trusted
 from interp.rng import generator
+from interp.training.given import drawn, labelled, surprises
 from interp.training.layout import IGNORE
 
 _CELLS = 1500  # positions a forward pass, per seed, and _PAIRS of query and key: what ten seeds keep in the caches
@@ -78,10 +80,11 @@ def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
 
     `law_nll(tokens)`, `rungs(tokens)` and `classes(tokens)` of a grammar are optional.
     """
-    tokens = np.asarray(grammar.draw(generator(seed, "held-out"), count), dtype=np.int64)
+    tokens = drawn(grammar, grammar.draw(generator(seed, "held-out"), count), count)
     tokens, counts = np.unique(tokens, axis=0, return_counts=True)
     rows, length = tokens.shape
-    targets = np.asarray(grammar.labels(tokens), dtype=np.int64)
+    targets = labelled(grammar, tokens)
+    asked = targets != IGNORE
 
     def wide(array: Any, filler: Any) -> NDArray[Any]:
         return np.pad(np.asarray(array), ((0, 0), (0, even_width(length) - length)), constant_values=filler)
@@ -90,14 +93,18 @@ def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
         return dict(getattr(grammar, name)(tokens)) if hasattr(grammar, name) else {}
 
     nothing = np.full((rows, length), np.nan)
-    law = grammar.law_nll(tokens) if hasattr(grammar, "law_nll") else nothing
+    known_law = hasattr(grammar, "law_nll")
+    law = surprises(grammar, "law_nll", grammar.law_nll(tokens), asked) if known_law else nothing
+    rungs = {name: surprises(grammar, f"rung {name}", nll, asked) for name, nll in known("rungs").items()}
+    if "law" in rungs:
+        raise WorldError(f"grammar {quoted(grammar)}: a rung cannot be called 'law', which is that of law_nll")
     return EvalSet(
         wide(tokens, int(getattr(grammar, "pad", None) or 0)),
         wide(targets, IGNORE),
         counts.astype(float),
-        wide(np.asarray(law, dtype=float), 0.0 if law is not nothing else np.nan),
+        wide(law, 0.0 if known_law else np.nan),
         classes={name: wide(mask, False) for name, mask in known("classes").items()},
-        rungs={name: wide(np.asarray(nll, dtype=float), 0.0) for name, nll in known("rungs").items()},
+        rungs={name: wide(nll, 0.0) for name, nll in rungs.items()},
     )
 
 

@@ -21,7 +21,7 @@ from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.checks import not_read, plain, true_or_false, whole_number
 from interp.config import TransformerConfig
 from interp.devices import usable_device
-from interp.errors import CheckpointError, RequestError, TrainingError, quoted
+from interp.errors import CheckpointError, GrammarError, RequestError, TrainingError, quoted
 from interp.files import write_text
 from interp.grammars import Grammar
 from interp.header import canonical_json
@@ -162,6 +162,8 @@ class _Plan:
             recipe = Recipe.from_dict(data["recipe"])
             chunks = tuple(tuple(c) for c in data["chunks"])
             device = data["device"]
+        except GrammarError as error:  # of a world that this process does not find
+            raise CheckpointError(f"{str(folder / PLAN_FILE)!r} cannot be read here: {error}") from error
         except Exception as error:  # whatever it is, this is not what was written
             raise _damaged(folder) from error
         return cls(folder, recipe, chunks, device, hashlib.sha256(text.encode()).hexdigest())

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
-from interp.errors import ConfigError
+from interp.errors import ConfigError, WorldError, quoted
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.model.masks import Trusted
 from interp.recipe import Recipe, string_length
 from interp.rng import generator
 from interp.training.evaluation import EvalSet, evaluate, plain_set
+from interp.training.given import drawn, labelled
 from interp.training.layout import IGNORE, Layout, pack
 
 DRAW_AHEAD = 32  # steps whose batches are drawn together, at most
@@ -69,9 +70,15 @@ class TokenTask:
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
         """Inputs and labels [steps, rows, width], a function of (seed, step)."""
-        drawn = [self.grammar.draw(generator(seed, "train", step), self.settings.batch) for step in steps]
-        tokens = np.stack([np.asarray(part, dtype=np.int64) for part in drawn])
-        labels = np.stack([np.asarray(self.grammar.labels(part), dtype=np.int64) for part in tokens])
+        batch = self.settings.batch
+        strings = [self.grammar.draw(generator(seed, "train", step), batch) for step in steps]
+        parts = [drawn(self.grammar, part, batch) for part in strings]
+        if any(part.shape[1] != self.length for part in parts):
+            raise WorldError(
+                f"grammar {quoted(self.grammar)}: draw gives strings of several lengths; fill them with PAD"
+            )
+        tokens = np.stack(parts)
+        labels = np.stack([labelled(self.grammar, part) for part in tokens])
         if self.recipe.config.direction != "causal" and (tokens == getattr(self.grammar, "pad", None)).any():
             raise ConfigError("direction='bidirectional' sees the PAD of short strings: give strings of one length")
         shape = (len(steps), self.layout.rows, self.layout.width)

@@ -3,19 +3,24 @@
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from interp import DyckGrammar, TopicGrammar, registry
-from interp.errors import ConfigError, RequestError, WorldError
+from interp.checkpoints import write_tensors
+from interp.claims import Claims, Relation
+from interp.errors import CheckpointError, ConfigError, RequestError, WorldError
 from interp.grammars import CopyGrammar, Vocabulary, grammar_from_dict
+from interp.header import header_digest, read_header
 from interp.presets import make_recipe
 from interp.recipe import Recipe
 from interp.registry import get_world, list_worlds, world_of
 from interp.settings import TrainingSettings
-from interp.world import World
+from interp.world import Overlay, Preset, World
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.topics.settings import TopicSettings
 
@@ -101,6 +106,115 @@ def test_a_broken_world_is_named_and_stops_no_other(declare):
     assert get_world("dyck").grammars == (DyckGrammar,)
     with pytest.raises(WorldError, match="no World of this name"):
         get_world("odd")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A grammar of its own, of which only the shape matters here."""
+
+    KIND: ClassVar[str] = "own"
+    vocab: ClassVar[tuple[str, ...]] = ("a", "b")
+    vocab_size: ClassVar[int] = 2
+    length: int = 4
+
+
+@dataclass(frozen=True)
+class Taken(Own):
+    KIND: ClassVar[str] = "dyck"
+
+
+@dataclass(frozen=True)
+class Plain(Own):
+    KIND: ClassVar[str] = "vocabulary"
+
+
+def _keys(tokens, grammar, visible):
+    return visible
+
+
+def _claims(**parts):
+    return Claims(**parts)
+
+
+PRESET = Preset("own", lambda grammar: None, TrainingSettings(), Own)
+ANY = Overlay("levels", lambda tokens, grammar: tokens, "any")
+CLAIMS = {
+    "relation": _claims(relations=(Relation("previous", "the one before", "mass", "tokens", _keys),)),
+    "words": _claims(relations=(Relation("mine", "the last unmatched open bracket", "mass", "tokens", _keys),)),
+    "no_relation": _claims(relations=(3,)),
+    "same": _claims(same=((".*", "zzz"),)),
+    "regex": _claims(same=(("(", "zzz"),)),
+    "none": 3,
+}
+JOINING = {
+    "it is fine": ({}, None),
+    "its kind is taken": ({"grammars": (Taken,)}, "grammars 'dyck' is one of the world 'dyck' already"),
+    "its kind is a vocabulary": ({"grammars": (Plain,)}, "is a plain vocabulary"),
+    "no grammars": ({"grammars": ()}, "are no classes"),
+    "a preset is taken": ({"presets": {"dyck-standard": PRESET}}, "presets 'dyck-standard' is one of the world 'dyck'"),
+    "presets are none": ({"presets": None}, "presets=None is no mapping"),
+    "a preset is none": ({"presets": {"own": 3}}, "is no Preset by its name"),
+    "a preset of another": ({"presets": {"own": replace(PRESET, grammar=DyckGrammar)}}, "no grammar of it"),
+    "an overlay is taken": ({"overlays": {"depth": ANY}}, "overlays 'depth' is one of the world"),
+    "an overlay is none": ({"overlays": {"none": ANY}}, "cannot be called 'none'"),
+    "overlays are a list": ({"overlays": ["x"]}, "is no mapping"),
+    "options clash with a model's": ({"options": {"layers": "length"}}, "option 'layers' is a key of models"),
+    "options clash with settings": ({"options": {"lr": "length"}}, "option 'lr' is a key of models or settings"),
+    "an option sets nothing": ({"options": {"size": "nosuch"}}, "which its grammar has not"),
+    "options are none": ({"options": None}, "options and columns are mappings"),
+    "settings are none": ({"settings": int}, "is no class of TrainingSettings"),
+    "a relation is taken": ({"claims": f"{__name__}:C_relation"}, "'previous' of its relations is said by"),
+    "words are taken": ({"claims": f"{__name__}:C_words"}, "'the last unmatched open bracket' of its relations"),
+    "a relation is none": ({"claims": f"{__name__}:C_no_relation"}, "its relations are no Relations"),
+    "words of others change": ({"claims": f"{__name__}:C_same"}, "which others say"),
+    "no regular expression": ({"claims": f"{__name__}:C_regex"}, "is no regular expression"),
+    "claims are none": ({"claims": f"{__name__}:C_none"}, "are no Claims"),
+    "claims are nowhere": ({"claims": "no.such:C"}, "cannot be loaded"),
+}
+globals().update({f"C_{name}": claims for name, claims in CLAIMS.items()})
+
+
+@pytest.mark.parametrize("case", JOINING)
+def test_a_world_that_cannot_stand_beside_the_others_is_named_and_left_out(declare, case, monkeypatch):
+    changes, said = JOINING[case]
+    made = World(**{"name": "own", "about": "own", "grammars": (Own,), **changes})
+    monkeypatch.setitem(globals(), "OWN", made)
+    declare(own=f"{__name__}:OWN")
+    names = {world.name for world in registry.worlds()}
+    assert {"brackets", "copying", "dyck", "topics"} <= names
+    assert make_recipe("dyck-standard").grammar == DyckGrammar()
+    if said is None:
+        assert "own" in names
+        assert not registry.broken()
+        return
+    assert "own" not in names
+    assert said in registry.broken()["own"]
+    with pytest.raises(WorldError, match="^world 'own'"):
+        get_world("own")
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(3)", "raise GeneratorExit", "1 / 0", "import nothing_of_the_kind"])
+def test_whatever_a_module_does_when_imported_no_other_world_is_lost(declare, tmp_path, monkeypatch, code):
+    (tmp_path / "wild_module.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    declare(wild="wild_module:WORLD")
+    assert len(registry.worlds()) == 4
+    assert "world 'wild' (wild_module:WORLD) cannot be loaded" in registry.broken()["wild"]
+
+
+def test_a_checkpoint_of_a_world_that_is_not_here_says_so(declare, tmp_path):
+    from interp import SandboxTransformer, TransformerConfig, load_checkpoint, save_checkpoint
+
+    model = SandboxTransformer.init(TransformerConfig(7, 1, d_model=8, d_head=8, d_mlp=8), 0, DyckGrammar())
+    path = save_checkpoint(model, tmp_path / "m.safetensors")
+    content = path.read_bytes()
+    assert content.count(b'\\"kind\\":\\"dyck\\"') >= 1
+    meta = read_header(path)
+    meta["grammar"]["kind"] = "elsewhere"
+    meta["digest"] = header_digest(meta)
+    write_tensors(path, {f"params/{n}": p.detach()[None].clone() for n, p in model.named_parameters()}, meta)
+    with pytest.raises(CheckpointError, match=r"is of a grammar .elsewhere., and no world here has it: install"):
+        load_checkpoint(path)
 
 
 def test_a_grammar_without_a_kind_makes_no_world():

@@ -1,0 +1,104 @@
+"""Whether another package's world may join those that are there: it takes no name that is in use, and breaks none.
+
+Imports no torch.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from interp.claims import Claims, Condition, Relation, general
+from interp.errors import WorldError, quoted
+from interp.settings import TrainingSettings
+from interp.vocabulary import Vocabulary
+from interp.world import Embedding, Overlay, Preset, World
+
+# `--set` keys of models, whatever the world (`interp.presets`), and what is a flag of its own.
+MODEL_KEYS = ("positions", "layers", "heads", "n_ctx", "init_std", "width", "steps", "batch", "seed")
+_PARTS: Mapping[str, type] = {"presets": Preset, "overlays": Overlay, "embeddings": Embedding, "constructed": str}
+
+
+def check_joins(world: World, others: Sequence[World]) -> None:
+    """Raise `WorldError`, in one line that names the world, for one that cannot stand beside the others."""
+    _check_shape(world)
+    if Vocabulary.KIND in _names(world, "grammars"):
+        _refuse(world, f"a grammar of kind {quoted(Vocabulary.KIND)} is a plain vocabulary")
+    for part in (*_PARTS, "grammars"):
+        mine = _names(world, part)
+        for other in others:
+            if taken := sorted(set(mine) & set(_names(other, part))):
+                same = part in ("overlays",) and all(getattr(world, part)[n] is getattr(other, part)[n] for n in taken)
+                if not same:
+                    _refuse(world, f"{part} {quoted(taken[0])} is one of the world {quoted(other.name)} already")
+    if "none" in world.overlays:
+        _refuse(world, "an overlay cannot be called 'none'")
+    reserved = {*MODEL_KEYS, *(name for name in world.settings.__dataclass_fields__)}
+    if clash := sorted(reserved & set(world.options)):
+        _refuse(world, f"option {quoted(clash[0])} is a key of models or settings already")
+    for key, name in world.options.items():
+        if any(name not in getattr(kind, "__dataclass_fields__", {}) for kind in world.grammars):
+            _refuse(world, f"option {quoted(key)} sets {quoted(name)}, which its grammar has not")
+    if world.claims is not None:
+        _check_claims(world, others)
+
+
+def _check_shape(world: World) -> None:
+    if not world.grammars or not all(isinstance(kind, type) for kind in world.grammars):
+        _refuse(world, f"grammars={quoted(world.grammars)} are no classes")
+    for part, kind in _PARTS.items():
+        given = getattr(world, part)
+        if not isinstance(given, Mapping):
+            _refuse(world, f"{part}={quoted(given)} is no mapping")
+        for name, one in given.items():
+            if not isinstance(name, str) or not isinstance(one, kind):
+                _refuse(world, f"{part}[{quoted(name)}]={quoted(one)} is no {kind.__name__} by its name")
+    for name, preset in world.presets.items():
+        if preset.grammar not in world.grammars:
+            _refuse(world, f"preset {quoted(name)} is for {quoted(preset.grammar)}, no grammar of it")
+    if not isinstance(world.options, Mapping) or not isinstance(world.columns, Mapping):
+        _refuse(world, "options and columns are mappings of names")
+    if not isinstance(world.settings, type) or not issubclass(world.settings, TrainingSettings):
+        _refuse(world, f"settings={quoted(world.settings)} is no class of TrainingSettings")
+
+
+def _names(world: World, part: str) -> list[str]:
+    if part == "grammars":
+        return [kind.KIND for kind in world.grammars]  # type: ignore[attr-defined]
+    return list(getattr(world, part))
+
+
+def _check_claims(world: World, others: Sequence[World]) -> None:
+    try:
+        own = world.load("claims")
+    except Exception as error:  # other people's code
+        _refuse(world, f"its claims {quoted(world.claims)} cannot be loaded: {quoted(str(error))}")
+    if not isinstance(own, Claims):
+        _refuse(world, f"claims={quoted(own)} are no Claims")
+    known = [theirs for theirs in (other.load("claims") for other in others) if theirs is not None]
+    for part, kind in (("relations", Relation), ("conditions", Condition), ("questions", object)):
+        mine, theirs = getattr(own, part), [thing for one in known for thing in getattr(one, part)]
+        if any(not isinstance(thing, kind) or not hasattr(thing, "words") for thing in mine):
+            _refuse(world, f"its {part} are no {kind.__name__}s")
+        theirs += [*general.RELATIONS] if part == "relations" else [*general.CONDITIONS] if part == "conditions" else []
+        taken = _said(theirs)
+        if clash := next((said for said in _said(mine) if said in taken), None):
+            _refuse(world, f"{quoted(clash)} of its {part} is said by another world, or by all")
+    words = [
+        word for one in known for part in ("relations", "conditions", "questions") for word in _said(getattr(one, part))
+    ]
+    words += _said([*general.RELATIONS, *general.CONDITIONS])
+    for pattern, word in own.same:
+        try:
+            changed = next((said for said in words if re.sub(pattern, word, said) != said), None)
+        except re.error as error:
+            _refuse(world, f"same={quoted(pattern)} is no regular expression: {error}")
+        if changed is not None:
+            _refuse(world, f"same={quoted(pattern)} changes {quoted(changed)}, which others say")
+
+
+def _said(things: Iterable[Any]) -> list[str]:
+    return [said for thing in things for said in (thing.name, thing.words, *getattr(thing, "also", ()))]
+
+
+def _refuse(world: World, why: str) -> NoReturn:
+    raise WorldError(f"world {quoted(world.name)}: {why}")
