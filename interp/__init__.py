@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interp.checking import check_world
     from interp.checkpoints import load_checkpoint, save_checkpoint
     from interp.config import TransformerConfig
     from interp.errors import InterpError
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from interp.header import list_pretrained
     from interp.model import SandboxTransformer
     from interp.population import Population
+    from interp.registry import get_world, list_worlds
     from interp.training.run import train_population
+    from interp.world import World
 
 _HOME = {
     "CopyGrammar": "interp.grammars",
@@ -26,7 +29,11 @@ _HOME = {
     "SandboxTransformer": "interp.model",
     "TopicGrammar": "interp.grammars",
     "TransformerConfig": "interp.config",
+    "World": "interp.world",
+    "check_world": "interp.checking",
+    "get_world": "interp.registry",
     "list_pretrained": "interp.header",
+    "list_worlds": "interp.registry",
     "load_checkpoint": "interp.checkpoints",
     "load_foreign": "interp.foreign",
     "save_checkpoint": "interp.checkpoints",
@@ -41,7 +48,11 @@ __all__ = [
     "SandboxTransformer",
     "TopicGrammar",
     "TransformerConfig",
+    "World",
+    "check_world",
+    "get_world",
     "list_pretrained",
+    "list_worlds",
     "load_checkpoint",
     "load_foreign",
     "save_checkpoint",

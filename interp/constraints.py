@@ -24,7 +24,7 @@ from annotated_types import DocInfo, Ge, Gt, Le, Lt
 from annotated_types import Interval as Interval
 from annotated_types import doc as doc
 
-from interp.checks import make_plain, one_of, whole_number
+from interp.checks import MOST, make_plain, one_of, whole_number
 from interp.errors import InterpError, quoted
 
 
@@ -32,11 +32,11 @@ def check_fields(frozen: Any, error: type[InterpError]) -> None:
     """Make numpy's scalars plain numbers, and raise `error` for the first field whose value is not what it declares."""
     make_plain(frozen)
     cls: Any = type(frozen)
-    for name, (kind, bounds, optional) in _declared(cls).items():
+    for name, (kind, bounds, optional) in declared(cls).items():
         value = getattr(frozen, name)
         if value is None and optional:
             continue
-        if kind is int and bounds[1] == INFINITE:
+        if kind is int and bounds[1] == INFINITE and not isinstance(bounds[0], Open):
             whole_number(name, value, int(bounds[0]), error=error)
         elif not _fits(value, kind, bounds):
             raise error(f"{name}={quoted(value)} is not {_wanted(kind, bounds)}")
@@ -48,18 +48,18 @@ def help_of(cls: type) -> dict[str, str]:
     for name, hint in get_type_hints(cls, include_extras=True).items():
         told = next((extra.documentation for extra in _extras(hint) if isinstance(extra, DocInfo)), None)
         if told is not None:
-            said[name] = f"{told}: {allowed(cls, name)}" if name in _declared(cls) else told
+            said[name] = f"{told}: {allowed(cls, name)}" if name in declared(cls) else told
     return said
 
 
 def allowed(cls: type, name: str) -> str:
     """What a field takes, in words: "a whole number from 1 to 9", "one of ce, mse"."""
-    kind, bounds, _ = _declared(cls)[name]
+    kind, bounds, _ = declared(cls)[name]
     return _wanted(kind, bounds)
 
 
 @cache
-def _declared(cls: type) -> Mapping[str, tuple[Any, tuple[float, float], bool]]:
+def declared(cls: type) -> Mapping[str, tuple[Any, tuple[float, float], bool]]:
     """For each field that can be checked its kind (int, float, bool, or words), bounds, and whether it may be None."""
     hints = get_type_hints(cls, include_extras=True)
     found = {}
@@ -89,14 +89,30 @@ def _extras(hint: Any) -> tuple[Any, ...]:
 
 
 def _bounds(extras: Any) -> tuple[float, float]:
+    """Least and most, as `Open` where the bound itself is not allowed."""
     least, most = -INFINITE, INFINITE
     for extra in extras:
         for one in extra if isinstance(extra, Interval) else (extra,):
-            if isinstance(one, (Gt, Lt)):
-                raise TypeError(f"{one} is an open bound: declare what is allowed with ge= and le=")
-            least = one.ge if isinstance(one, Ge) else least  # type: ignore[assignment]
-            most = one.le if isinstance(one, Le) else most  # type: ignore[assignment]
+            if isinstance(one, Ge):
+                least = one.ge  # type: ignore[assignment]
+            elif isinstance(one, Le):
+                most = one.le  # type: ignore[assignment]
+            elif isinstance(one, Gt):
+                least = Open(one.gt)  # type: ignore[arg-type]
+            elif isinstance(one, Lt):
+                most = Open(one.lt)  # type: ignore[arg-type]
     return least, most
+
+
+class Open(float):
+    """A bound that is not itself allowed."""
+
+
+def _within(value: float, bounds: tuple[float, float]) -> bool:
+    least, most = bounds
+    above = value > least if isinstance(least, Open) else value >= least
+    below = value < most if isinstance(most, Open) else value <= most
+    return above and below
 
 
 def _fits(value: Any, kind: Any, bounds: tuple[float, float]) -> bool:
@@ -105,7 +121,7 @@ def _fits(value: Any, kind: Any, bounds: tuple[float, float]) -> bool:
     if kind is bool:
         return isinstance(value, bool)
     right = isinstance(value, int) if kind is int else isinstance(value, (int, float))
-    return right and not isinstance(value, bool) and bounds[0] <= value <= bounds[1]
+    return right and not isinstance(value, bool) and _within(value, bounds) and (kind is float or value <= MOST)
 
 
 def _wanted(kind: Any, bounds: tuple[float, float]) -> str:
@@ -114,7 +130,9 @@ def _wanted(kind: Any, bounds: tuple[float, float]) -> str:
     if kind is bool:
         return "True or False"
     what = "a whole number" if kind is int else "a number"
-    least, most = (bound if kind is int else f"{bound:g}" for bound in bounds)
-    if bounds[1] == INFINITE:
-        return f"{what} of at least {least}"
-    return f"{what} from {least} to {most}"
+    least, most = (f"{bound:g}" if kind is float or isinstance(bound, Open) else str(bound) for bound in bounds)
+    if not any(isinstance(bound, Open) for bound in bounds) and INFINITE not in (-bounds[0], bounds[1]):
+        return f"{what} from {least} to {most}"
+    low = "" if bounds[0] == -INFINITE else f"{'above' if isinstance(bounds[0], Open) else 'of at least'} {least}"
+    high = "" if bounds[1] == INFINITE else f"{'below' if isinstance(bounds[1], Open) else 'of at most'} {most}"
+    return f"{what} {' and '.join(filter(None, (low, high)))}"

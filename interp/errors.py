@@ -63,6 +63,10 @@ class AnalysisError(InterpError):
     """An analyzer was given a model on which its number has no meaning."""
 
 
+class AnalyzerError(InterpError):
+    """An analyzer that does not keep what analyzers promise."""
+
+
 class OutputError(InterpError):
     """A path that cannot be written, refused before the work."""
 

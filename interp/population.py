@@ -183,6 +183,10 @@ class Population(Sequence[SandboxTransformer]):
         for row in rows:
             cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
             lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
+        rungs = {key.removeprefix("rung/"): value for key, value in (rows[0] if rows else {}).items() if "rung/" in key}
+        if rungs:
+            told = ", ".join(f"{name} {_short(value)}" for name, value in rungs.items())
+            lines.append(f"loss of simpler predictors on the same strings: {told}")
         for seed, step in self.provenance.get("diverged", {}).items():
             if int(seed) not in self.seeds:
                 continue  # a slice keeps the provenance of the whole

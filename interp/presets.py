@@ -12,7 +12,7 @@ from interp.config import TransformerConfig
 from interp.constraints import help_of
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
-from interp.registry import presets, worlds
+from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
 
@@ -39,7 +39,7 @@ def options_of(preset: str) -> dict[str, str]:
     told = {key: grammar.get(name, "") for key, name in world.options.items()}
     told |= {key: model.get(name, "") for key, name in _MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
-    return told | {key: text for key, text in settings.items() if key not in told}
+    return told | {key: text for key, text in settings.items() if key not in (*told, "steps", "batch")}
 
 
 def _setting_keys(settings: type[TrainingSettings]) -> tuple[str, ...]:
@@ -70,7 +70,8 @@ def make_recipe(
     """
     known, known_keys = presets(), set_keys()
     if preset not in known:
-        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}")
+        lost = "".join(f"; {reason}" for reason in broken().values())
+        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}{lost}")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
         if key not in known_keys:
@@ -129,6 +130,8 @@ def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Ite
 
 def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:
     """Apply width and heads together: without an explicit width the heads share the present one."""
+    if width is None and "n_heads" not in changes:
+        return replace(config, **changes)  # whatever widths the preset gives
     total = config.n_heads * config.d_head if width is None else width
     heads = changes.get("n_heads", config.n_heads)
     for name, value in (("width", total), ("heads", heads)):

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from interp.config import TransformerConfig
 from interp.errors import ConfigError, quoted
 from interp.grammars import Grammar
 from interp.registry import grammar_from_dict, world_of
+from interp.rng import generator
 from interp.settings import TrainingSettings
 from interp.world import World
 
@@ -47,6 +50,10 @@ class Recipe:
             )
         if self.world.check is not None:
             self.world.check(self)
+        if self.world.task is None and self.config.positions == "learned":
+            needed = string_length(self.grammar)
+            if needed > self.config.n_ctx:
+                raise ConfigError(f"strings of {needed} tokens are more than n_ctx={self.config.n_ctx} positions")
 
     @property
     def world(self) -> World:
@@ -73,6 +80,11 @@ class Recipe:
             "config": self.config.to_dict(),
             "settings": self.settings.to_dict(),
         }
+
+
+def string_length(grammar: Any) -> int:
+    """How many tokens the longest string that a grammar draws has, its padding included."""
+    return int(np.shape(grammar.draw(generator(0, "length"), 1))[1])
 
 
 def num_labels(grammar: Grammar) -> int:

@@ -12,6 +12,8 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -22,17 +24,29 @@ from interp.vocabulary import Vocabulary
 from interp.world import Preset, World
 
 GROUP = "interp.worlds"
+_TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `trying`
 
 
 def list_worlds() -> list[str]:
     """Names of all worlds, ours first."""
-    return [*_built_in(), *(point.name for point in _declared())]
+    tried = _TRIED.get()
+    names = [*_built_in(), *(point.name for point in _declared())]
+    return names if tried is None or tried.name in names else [*names, tried.name]
+
+
+def get_world(name: str) -> World:
+    """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
+    if not isinstance(name, str):
+        raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
+    return _found(name)
 
 
 @cache
-def get_world(name: str) -> World:
-    """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
-    if name in _built_in():
+def _found(name: str) -> World:
+    tried = _TRIED.get()
+    if tried is not None and tried.name == name:
+        found = tried
+    elif name in _built_in():
         found = importlib.import_module(f"{GROUP}.{name}.world").WORLD
     else:
         point = next((point for point in _declared() if point.name == name), None)
@@ -62,8 +76,23 @@ def broken() -> Mapping[str, str]:
 
 def refresh() -> None:
     """Look for worlds again: a package was installed, or a test declares one."""
-    for known in (get_world, _built_in, _entry_points, _loaded):
+    for known in (_found, _built_in, _entry_points, _loaded):
         known.cache_clear()
+
+
+@contextmanager
+def trying(world: World) -> Iterator[None]:
+    """Inside, `world` is found by its name, in the place of another of this name: to check what nobody declares."""
+    if world.name in list_worlds() and get_world(world.name) is world:
+        yield
+        return
+    token = _TRIED.set(world)
+    refresh()
+    try:
+        yield
+    finally:
+        _TRIED.reset(token)
+        refresh()
 
 
 def world_of(grammar: Any) -> World | None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import WorldError, quoted
+from interp.rng import generator
 from interp.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class World:
-    """Everything that is known of one world (`../shared/DESIGN.md` calls this section 2.1).
+    """Everything that is known of one world.
 
     Law and truth are methods of its grammars: frozen dataclasses with `KIND`, `vocab`, `vocab_size`, `to_tokens`,
     `to_dict` and `from_dict`. Names of functions that are loaded late are "module:attribute".
@@ -118,10 +119,14 @@ class World:
     - `norms`: keep the norm of every weight in the history, not only beside snapshots.
     - `columns`: the measures that a table on the terminal shows, each with its head.  `measures`: all their names.
     - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
+    - `sentence(grammar)`: the one text that its models are usually shown, None without; `inputs(grammar, count, seed,
+      stream)`: else texts or ids [count, pos] of one length, drawn; without it, what the grammar's `draw` gives.
     - `vouch` (grammar) -> `Exam`: what to ask a model that was not trained here before it is measured.
     - `claims`: "module:attribute" of its `interp.claims.Claims`: relations, conditions, questions.
     - `kin`: worlds whose truth holds in this one, so that their relations do.
     - `constructed`: names of models whose weights are written by hand, each with what it is; `construct` (name).
+    - `finite` () -> a grammar all of whose strings can be listed: `enumerate`, `draw`, `labels` and `law_nll` as
+      `check_world` reads them, for a world whose own grammars draw otherwise.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
       a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
     """
@@ -142,11 +147,14 @@ class World:
     measures: tuple[str, ...] = ()
     embeddings: Mapping[str, Embedding] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
+    sentence: Callable[[Any], str | None] = lambda grammar: None
+    inputs: Callable[[Any, int, int, str], Any] | None = None
     vouch: str | None = None
     claims: str | None = None
     kin: tuple[str, ...] = ()
     constructed: Mapping[str, str] = field(default_factory=dict)
     construct: str | None = None
+    finite: str | None = None
     adopt: str | None = None
 
     def __post_init__(self) -> None:
@@ -163,6 +171,12 @@ class World:
         """What the part names, imported; None where the world has none."""
         name = getattr(self, part)
         return None if name is None else load(name)
+
+    def draw_inputs(self, grammar: Any, count: int, seed: int, stream: str) -> Any:
+        """Texts or ids [count, pos] of one length, that no training run draws."""
+        if self.inputs is not None:
+            return self.inputs(grammar, count, seed, stream)
+        return grammar.draw(generator(seed, stream), count)
 
 
 def load(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from probes.audit import LabelledInput, audit_claim, audit_claims, scan_heads
     from probes.balance import analyze_balance
+    from probes.checking import check_analyzer, check_audit
     from probes.claims import Claim, Condition, Items, Question, Relation
     from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
@@ -24,6 +25,8 @@ _HOME = {
     "analyze_topic_blocks": "probes.topics",
     "analyze_two_stages": "probes.topics",
     "analyze_variation": "probes.variation",
+    "check_analyzer": "probes.checking",
+    "check_audit": "probes.checking",
     "demonstrate_lottery_ticket": "probes.lottery",
     "demonstrate_shared_matrix": "probes.lottery",
     "audit_claim": "probes.audit",
@@ -45,6 +48,8 @@ __all__ = [
     "analyze_variation",
     "audit_claim",
     "audit_claims",
+    "check_analyzer",
+    "check_audit",
     "demonstrate_lottery_ticket",
     "demonstrate_shared_matrix",
     "scan_heads",

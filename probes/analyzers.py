@@ -179,3 +179,13 @@ def every_flag() -> list[Flag]:
         for flag in one.flags:
             found.setdefault(flag.dest, flag)
     return list(found.values())
+
+
+def table() -> str:
+    """Our analyzers as the manual lists them, in Markdown."""
+    lines = ["| `interp analyze` | measures | beside it | models of | reads |", "|---|---|---|---|---|"]
+    for one in OURS:
+        whose = ", ".join(one.worlds) or "any world, or none"
+        flags = ", ".join(f"`--{flag.dest.replace('_', '-')}`" for flag in one.flags)
+        lines.append(f"| `{one.name}` | {one.about} | {one.null} | {whose} | {flags} |")
+    return "\n".join(lines)

@@ -138,8 +138,8 @@ class Claims:
     - `question(grammar)`: the name of the one that models of a grammar are trained for, None without.
     - `refuse(relation, grammar)`: raises `RequestError` for a relation that this very grammar has no keys for.
     - `suggest(grammar, longest)`: conditions worth trying where a claim holds in some rows only.
-    - `inputs(grammar, count, length, seed, stream)`: model inputs [count, pos] to audit on, and `longest(grammar,
-      length)`: how many tokens these will have at most.
+    - `inputs(grammar, count, length, seed, stream)`: model inputs [count, pos] to audit on (without it, what the
+      grammar's `draw` gives), and `longest(grammar, length)`: how many tokens these will have at most.
     - `roles(tokens, grammar)`: class of each token [batch, pos] within which keys are compared.
     - `same`: words of claims that mean one thing, as regular expression and replacement.
     - `aliases`: names of relations that are one and the same here.

@@ -35,7 +35,9 @@ def audit(arguments: argparse.Namespace) -> int:
     from probes import audit_claims
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
-    results = audit_claims(model, claims, inputs=arguments.inputs, progress=True, **how)
+    results = audit_claims(
+        model, claims, inputs=arguments.inputs, num_inputs=arguments.num_inputs, progress=True, **how
+    )
     said = "\n\n".join(result.summary() for result in results)
     whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
     deliver(said, arguments.json, whole[0] if len(whole) == 1 else {"audits": whole}, arguments.figure, results[0])

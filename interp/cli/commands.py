@@ -10,6 +10,7 @@ from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
 from interp.numbers import number
+from interp.text import fold
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -50,6 +51,22 @@ def train(arguments: argparse.Namespace) -> int:
     table = {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing}
     deliver("\n".join(said), arguments.json, table)
     return 0
+
+
+def options_help() -> str:
+    """What `--set` takes, by world, for the help: from the fields of grammars, models and settings."""
+    from interp.presets import options_of
+    from interp.registry import worlds
+
+    told = [(", ".join(world.presets), options_of(next(iter(world.presets)))) for world in worlds() if world.presets]
+    common = [item for item in told[0][1].items() if all(item in options.items() for _, options in told)]
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {tuple(common): ["all presets"]}
+    for presets, options in told:
+        groups.setdefault(tuple(item for item in options.items() if item not in common), []).append(presets)
+    said = ["Keys of --set"]
+    for items, whose in groups.items():
+        said += [f"of {', '.join(whose)}:", *(f"  {key}: {text}" for key, text in items)]
+    return "\n" + fold(said) + "\n"
 
 
 def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

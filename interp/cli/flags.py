@@ -90,9 +90,20 @@ TABLE: dict[str, tuple[Unread, ...]] = {
     "audit": (
         Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
         Unread(
-            ("checkpoint", "claim", "claims", "inputs", "model_config", "vocab", "strict", "no_task_check"),
+            (
+                "checkpoint",
+                "claim",
+                "claims",
+                "inputs",
+                "num_inputs",
+                "model_config",
+                "vocab",
+                "strict",
+                "no_task_check",
+            ),
             _of_bench,
         ),
+        Unread(("num_inputs",), lambda a, _: "--inputs gives the inputs" if a.inputs is not None else None),
         Unread(("device",), lambda a, _: "--bench runs on the CPU" if a.bench and _elsewhere(a) else None),
         VOCAB,
     ),

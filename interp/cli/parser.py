@@ -87,6 +87,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep the weights of this step and their norms (repeatable)",
     )
 
+    train.set_defaults(more_help=commands.options_help)
+
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
     analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
@@ -116,6 +118,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--inputs", type=Path, metavar="FILE.json",
         help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
     )  # fmt: skip
+    audits.add_argument(
+        "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
+    )
     foreign_options(audits)
     audits.add_argument(
         "--strict",

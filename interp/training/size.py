@@ -9,8 +9,8 @@ from interp.errors import RequestError
 from interp.header import MAX_HEADER_BYTES
 from interp.limits import JSON_COST, check_memory
 from interp.model import SandboxTransformer
-from interp.recipe import Recipe
-from interp.training.task import DRAW_AHEAD, DRAW_BYTES, FINAL_STRINGS, string_length
+from interp.recipe import Recipe, string_length
+from interp.training.task import DRAW_AHEAD, DRAW_BYTES, FINAL_STRINGS
 
 CHUNK_BYTES = 2.5e6  # of one activation of a chunk; beyond, it leaves the processor's cache before it is read again
 EVAL_CELLS = 1536  # positions of a forward pass of an evaluation, about

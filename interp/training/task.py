@@ -13,7 +13,7 @@ from interp.errors import ConfigError
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.model.masks import Trusted
-from interp.recipe import Recipe
+from interp.recipe import Recipe, string_length
 from interp.rng import generator
 from interp.training.evaluation import EvalSet, evaluate, plain_set
 from interp.training.layout import IGNORE, Layout, pack
@@ -120,11 +120,6 @@ def placed(layout: Layout, device: str, causal: bool = True) -> dict[str, Truste
         "visible": Trusted(torch.from_numpy(layout.visible if causal else layout.together).to(device)),
         "positions": Trusted(torch.from_numpy(layout.position).to(device)),
     }
-
-
-def string_length(grammar: Any) -> int:
-    """How many tokens the longest string of a grammar has."""
-    return int(grammar.draw(generator(0, "length"), 1).shape[1])
 
 
 def _filler(grammar: Any) -> int:

@@ -2,9 +2,10 @@
 
 from probes.audit.analyzer import audit_claim, audit_claims, scan_heads
 from probes.audit.labels import LabelledInput, lay_out
-from probes.audit.population import binomial
+from probes.audit.population_rules import binomial
 from probes.audit.result import AuditResult, rests_on
 from probes.audit.scan import ScanResult
+from probes.audit.tables import rules_table
 from probes.audit.thresholds import EVEN, MOST_SEEDS, SCORE, TOP1, UNUSED, USED
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "binomial",
     "lay_out",
     "rests_on",
+    "rules_table",
     "scan_heads",
 ]

@@ -5,7 +5,8 @@
 Two findings, then one word. *Pattern*: `holds`, `fails` or `undecided`, from scores with intervals over inputs,
 against rivals and nulls. *Use*: `used`, `redundant`, `unused`, `undecided` or `not asked`, from interventions on the
 values that are read along the claimed edges. Half of the inputs chooses (rivals, partners, heads), the other decides.
-The numbers that define the words are those of `probes.audit.thresholds`, the rules those of `probes.audit.decide`:
+The numbers that define the words are those of `probes.audit.thresholds`; the rules are tables, which
+`probes.audit.rules_table` prints. In short:
 
 - pattern fails: `refuted`.
 - pattern holds, and the claim is about attention only: `supported`, unless the head is proven to be of no use for the
@@ -40,7 +41,7 @@ from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.recipe import num_labels
 from interp.rng import check_seed
 from interp.stats import CONFIDENCE
-from interp.task_check import check_task
+from interp.task_check import TaskCheck, check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
 from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
 from probes.audit.labels import Labels, LaidOut, labelled, lay_out
@@ -128,46 +129,17 @@ def audit_claims(
     asked = _asked(claims, own_relations(relations))
     for claim in asked:
         _check(claim, models[0], grammar)
-    entries = labelled(inputs)
-    given = None if entries is None else lay_out(entries, models[0], grammar, free=readout == "probe")
-    check_readout(readout, given)
-    labels = given is not None and bool((given.label >= 0).any())
-    if readout == "logits" and not labels and (not is_bridge(models[0]) or trusted_logits(models[0])):
-        not_read("it says where labels are read, and the inputs have none", readout=readout)
-    fixed = task if task is not None or not labels else _untrusted(models[0], readout)
-    tasks: dict[Claim, Task | NoTask] = {}
-    if fixed is None and not labels:
-        tasks = {claim: _task_of(claim, models[0], grammar) for claim in asked}
-    tokens, alike, lengths = (inputs, None, None) if given is None else (given.tokens, given.strata, given.length)
-    laid = Laid(make_inputs(models[0], grammar, tokens, count, size, seed, together(strata, alike), lengths))
+    given = _given(inputs, models[0], grammar, readout)
+    labels = _with_labels(given, models[0], readout)
+    tasks = _tasks(asked, task, labels, models[0], grammar, readout)
+    laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
-    if fixed is None and labels:
-        assert given is not None
-        each = np.arange(len(given.tokens))
-        fixed = Labels(given, laid.inputs.visible[each, given.read])
-    if fixed is not None:
-        tasks = dict.fromkeys(asked, fixed)
-    nulls = Nulls(laid, _untrained(models[0]) if untrained else (), asked)
-    level = 1 - (1 - CONFIDENCE) / len(asked)
-    setting = Setting(laid, nulls, lambda claim: tasks[claim], level, len(asked), seed)
-    found: list[list[tuple[Outcome, Outcome]]] = []
+    tasks = tasks or dict.fromkeys(asked, _label_task(labels, laid))
+    setting = _setting(laid, tasks, _untrained(models[0]) if untrained else (), seed)
     with _bar(len(models) * len(asked), progress) as tick:
-        for one in models:
-            seen = _view(one, grammar, given, laid, readout)
-            found.append(_one_model(seen, asked, setting, len(models) > 1, tick))
-    out = []
-    for at, claim in enumerate(asked):
-        name = getattr(tasks[claim], "name", None)
-        common = {
-            "task": name, "level": level, "num_claims": len(asked), "num_inputs": len(laid.inputs.tokens),
-            "parts": claim.to_dict(), "seed": seed, "task_check": checked,
-        }  # fmt: skip
-        if len(models) == 1:
-            out.append(_of_model(claim, found[0][at][0], common))
-        else:
-            numbers = getattr(model, "seeds", tuple(range(len(models))))
-            out.append(_of_seeds(claim, over_seeds(claim, numbers, [f[at] for f in found], level), common))
-    return out
+        views = (_view(one, grammar, given, laid, readout) for one in models)
+        found = [_one_model(view, asked, setting, len(models) > 1, tick) for view in views]
+    return _results(asked, getattr(model, "seeds", tuple(range(len(models)))), found, setting, checked)
 
 
 def scan_heads(
@@ -253,6 +225,56 @@ def _check(claim: Claim, model: Any, grammar: Any) -> None:
         raise RequestError(f"{quoted('when ' + claim.when.words)} needs {needed}, which the model lacks")
 
 
+def _given(inputs: Any, model: Any, grammar: Any, readout: str | None) -> LaidOut | None:
+    """Inputs that say where they are read, laid out; None for all others."""
+    entries = labelled(inputs)
+    given = None if entries is None else lay_out(entries, model, grammar, free=readout == "probe")
+    check_readout(readout, given)
+    return given
+
+
+def _laid(model: Any, grammar: Any, inputs: Any, count: int, size: int, seed: int, strata: Any) -> Laid:
+    """The inputs, given (laid out where they say where they are read) or drawn, in two halves."""
+    tokens, alike, lengths = inputs, None, None
+    if isinstance(inputs, LaidOut):
+        tokens, alike, lengths = inputs.tokens, inputs.strata, inputs.length
+    return Laid(make_inputs(model, grammar, tokens, count, size, seed, together(strata, alike), lengths))
+
+
+def _with_labels(given: LaidOut | None, model: Any, readout: str | None) -> LaidOut | None:
+    """The inputs if any of them has a label; else None, and a readout that nothing would read is refused."""
+    if given is not None and bool((given.label >= 0).any()):
+        return given
+    if readout == "logits" and (not is_bridge(model) or trusted_logits(model)):
+        not_read("it says where labels are read, and the inputs have none", readout=readout)
+    return None
+
+
+def _tasks(
+    asked: Sequence[Claim], task: Task | None, labels: LaidOut | None, model: Any, grammar: Any, readout: str | None
+) -> "dict[Claim, Task | NoTask] | None":
+    """What use is asked about, claim by claim; None: the labels, which are no task before the inputs are laid out."""
+    if task is not None:
+        return dict.fromkeys(asked, task)
+    if labels is None:
+        return {claim: _task_of(claim, model, grammar) for claim in asked}
+    untrusted = _untrusted(model, readout)
+    return None if untrusted is None else dict.fromkeys(asked, untrusted)
+
+
+def _setting(laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterable[Any], seed: int) -> Setting:
+    """What all models share: the claims, each with its task, are corrected for their number."""
+    nulls = Nulls(laid, untrained, list(tasks))
+    level = 1 - (1 - CONFIDENCE) / len(tasks)
+    return Setting(laid, nulls, lambda claim: tasks[claim], level, len(tasks), seed)
+
+
+def _label_task(labels: LaidOut | None, laid: Laid) -> Labels:
+    """The task of telling the inputs' labels."""
+    assert labels is not None
+    return Labels(labels, laid.inputs.visible[np.arange(len(labels.tokens)), labels.read])
+
+
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
     """The model as it is run: padding masked, and with the probe that was asked for."""
     pad = getattr(grammar, "pad", None)
@@ -335,6 +357,26 @@ def _one_model(
 def _rank(outcome: Outcome) -> int:
     """Which of the candidates for "some head" decides: one is enough, and an open one leaves it open."""
     return ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
+
+
+def _results(
+    asked: Sequence[Claim], numbers: Sequence[int], found: Sequence[Sequence[tuple[Outcome, Outcome]]],
+    setting: Setting, checked: TaskCheck | None,
+) -> list[AuditResult]:  # fmt: skip
+    """One result a claim. `found`: by model and claim, the best candidate and the named heads."""
+    out = []
+    for at, claim in enumerate(asked):
+        common = {
+            "task": getattr(setting.task(claim), "name", None), "level": setting.level, "num_claims": len(asked),
+            "num_inputs": len(setting.laid.inputs.tokens), "parts": claim.to_dict(), "seed": setting.seed,
+            "task_check": checked,
+        }  # fmt: skip
+        if len(found) == 1:
+            out.append(_of_model(claim, found[0][at][0], common))
+        else:
+            seeds = over_seeds(claim, numbers, [of_model[at] for of_model in found], setting.level)
+            out.append(_of_seeds(claim, seeds, common))
+    return out
 
 
 def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResult:

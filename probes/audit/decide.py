@@ -1,314 +1,169 @@
-"""From measurements to words. The thresholds are in `probes.audit.thresholds`; the rules are these."""
+"""From measurements to words: evidence is laid before the tables of rules, and rows are marked that a finding rests on.
+
+The rules are those of `probes.audit.pattern_rules`, `use_rules` and `verdicts`, the thresholds in
+`probes.audit.thresholds`.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from interp.numbers import estimate as written
-from interp.numbers import number, percent
 from interp.stats import Estimate
 from probes.audit import thresholds as t
+from probes.audit.edits import Head
 from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs
-from probes.audit.pattern import Asked, Look, Rival, worst
-from probes.audit.rows import Evidence, Finding, Use, Verdict, bound, counted, resting, use_rows, with_value
-from probes.audit.stats import high, low
+from probes.audit.pattern import Asked, Look
+from probes.audit.pattern_rules import (
+    ELIGIBILITY_RULES,
+    IN_SOME,
+    NOT_IN_SOME,
+    PATTERN_RULES,
+    PatternEvidence,
+    pattern_evidence,
+    pattern_phrases,
+)
+from probes.audit.rows import Evidence, Finding, bound, counted, items_row, resting, use_rows, with_value
+from probes.audit.rules import Gather, Phrases, Rule, decide, first, joined, known
+from probes.audit.stats import low
 from probes.audit.tasks import Task
-from probes.claims import Claim, heads_text
+from probes.audit.use_rules import TOGETHER_RULES, USE_REMARKS, USE_RULES, Idle, Together, use_phrases
+from probes.claims import heads_text
 
-
-def verdict_of(pattern: str, use: str, claim: Claim) -> Verdict:
-    """One word from two findings.
-
-    A claim about attention alone stands or falls with the pattern; but a pattern that is proven to be of no use is
-    misleading, whoever shows it. A claim of use needs the use.
-    """
-    if pattern == "fails":
-        return "refuted"
-    if pattern != "holds":
-        return "undecided"
-    if use == "unused":
-        return "misleading"
-    if claim.uses is None or use in ("used", "redundant"):
-        return "supported"
-    return "undecided"
-
+# Whichever rule decides, all that means something is measured and shown; what a head does alone, only if a rule asks.
+SHOWN = frozenset(field.name for field in fields(Effects)) - {"idle"}
 
 # -- the pattern --------------------------------------------------------------------------------------------
 
 
-def eligible(asked: Asked, rivals: Sequence[Rival], inputs: Inputs) -> tuple[str, list[Evidence]] | None:
-    """What keeps these inputs from deciding on the pattern, and the counts that say so; or None."""
+def decide_pattern(
+    asked: Asked,
+    looks: Sequence[tuple[Head, Look]],
+    p_value: float | None,
+    untrained: Estimate | None,
+    inputs: Inputs,
+) -> Finding:
+    """Holds iff it holds of every head, fails iff it fails of one. `p_value`: Holm-corrected, of the matched null."""
     rows = asked.rows[inputs.half_b]
     count, sequences = int(rows.sum()), int(rows.any(1).sum())
-    if count < t.MIN_ROWS or sequences < t.MIN_SEQUENCES:
-        found = [
-            _rows_there(count),
-            counted("sequences", "inputs where the relation applies", sequences, t.MIN_SEQUENCES, "inputs"),
-        ]
-        return (
-            f"the relation applies to {count} rows in {sequences} inputs of the half that decides, and "
-            f"{t.MIN_ROWS} in {t.MIN_SEQUENCES} are needed"
-        ), resting("undecided", found, [row.name for row in found if not row.met])
-    alike = [rival for rival in rivals if rival.different < t.MIN_DIFFERENT]
-    if alike:
-        nearest = min(alike, key=lambda rival: rival.different)
-        words = f"rows that tell it from {nearest.words}"
-        found = [_rows_there(count), counted("different", words, nearest.different, t.MIN_DIFFERENT, "positions")]
-        return (
-            f"{asked.claim.relation.words} cannot be told from {nearest.words} on these inputs: they differ in "
-            f"{nearest.different} rows, and {t.MIN_DIFFERENT} are needed"
-        ), resting("undecided", found, ["different"])
-    return None
+    seen = [pattern_evidence(asked.claim, look, count, sequences, p_value, untrained) for _, look in looks]
+    if rule := first(ELIGIBILITY_RULES, known(seen[0])):
+        return _not_eligible(rule, seen[0])
+    rules = [decide(PATTERN_RULES, known(evidence)) for evidence in seen]
+    words = {rule.finding for rule in rules}
+    word = "fails" if "fails" in words else "holds" if words == {"holds"} else "undecided"
+    table, because = [_rows_there(count)], []
+    for (head, look), evidence, rule in zip(looks, seen, rules, strict=True):
+        of_head = _pattern_rows(look, evidence, untrained)
+        if rule.finding == word:
+            because.append(f"{heads_text([head])} {_of_pattern(rule, evidence)}")
+            told = joined(PATTERN_RULES, rule, evidence)
+            of_head = resting(word, of_head, [name for one in told for name in one.rows(evidence)])
+        of_head = with_value(of_head)
+        table += of_head if len(looks) == 1 else [_named(row, head) for row in of_head]
+    decider = next(rule for rule in rules if rule.finding == word)
+    return Finding(word, ". ".join(because) + ".", tuple(table), decider.name)
+
+
+def _not_eligible(rule: Rule, evidence: PatternEvidence) -> Finding:
+    """What keeps these inputs from deciding on the pattern, and the counts that say so."""
+    nearest = min(evidence.rivals, key=lambda rival: rival.different, default=None)
+    alike, different = (nearest.words, nearest.different) if nearest else ("", 0)
+    over = "inputs where the relation applies"
+    counts = [
+        _rows_there(evidence.rows),
+        counted("sequences", over, evidence.sequences, t.MIN_SEQUENCES, "inputs"),
+        counted("different", f"rows that tell it from {alike}", different, t.MIN_DIFFERENT, "positions"),
+    ]
+    rests = rule.rows(evidence)
+    names = {"rows", "different"} if "different" in rests else {"rows", "sequences"}
+    shown = [row for row in counts if row.name in names]
+    relation = evidence.claim.relation.words
+    said = Phrases(evidence, relation=relation, alike=alike, different=str(different)).say(rule.words)
+    rows = resting(rule.finding, shown, rests)
+    return Finding(rule.finding, f"The pattern cannot be decided: {said}.", tuple(rows), rule.name)
 
 
 def _rows_there(count: int) -> Evidence:
     return counted("rows", "rows where the relation applies", count, t.MIN_ROWS, "positions")
 
 
-def decide_pattern(
-    asked: Asked,
-    looks: Sequence[tuple[tuple[int, int], Look]],
-    p_value: float | None,
-    untrained: Estimate | None,
-    inputs: Inputs,
-) -> Finding:
-    """Holds iff it holds of every head, fails iff it fails of one. `p_value`: Holm-corrected, of the matched null."""
-    if missing := eligible(asked, looks[0][1].rivals, inputs):
-        why, rows = missing
-        return Finding("undecided", f"The pattern cannot be decided: {why}.", tuple(rows))
-    words, because, rests = [], [], []
-    for _, look in looks:
-        word, why, names = _one_head(asked.claim, look, p_value, untrained)
-        words.append(word)
-        because.append(why)
-        rests.append(names)
-    word = "fails" if "fails" in words else "holds" if set(words) == {"holds"} else "undecided"
-    evidence, shown = [_rows_there(int(asked.rows[inputs.half_b].sum()))], []
-    for (head, look), own, why, names in zip(looks, words, because, rests, strict=True):
-        of_head = _pattern_rows(asked.claim, look, p_value, untrained)
-        if own == word:
-            shown.append(f"{heads_text([head])} {why}")
-            of_head = resting(word, of_head, names)
-        of_head = with_value(of_head)
-        if len(looks) > 1:
-            of_head = [replace(e, name=f"{e.name} {heads_text([head])}", words=f"{heads_text([head])}: {e.words}")
-                       for e in of_head]  # fmt: skip
-        evidence += of_head
-    return Finding(word, ". ".join(shown) + ".", tuple(evidence))
+def _of_pattern(rule: Rule, evidence: PatternEvidence) -> str:
+    """Why the rule was found of one head; of doubts, all of them."""
+    phrases = pattern_phrases(evidence)
+    told = "; ".join(phrases.say(one.words) for one in joined(PATTERN_RULES, rule, evidence))
+    return f"{phrases['said']}, but {told}" if rule.joins else told
 
 
-def _least(claim: Claim) -> float:
-    if claim.relation.kind == "even":
-        return t.EVEN
-    return t.MAINLY if claim.mainly else t.SCORE
+def _named(row: Evidence, head: Head) -> Evidence:
+    """A row of one head among several."""
+    name = heads_text([head])
+    return replace(row, name=f"{row.name} {name}", words=f"{name}: {row.words}")
 
 
-def _one_head(claim: Claim, look: Look, p: float | None, untrained: Estimate | None) -> tuple[str, str, Sequence[str]]:
-    """The word on one head, why, and the names of the rows that it rests on."""
-    least, (few, most), score = _least(claim), t.MIXED, look.score
-    said = f"scores {_span(score)} on {claim.relation.words}"
-    better = _better(look)
-    instead = f"; {better.words} fits better" if better else ""
-    beaten = [_name_of(better, look)] if better else []
-    if high(score) < least:
-        uniform = "" if look.top1 is None else " (a uniform head scores 0)"
-        return "fails", f"{said}, below {least:g}{uniform}{instead}", ["score", *beaten]
-    if look.top1 is not None and high(look.top1) < t.TOP1:
-        rows = f"{_span(look.top1)} of the rows only, less than {t.TOP1:g}"
-        return "fails", f"{said}, but looks there most in {rows}{instead}", ["top1", *beaten]
-    if better:
-        return "fails", f"{said}, but {better.words} fits better where the two differ", beaten
-    if low(look.share) > few and high(look.share) < most:
-        hint = f"; it would fit in {percent(look.when[1])} of those where {look.when[0]}" if look.when else ""
-        return "fails", f"{said}, but fits in {_span(look.share)} of the rows only{hint}", ["share"]
-    doubts = {}
-    if low(score) < least:
-        doubts["score"] = f"the score may be below {least:g}"
-    if look.top1 is not None and low(look.top1) < t.TOP1:
-        doubts["top1"] = f"it may look there most in less than {t.TOP1:g} of the rows ({_span(look.top1)})"
-    if not (low(look.share) >= most or high(look.share) <= few):
-        doubts["share"] = (
-            f"the share of rows that fit ({_span(look.share)}) may be that of a claim that is right at times"
-        )
-    if p is not None and p > t.ALPHA:
-        doubts["matched"] = f"keys of the same class at the same distance get as much (p = {number(p, None)})"
-    if claim.relation.kind == "mass" and untrained and low(score) <= (untrained.value or 0.0):
-        doubts["untrained"] = f"untrained models of this shape score {number(untrained.value, 2)}"
-    if close := [r for r in look.rivals if r.lead and low(r.lead) <= 0]:
-        nearest = min(close, key=lambda r: low(r.lead) if r.lead else 0.0)
-        doubts["rival"] = f"{nearest.words} may fit as well"
-    if doubts:
-        return "undecided", f"{said}, but {'; '.join(doubts.values())}", [*doubts]
-    top = "" if look.top1 is None else f" and looks there most in {percent(look.top1.value)} of the rows"
-    near = worst(look.rivals)
-    lead = f"; the nearest rival, {near.words}, fits {number(near.lead.value, 2)} worse" if near and near.lead else ""
-    return "holds", f"{said}{top}{lead}", ["score", "top1", "share", "matched", "untrained", "rival"]
-
-
-def _better(look: Look) -> Rival | None:
-    """The rival that fits better for sure, in both halves; of several the surest."""
-    won = [r for r in look.rivals if r.lead and high(r.lead) < 0 and r.lead_a is not None and r.lead_a < 0]
-    return min(won, key=lambda r: high(r.lead) if r.lead else 0.0) if won else None
-
-
-def _name_of(rival: Rival, look: Look) -> str:
-    """The row of a rival: of the nearest one, or of another that fits better."""
-    return "rival" if rival is worst(look.rivals) else "better"
-
-
-def _pattern_rows(claim: Claim, look: Look, p: float | None, untrained: Estimate | None) -> list[Evidence]:
-    least, near, better = _least(claim), worst(look.rivals), _better(look)
+def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) -> list[Evidence]:
+    near, best = e.nearest, e.best
     null = {"uniform": 0.0, "untrained": untrained.value if untrained else None}
-    rows = [bound("pattern", "score", "claim score", look.score.with_null(null), least)]
-    if look.top1 is not None:
-        rows.append(bound("pattern", "top1", "largest weight on it, sink apart", look.top1, t.TOP1))
-    fits = low(look.share) >= t.MIXED[1] or high(look.share) <= t.MIXED[0]
-    mixed = low(look.share) > t.MIXED[0] and high(look.share) < t.MIXED[1]
-    share = Evidence("pattern", "share", "share of rows that fit", look.share, "not in", t.MIXED[1])
-    rows.append(replace(share, met=True if fits else False if mixed else None))
+    rows = [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]
+    if e.top1 is not None:
+        rows.append(bound("pattern", "top1", "largest weight on it, sink apart", e.top1, t.TOP1))
+    share = Evidence("pattern", "share", "share of rows that fit", e.share, "not in", t.MIXED[1])
+    rows.append(replace(share, met=True if NOT_IN_SOME(e) else False if IN_SOME(e) else None))
     if look.matched is not None:
         matched = Evidence("pattern", "matched", "above keys alike in class, distance",
-                           look.matched.with_null({"p_value": p}), ">", 0.0)  # fmt: skip
-        rows.append(replace(matched, met=True if p is not None and p <= t.ALPHA else None))
-    if claim.relation.kind == "mass" and untrained is not None and untrained.value is not None:
-        above = True if low(look.score) > untrained.value else None
+                           look.matched.with_null({"p_value": e.p_value}), ">", 0.0)  # fmt: skip
+        rows.append(replace(matched, met=True if e.p_value is not None and e.p_value <= t.ALPHA else None))
+    if e.untrained is not None:
+        above = True if low(e.score) > e.untrained else None
         words = "claim score, beside untrained models"
-        rows.append(Evidence("pattern", "untrained", words, look.score, ">", untrained.value, above))
+        rows.append(Evidence("pattern", "untrained", words, e.score, ">", e.untrained, above))
     if near is not None and near.lead is not None:
         rows.append(bound("pattern", "rival", f"fits better than {near.words}", near.lead, 0.0))
-    if better is not None and better is not near and better.lead is not None:
-        rows.append(bound("pattern", "better", f"fits better than {better.words}", better.lead, 0.0))
-    rows += [
+    if best is not None and best is not near and best.lead is not None:
+        rows.append(bound("pattern", "better", f"fits better than {best.words}", best.lead, 0.0))
+    return [
+        *rows,
         Evidence("pattern", "without_sink", "weight on it, sink apart", look.without_sink),
         Evidence("pattern", "sink", "weight on the first token", look.on_sink),
         Evidence("pattern", "by_value", "weight on it, by size of the values", look.by_value),
     ]
-    return rows
 
 
 # -- the use ------------------------------------------------------------------------------------------------
 
 
-def decide_use(effects: Effects | None, task: Task, heads: str) -> Finding:
-    """Used, redundant, unused, or undecided; see the issue's section 2 and the thresholds."""
-    if effects is None or effects.items < t.MIN_SEQUENCES:
-        count = 0 if effects is None else effects.items
-        needs = getattr(task, "needs", "have a place to read")
-        because = f"Use cannot be decided: {count} inputs {needs}, and {t.MIN_SEQUENCES} are needed."
-        row = replace(counted("items", f"inputs that {needs}", count, t.MIN_SEQUENCES, "inputs"), group="power")
-        return Finding("undecided", because, tuple(resting("undecided", [row], ["items"])))
-    word, because, names = _use(effects, task, heads)
-    if effects.idle and word in ("used", "redundant"):
-        word, because, evidence = _with_idle(effects, task)
-    else:
-        evidence = use_rows(effects, word, names)
-    if effects.unnatural > t.UNNATURAL:
-        because += f" (edits took {percent(effects.unnatural)} of the residual norms out of the natural range)"
-    return Finding(word, because + ".", tuple(evidence))
+def decide_use(gather: Gather[Effects], task: Task, heads: str) -> Finding:
+    """Used, redundant, unused, or undecided: the first of `USE_RULES` that holds says which.
+
+    `gather` measures what the rules need; `heads`: the names of those that are claimed.
+    """
+    rule = decide(USE_RULES, gather)
+    e = gather(SHOWN)
+    because, table = use_phrases(e, task, heads).say(rule.words), _rows_of_use(rule, e, task)
+    if rule.finding in ("used", "redundant"):
+        idle = tuple(Idle(head, decide(USE_RULES, alone), alone) for head, alone in gather(frozenset({"idle"})).idle)
+        if found := first(TOGETHER_RULES, known(Together(idle))):
+            rule = found
+            because, table = _with_idle(rule, e, idle, task)
+    remarks = [use_phrases(e, task, heads).say(one.words) for one in USE_REMARKS if one.holds(e)]
+    return Finding(rule.finding, "".join([because, *remarks, "."]), tuple(table), rule.name)
 
 
-def _with_idle(e: Effects, task: Task) -> tuple[Use, str, list[Evidence]]:
-    """A claim about several heads that holds without one of them; beside the rows of all those of the idle one."""
-    together = use_rows(e)
-    names = heads_text([head for head, _ in e.idle])
-    said = f"Exchanging what they read there moves {_span(e.total)} of the margin, and as much without {names}" if (
-        e.total
-    ) else f"{names} adds nothing"  # fmt: skip
-    for head, alone in e.idle:
-        word, because, rests = _use(alone, task, heads_text([head]))
-        if word == "unused":
-            return "unused", f"{said}. {because}", [*together, *_of_one(head, alone, "unused", rests)]
-    head, alone = e.idle[0]
-    because = f"Use cannot be decided: {said[0].lower()}{said[1:]}, which may still be of use otherwise"
-    return "undecided", because, [*together, *_of_one(head, alone, "undecided", ["effect"])]
+def _rows_of_use(rule: Rule, e: Effects, task: Task) -> list[Evidence]:
+    """The numbers on use, or the count of items where they are too few for any number."""
+    if "items" in rule.rests:
+        return resting(rule.finding, [items_row(e.items, use_phrases(e, task, "")["needs"])], ["items"])
+    return use_rows(e, rule.finding, rule.rows(e))
 
 
-def _of_one(head: tuple[int, int], alone: Effects, word: Use, names: Sequence[str]) -> list[Evidence]:
-    """The rows about one of several claimed heads that the word rests on."""
-    name = heads_text([head])
-    rows = [row for row in use_rows(alone, word, names) if row.finding]
-    return [replace(row, name=f"{row.name} {name}", words=f"{name} alone: {row.words}") for row in rows]
-
-
-def _use(e: Effects, task: Task, heads: str) -> tuple[Use, str, Sequence[str]]:
-    """The word on use, why, and the names of the rows that it rests on (see `use_rows`)."""
-    if e.dead:
-        return "undecided", f"Use cannot be decided: {e.dead}, so an edit of it proves nothing", ["edit"]
-    if e.still:
-        because = "The model's output is the same whatever it reads, so nothing that it attends to is used"
-        return "unused", because, ["still"]
-    if e.silent and e.aims:
-        if not e.paired:
-            return "unused", (
-                "The answer does not move in its last bit when all that these edges read is exchanged for what another "
-                "input has there: it is not used"
-            ), ["silent"]  # fmt: skip
-        return "unused", (
-            f"The right answer to '{task.words}' turns on the token that is exchanged, and the model's does not move "
-            "in its last bit: what is read there is not used"
-        ), ["silent"]  # fmt: skip
-    if low(e.margin) <= 0 or e.every is None or e.token is None:
-        because = f"Use cannot be decided: the model does not {task.words} (margin {_span(e.margin)})"
-        return "undecided", because, ["margin"]
-    if not e.powerful:
-        token = f"exchanging the token itself moves {_span(e.token)}"
-        pairs = "minimal pairs" if e.paired else "donors"
-        why = token if e.aims else f"the {pairs} do not change the tokens that are read there"
-        return "undecided", (
-            f"Use cannot be decided: exchanging the values of these edges in all heads moves {_span(e.every)} of the "
-            f"margin, less than {t.POWER:g}, and {why}"
-        ), ["every_head", "token" if e.aims else "aimed"]  # fmt: skip
-    if e.total is None or e.raw is None or e.direct is None or e.fill is None:
-        raise AssertionError("effects are measured wherever there is power")
-    moved = f"exchanging what {heads} reads there moves {_span(e.total)} of the margin towards the other answer"
-    if e.used_whole:
-        because = f"To {task.words} the model uses it: {moved}, net of a sham of the same size"
-        return "used", because, ["effect", "raw", "mean_fill"]
-    if low(e.direct) >= t.USED and e.direct_fill is not None and (e.direct_fill.value or 0.0) > 0:
-        return "used", (
-            f"To {task.words} the model uses it, and what comes later makes up for a part: {moved}, and "
-            f"{_span(e.direct)} with later patterns and the scales of norms frozen"
-        ), ["direct", "direct_fill"]  # fmt: skip
-    if low(e.total) >= t.USED:
-        but, rests = f"filling in the mean there moves {_span(e.fill)}: not the same way", "mean_fill"
-        if low(e.raw) < t.USED:
-            but, rests = f"{_span(e.raw)} with what a sham of the same size moves", "raw"
-        return "undecided", f"Use cannot be decided: {moved}, but {but}", [rests]
-    held = e.held_with_partners
-    if e.with_partners is not None and low(e.with_partners) >= t.USED and (held is None or low(held) >= t.USED):
-        return "redundant", (
-            f"To {task.words} the model can do without it, but not without it and {heads_text(e.partners)}: {moved}, "
-            f"and {_span(e.with_partners)} once the others are ablated"
-        ), ["with_partners", "held_with_partners"]  # fmt: skip
-    alone = bool(e.nothing & {"total", "raw"})
-    others = e.with_partners is None or bool(e.nothing & {"with_partners", "raw_with_partners"})
-    if alone and others and high(e.direct) < t.USED and e.in_company is not None and "in_company" not in e.nothing:
-        return "undecided", (
-            f"Use cannot be decided: {moved}, but {_span(e.in_company)} while {heads_text(e.company)} give what they "
-            "give for the donor: it may be one of many that say the same"
-        ), ["in_company"]  # fmt: skip
-    if alone and others and high(e.direct) < t.USED:
-        if low(e.fill) >= t.USED:
-            return "undecided", (
-                f"Use cannot be decided: {moved}, but filling in the mean costs {_span(e.fill)}: what it reads there "
-                "matters by something other than what the minimal pairs change"
-            ), ["mean_fill"]  # fmt: skip
-        also = f", nor with {heads_text(e.partners)} ablated" if e.partners else ""
-        because = f"The model does not use it to {task.words}: {moved}{also}, less than {t.UNUSED:g}"
-        return "unused", because, _nothing(e)
-    because = f"Use cannot be decided: {moved}, neither {t.USED:g} for sure nor below {t.UNUSED:g}"
-    open_ones = {"effect": not alone, "with_partners": not others, "direct": high(e.direct) >= t.USED}
-    return "undecided", because, [name for name, there in open_ones.items() if there]
-
-
-def _nothing(e: Effects) -> list[str]:
-    """The rows that show no effect: alone, with partners, in company; net of the sham where that is no effect too."""
-    shown = ["effect" if "total" in e.nothing else "raw", "direct"]
-    if e.with_partners is not None:
-        shown.append("with_partners" if "with_partners" in e.nothing else "raw_with_partners")
-    return shown if e.in_company is None else [*shown, "in_company"]
-
-
-def _span(estimate: Estimate) -> str:
-    """ "0.97 [0.96, 0.98]"."""
-    return written(estimate, 2, n=True)
+def _with_idle(rule: Rule, e: Effects, idle: Sequence[Idle], task: Task) -> tuple[str, list[Evidence]]:
+    """Why a claim about several heads that holds without one of them is no more than that; the rows of all, and those
+    of the idle one.
+    """
+    one = next((one for one in idle if one.finding == rule.finding == "unused"), idle[0])
+    alone, name = one.effects(SHOWN), heads_text([one.head])
+    said = use_phrases(alone, task, name).say(one.rule.words)
+    because = Phrases(e, names=heads_text([each.head for each in idle]), alone=said).say(rule.words)
+    rows = use_rows(alone, rule.finding, rule.rows(alone) or one.rule.rows(alone))
+    of_one = [row for row in rows if row.finding]
+    named = [replace(row, name=f"{row.name} {name}", words=f"{name} alone: {row.words}") for row in of_one]
+    return because, [*use_rows(e), *named]

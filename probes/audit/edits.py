@@ -8,6 +8,7 @@ bridges), and such a dead edit looks like a head that is not used. `reaches_outp
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,85 +77,107 @@ def run(
     `frozen`: patterns above the first edited layer, and every norm's scale, are those of that run: the direct effect.
     `keep`: the run's patterns, values and scales come back too.
     """
-    layers = range(model.cfg.n_layers)
-    by_layer: dict[int, list[Edges]] = {}
-    for one in edges:
-        by_layer.setdefault(one.layer, []).append(one)
-    lowest = min(by_layer, default=model.cfg.n_layers)
-    touched = {*by_layer, *(layer for layer in layers if frozen is not None and layer > lowest)}
-    seen: dict[str, Tensor] = {}
-    writers: dict[str, Writer] = {}
-
-    def keeps(name: str) -> Writer:
-        def write(x: Tensor) -> None:
-            seen.setdefault(name, x)
-
-        return write
-
-    def weights(layer: int) -> Tensor:
-        """The pattern. Some bridges show it only when z has passed: then it is made from queries and keys."""
-        name = _at(layer, "attn.hook_pattern")
-        if name not in seen:
-            q, k = (seen[_at(layer, f"attn.hook_{part}")] for part in "qk")
-            scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / q.shape[-1] ** 0.5
-            seen[name] = scores.masked_fill(~model.visible_keys(tokens), -torch.inf).softmax(-1)
-        return seen[name]
-
-    def keeps_z(layer: int) -> Writer:
-        def write(z: Tensor) -> None:
-            seen[_at(layer, "attn.hook_z")] = z
-            weights(layer)
-
-        return write
-
-    def edits_z(layer: int) -> Writer:
-        def write(z: Tensor) -> Tensor:
-            out = z.clone()
-            if layer in touched:
-                pattern, v = weights(layer), seen[_at(layer, "attn.hook_v")]
-            if frozen is not None and layer > lowest:
-                pattern = frozen.patterns[layer]
-                out = (pattern @ v.transpose(1, 2)).transpose(1, 2)
-            for one in by_layer.get(layer, []):
-                heads = list(one.heads)
-                change = one.shift if one.values is None else one.values - v
-                assert change is not None
-                out[:, :, heads] += z_shift(pattern[:, heads], one.keys, change[:, :, heads])
-            for (at, head), constant in (ablated or {}).items():
-                if at == layer:
-                    out[:, :, head] = constant
-            return out
-
-        return write
-
-    for layer in layers:
-        if keep or layer in touched:
-            late = ("attn.hook_q", "attn.hook_k") if getattr(model, "late_patterns", False) else ()
-            for part in ("attn.hook_pattern", "attn.hook_v", *late):
-                writers[_at(layer, part)] = keeps(_at(layer, part))
-        if layer in touched or any(at == layer for at, _ in ablated or {}):
-            writers[_at(layer, "attn.hook_z")] = edits_z(layer)
-        elif keep:
-            writers[_at(layer, "attn.hook_z")] = keeps_z(layer)
-    scales = [name for name in model.hook_dict if name.endswith("hook_scale")]
-    for name in scales:
-        if frozen is not None and name in frozen.scales:
-            writers[name] = _gives(frozen.scales[name])
-        elif frozen is None and keep:
-            writers[name] = keeps(name)
+    editing = _Editing(model, tokens, edges, ablated or {}, frozen)
+    writers = {**editing.writers(keep), **editing.scale_writers(keep)}
     last = _at(model.cfg.n_layers - 1, "hook_resid_post")
     if last not in model.hook_dict:  # a block without a residual stream
         last = _at(model.cfg.n_layers - 1, "hook_attn_out")
-    writers[last] = keeps(last)
+    writers[last] = editing.keeps(last)
     with undisturbed(model), torch.no_grad(), hooked(model, writers):
         logits = model(tokens)
-    each = torch.arange(len(tokens), device=logits.device)
-    cache = None
-    if keep:
-        patterns, v, z = ([seen[_at(layer, f"attn.hook_{p}")] for layer in layers] for p in ("pattern", "v", "z"))
+    each, stream = torch.arange(len(tokens), device=logits.device), editing.seen[last]
+    cache = editing.cache() if keep else None
+    return Run(logits[each, read].double(), stream[each, read].double().norm(dim=-1), cache)
+
+
+class _Editing:
+    """What one run writes at the hook points, and what it has seen there."""
+
+    def __init__(
+        self, model: Any, tokens: Tensor, edges: Sequence[Edges], ablated: Mapping[Head, Tensor], frozen: Cache | None
+    ):
+        self.model, self.tokens, self.ablated, self.frozen = model, tokens, ablated, frozen
+        self.layers = range(model.cfg.n_layers)
+        self.by_layer: dict[int, list[Edges]] = {}
+        for one in edges:
+            self.by_layer.setdefault(one.layer, []).append(one)
+        self.lowest = min(self.by_layer, default=model.cfg.n_layers)
+        self.touched = {*self.by_layer, *(layer for layer in self.layers if self._is_frozen(layer))}
+        self.seen: dict[str, Tensor] = {}
+
+    def writers(self, keep: bool) -> dict[str, Writer]:
+        """What is written at the hook points of attention."""
+        out: dict[str, Writer] = {}
+        late = ("attn.hook_q", "attn.hook_k") if getattr(self.model, "late_patterns", False) else ()
+        for layer in self.layers:
+            if keep or layer in self.touched:
+                for part in ("attn.hook_pattern", "attn.hook_v", *late):
+                    out[_at(layer, part)] = self.keeps(_at(layer, part))
+            if layer in self.touched or any(at == layer for at, _ in self.ablated):
+                out[_at(layer, "attn.hook_z")] = partial(self._edit_z, layer)
+            elif keep:
+                out[_at(layer, "attn.hook_z")] = partial(self._keep_z, layer)
+        return out
+
+    def scale_writers(self, keep: bool) -> dict[str, Writer]:
+        """What is written at the scales of norms: those of the frozen run, if there is one."""
+        scales = self._scales()
+        if self.frozen is not None:
+            return {name: _gives(self.frozen.scales[name]) for name in scales if name in self.frozen.scales}
+        return {name: self.keeps(name) for name in scales} if keep else {}
+
+    def keeps(self, name: str) -> Writer:
+        """Passes on what comes, and keeps it."""
+
+        def write(x: Tensor) -> None:
+            self.seen.setdefault(name, x)
+
+        return write
+
+    def cache(self) -> Cache:
+        """What was kept."""
+        patterns, v, z = (
+            [self.seen[_at(layer, f"attn.hook_{part}")] for layer in self.layers] for part in ("pattern", "v", "z")
+        )
         # A norm that is not reached (a readout of hidden states ends before the head) has no scale to keep.
-        cache = Cache(patterns, v, z, {name: seen[name] for name in scales if name in seen})
-    return Run(logits[each, read].double(), seen[last][each, read].double().norm(dim=-1), cache)
+        return Cache(patterns, v, z, {name: self.seen[name] for name in self._scales() if name in self.seen})
+
+    def _is_frozen(self, layer: int) -> bool:
+        """Whether the pattern of this layer is that of the frozen run."""
+        return self.frozen is not None and layer > self.lowest
+
+    def _scales(self) -> list[str]:
+        return [name for name in self.model.hook_dict if name.endswith("hook_scale")]
+
+    def _pattern(self, layer: int) -> Tensor:
+        """The pattern. Some bridges show it only when z has passed: then it is made from queries and keys."""
+        name = _at(layer, "attn.hook_pattern")
+        if name not in self.seen:
+            q, k = (self.seen[_at(layer, f"attn.hook_{part}")] for part in "qk")
+            scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / q.shape[-1] ** 0.5
+            self.seen[name] = scores.masked_fill(~self.model.visible_keys(self.tokens), -torch.inf).softmax(-1)
+        return self.seen[name]
+
+    def _keep_z(self, layer: int, z: Tensor) -> None:
+        self.seen[_at(layer, "attn.hook_z")] = z
+        self._pattern(layer)
+
+    def _edit_z(self, layer: int, z: Tensor) -> Tensor:
+        out = z.clone()
+        if layer in self.touched:
+            pattern, v = self._pattern(layer), self.seen[_at(layer, "attn.hook_v")]
+        if self.frozen is not None and self._is_frozen(layer):
+            pattern = self.frozen.patterns[layer]
+            out = (pattern @ v.transpose(1, 2)).transpose(1, 2)
+        for one in self.by_layer.get(layer, []):
+            heads = list(one.heads)
+            change = one.shift if one.values is None else one.values - v
+            assert change is not None
+            out[:, :, heads] += z_shift(pattern[:, heads], one.keys, change[:, :, heads])
+        for (at, head), constant in self.ablated.items():
+            if at == layer:
+                out[:, :, head] = constant
+        return out
 
 
 def reaches_output(model: Any, tokens: Tensor, layer: int) -> bool:

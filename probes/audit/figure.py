@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from probes.audit.rows import COUNTS, LOGITS, MARGINS, OUTPUTS, SCORES, SEEDS
@@ -49,51 +50,14 @@ def audit_figure(
     `evidence`: rows as of `Evidence.to_dict`; `over`: how many models and inputs, and the level of the intervals. The
     other arguments are what `AuditResult` has under these names.
     """
-    import plotly.graph_objects as go
-
-    from interp.plots.style import GRID, INK, MUTED, SAYING, finish
+    from interp.plots.style import finish
 
     panels = [(unit, [r for r in evidence if r["unit"] == unit]) for unit in PANELS]
     # Counts that suffice are told in words.
     panels = [(unit, rows) for unit, rows in panels if rows and (unit != COUNTS or any(r["decides"] for r in rows))]
-    sizes = [[LINE * _label(row).count("<br>") + LINE + GAP for row in rows] for _, rows in panels]
-    height = sum(map(sum, sizes)) + (TOP + BOTTOM) * len(panels)
-    fig, top, named = go.Figure(), height, set()
-    layout: dict[str, Any] = {}
-    for at, ((unit, rows), size) in enumerate(zip(panels, sizes, strict=True), start=1):
-        top -= TOP
-        axis, domain = "" if at == 1 else str(at), [(top - sum(size)) / height, top / height]
-        middle = [sum(size[:i]) + size[i] / 2 for i in range(len(rows))]
-        for says, (colour, symbol, _) in SAYING.items():
-            mine = [i for i, row in enumerate(rows) if (row["says"] or "nothing") == says and row["value"] is not None]
-            if mine:
-                fig.add_trace(_marks([rows[i] for i in mine], [middle[i] for i in mine], colour, symbol, axis))
-                fig.data[-1].update(name=WORDS[says], legendgroup=says, showlegend=says not in named)
-                named.add(says)
-        fig.add_trace(_required(rows, middle, size, axis))
-        for i in [i for i, row in enumerate(rows) if row["decides"]]:
-            edges = {"y0": middle[i] - size[i] / 2 + 2, "y1": middle[i] + size[i] / 2 - 2, "yref": f"y{axis}"}
-            fig.add_shape(type="rect", x0=0, x1=1, xref="paper", **edges, line={"width": 1, "color": INK},
-                          fillcolor=FRAME, layer="below")  # fmt: skip
-            if rows[i]["value"] is None:
-                fig.add_annotation(text="no number: see the reason", x=0.5, xref="paper", y=middle[i], yref=f"y{axis}",
-                                   showarrow=False, font={"size": 12, "color": INK})  # fmt: skip
-        title, unit_words = PANELS[unit]
-        title += " (means over seeds)" if unit != SEEDS and num_models > 1 else ""
-        fig.add_annotation(text=f"<b>{title}</b>", x=0, xref="paper", xanchor="left", y=top / height, yref="paper",
-                           yanchor="bottom", yshift=3, showarrow=False, font={"size": 13})  # fmt: skip
-        layout[f"yaxis{axis}"] = {
-            "domain": domain, "range": [sum(size), 0], "tickvals": middle, "ticktext": [_label(row) for row in rows],
-            "tickfont": {"size": 12}, "showgrid": False, "anchor": f"x{axis}", "ticks": "",
-        }  # fmt: skip
-        layout[f"xaxis{axis}"] = {
-            "anchor": f"y{axis}", "title": {"text": unit_words, "standoff": 4}, "gridcolor": GRID, "zeroline": True,
-            "zerolinecolor": MUTED, "range": _span(rows), "nticks": 6,
-        }  # fmt: skip
-        top -= sum(size) + BOTTOM
-    if any(row["decides"] for row in evidence):
-        frame = {"color": FRAME, "line": {"color": INK, "width": 1}}
-        fig.add_trace(go.Bar(x=[None], y=[None], name="▶ framed: the verdict rests on it", marker=frame))
+    placed = _placed(panels)
+    height = sum(sum(panel.sizes) + TOP + BOTTOM for panel in placed)
+    fig = _drawn(placed, height, num_models > 1)
     counts = "; ".join(f"{r['words']}: {numbers_of(r)}" for r in evidence if r["unit"] == COUNTS)
     return finish(
         fig,
@@ -103,8 +67,96 @@ def audit_figure(
         height=height + 70,
         margin={"l": 20, "b": 70},
         legend={"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0, "xref": "container"},
-        **layout,
+        **{name: layout for panel in placed for name, layout in _axes(panel, height).items()},
     )
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Rows of one unit: the name of its axes ("" for the first), and the pixels above it and of each row."""
+
+    unit: str
+    rows: Sequence[Row]
+    axis: str
+    above: int  # pixels from the top of the figure
+    sizes: Sequence[int]
+
+    @property
+    def middle(self) -> list[float]:
+        """Where each row is drawn."""
+        return [sum(self.sizes[:i]) + self.sizes[i] / 2 for i in range(len(self.rows))]
+
+
+def _placed(panels: Sequence[tuple[str, list[Row]]]) -> list[_Panel]:
+    """The panels, one below the other."""
+    out, above = [], 0
+    for at, (unit, rows) in enumerate(panels, start=1):
+        above += TOP
+        sizes = [LINE * _label(row).count("<br>") + LINE + GAP for row in rows]
+        out.append(_Panel(unit, rows, "" if at == 1 else str(at), above, sizes))
+        above += sum(sizes) + BOTTOM
+    return out
+
+
+def _drawn(panels: Sequence[_Panel], height: int, over_seeds: bool) -> "go.Figure":
+    """All marks, frames and titles."""
+    import plotly.graph_objects as go
+
+    from interp.plots.style import INK, SAYING
+
+    fig, named = go.Figure(), set()
+    for panel in panels:
+        rows, middle = panel.rows, panel.middle
+        for says, (colour, symbol, _) in SAYING.items():
+            mine = [i for i, row in enumerate(rows) if (row["says"] or "nothing") == says and row["value"] is not None]
+            if mine:
+                fig.add_trace(_marks([rows[i] for i in mine], [middle[i] for i in mine], colour, symbol, panel.axis))
+                fig.data[-1].update(name=WORDS[says], legendgroup=says, showlegend=says not in named)
+                named.add(says)
+        fig.add_trace(_required(rows, middle, panel.sizes, panel.axis))
+        _frame(fig, panel)
+        title = PANELS[panel.unit][0]
+        title += " (means over seeds)" if panel.unit != SEEDS and over_seeds else ""
+        fig.add_annotation(text=f"<b>{title}</b>", x=0, xref="paper", xanchor="left",
+                           y=(height - panel.above) / height, yref="paper", yanchor="bottom", yshift=3,
+                           showarrow=False, font={"size": 13})  # fmt: skip
+    if any(row["decides"] for panel in panels for row in panel.rows):
+        frame = {"color": FRAME, "line": {"color": INK, "width": 1}}
+        fig.add_trace(go.Bar(x=[None], y=[None], name="▶ framed: the verdict rests on it", marker=frame))
+    return fig
+
+
+def _frame(fig: "go.Figure", panel: _Panel) -> None:
+    """A frame around each row that decides."""
+    from interp.plots.style import INK
+
+    for row, middle, size in zip(panel.rows, panel.middle, panel.sizes, strict=True):
+        if not row["decides"]:
+            continue
+        edges = {"y0": middle - size / 2 + 2, "y1": middle + size / 2 - 2, "yref": f"y{panel.axis}"}
+        fig.add_shape(type="rect", x0=0, x1=1, xref="paper", **edges, line={"width": 1, "color": INK},
+                      fillcolor=FRAME, layer="below")  # fmt: skip
+        if row["value"] is None:
+            fig.add_annotation(text="no number: see the reason", x=0.5, xref="paper", y=middle, yref=f"y{panel.axis}",
+                               showarrow=False, font={"size": 12, "color": INK})  # fmt: skip
+
+
+def _axes(panel: _Panel, height: int) -> dict[str, Any]:
+    """The layout of both axes of a panel."""
+    from interp.plots.style import GRID, MUTED
+
+    top, axis = height - panel.above, panel.axis
+    return {
+        f"yaxis{axis}": {
+            "domain": [(top - sum(panel.sizes)) / height, top / height], "range": [sum(panel.sizes), 0],
+            "tickvals": panel.middle, "ticktext": [_label(row) for row in panel.rows], "tickfont": {"size": 12},
+            "showgrid": False, "anchor": f"x{axis}", "ticks": "",
+        },
+        f"xaxis{axis}": {
+            "anchor": f"y{axis}", "title": {"text": PANELS[panel.unit][1], "standoff": 4}, "gridcolor": GRID,
+            "zeroline": True, "zerolinecolor": MUTED, "range": _span(panel.rows), "nticks": 6,
+        },
+    }  # fmt: skip
 
 
 def _marks(rows: Sequence[Row], places: Sequence[float], colour: str, symbol: str, axis: str) -> "go.Scatter":

@@ -135,6 +135,8 @@ def _tokens(model: Any, grammar: Any, given: Any, num_inputs: int, length: int, 
         draw = claims_of(grammar).inputs
         if draw is not None:
             return np.asarray(draw(grammar, num_inputs, length, seed, "audit/inputs"))
+        if hasattr(grammar, "draw"):
+            return np.asarray(grammar.draw(generator(seed, "audit/inputs"), num_inputs), dtype=np.int64)
         raise AnalysisError("the model carries no grammar to draw inputs from: pass inputs=, token ids [input, pos]")
     if isinstance(given, str) and given.endswith(".json"):
         raise RequestError(

@@ -12,14 +12,16 @@ from interp.guests import undisturbed
 from interp.patterns import attention_patterns
 from interp.stats import Estimate, holm
 from probes.audit import thresholds as t
-from probes.audit.decide import decide_pattern, decide_use, verdict_of
+from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.edits import Head as HeadAt
 from probes.audit.edits import hooked
+from probes.audit.kinds import by_kind, key_of, together
 from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
 from probes.audit.rows import Finding, Verdict, deciding
 from probes.audit.stats import Floats, high, low, sign_flips
 from probes.audit.tasks import NoTask, Task
 from probes.audit.use import Used
+from probes.audit.verdicts import verdict_of
 from probes.claims import Claim, heads_text, suggestions
 
 NULL_MODELS = 4  # untrained models of the same config
@@ -146,7 +148,7 @@ def audit_model(
         laid = setting.laid.asked(claim)
         looks.append((laid, [(head, _look(subject.heads[head], laid, setting)) for head in heads]))
     corrected = _corrected([[look for _, look in pairs] for _, pairs in looks], setting)
-    users: dict[str, Used] = {}
+    users: dict[tuple[str, str], Used] = {}
     out = []
     for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
         pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
@@ -154,9 +156,12 @@ def audit_model(
         if isinstance(task, NoTask):
             use = Finding("not asked", task.reason, ())
         elif pattern.word == "holds" or claim.uses is not None:
-            if task.name not in users:
-                users[task.name] = Used(model, inputs, task, setting.level, setting.seed)
-            use = decide_use(users[task.name].effects(laid, heads), task, heads_text(heads))
+            kinds = by_kind(task)
+            for one in kinds:
+                if key_of(one) not in users:
+                    users[key_of(one)] = Used(model, inputs, one, setting.level, setting.seed)
+            found = [decide_use(users[key_of(one)].evidence(laid, heads), one, heads_text(heads)) for one in kinds]
+            use = together(kinds, found)
         else:
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         verdict = verdict_of(pattern.word, use.word, claim)

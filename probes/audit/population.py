@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,10 +11,17 @@ from interp.numbers import percent
 from interp.stats import REALS, Estimate
 from probes.audit import thresholds as t
 from probes.audit.model import Outcome
+from probes.audit.population_rules import (
+    SEED_PATTERN_RULES,
+    SEED_USE_RULES,
+    SEED_VERDICT_RULES,
+    binomial,
+    seed_shares,
+)
 from probes.audit.rows import Evidence, Verdict
+from probes.audit.rules import decide, known
 from probes.audit.stats import SUPPORTS, high, low, ratio
 from probes.claims import Claim, heads_text
-from probes.core import clopper_pearson
 
 # Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
 NOT_AVERAGED = ("rows", "sequences", "different", "items", "better")
@@ -23,7 +30,10 @@ RIVAL = "fits better than each seed's nearest rival"
 
 @dataclass(frozen=True)
 class Seeds:
-    """What is said of a population; `rows`: a dict a seed. `share`, `floor`: see `AuditResult`."""
+    """What is said of a population; `rows`: a dict a seed. `share`, `floor`: see `AuditResult`.
+
+    `rules`: names of the rules that decided on pattern, use and verdict.
+    """
 
     pattern: str
     use: str
@@ -33,68 +43,43 @@ class Seeds:
     share: Estimate
     floor: float
     rows: list[dict[str, Any]]
-
-
-def binomial(successes: int, n: int, level: float) -> Estimate:
-    """In which share of seeds something is so, with the exact interval."""
-    return clopper_pearson(successes, n, over="seeds", level=level)
+    rules: tuple[str, str, str]
 
 
 def over_seeds(
     claim: Claim, numbers: Sequence[int], outcomes: Sequence[tuple[Outcome, Outcome]], level: float
 ) -> Seeds:
-    """Words of a population: what holds of most seeds, for sure.
-
-    A word that asks for something (holds, used, supported, ...) is said if the lower bound of the share of seeds that
-    show it is above `MOST_SEEDS`; fails and refuted if at most so many can be otherwise, open ones included.
-    """
+    """Words of a population: what holds of most seeds, for sure (see `probes.audit.population_rules`)."""
     best = [chosen for chosen, _ in outcomes]
-    n = len(best)
+    n, gather = len(best), known(seed_shares(best, level))
+    pattern, use, said = (
+        decide(table, gather) for table in (SEED_PATTERN_RULES, SEED_USE_RULES, SEED_VERDICT_RULES)
+    )  # fmt: skip
+    verdict = cast(Verdict, said.finding)
     verdicts: Counter[str] = Counter(o.verdict for o in best)
-    patterns, uses = Counter(o.pattern.word for o in best), Counter(o.use.word for o in best)
-    share = binomial(verdicts["supported"], n, level)
-
-    def most(count: int) -> bool:
-        return low(binomial(count, n, level)) > t.MOST_SEEDS
-
-    def few(count: int) -> bool:
-        return high(binomial(count, n, level)) < t.MOST_SEEDS
-
-    pattern = "holds" if most(patterns["holds"]) else "undecided"
-    if few(patterns["holds"] + patterns["undecided"]):
-        pattern = "fails"
-    # Of redundant and used seeds together it is known that the head is of use, not which of the two.
-    use = next((word for word in ("used", "redundant", "unused", "not asked") if most(uses[word])), "undecided")
-    if use == "undecided" and most(uses["used"] + uses["redundant"]):
-        use = "used" if uses["used"] >= uses["redundant"] else "redundant"
-    if uses["not asked"] == n:  # which is known of these seeds, and no estimate of others
-        use = "not asked"
-    verdict: Verdict = "undecided"
-    if most(verdicts["supported"]):
-        verdict = "supported"
-    elif most(verdicts["misleading"]):
-        verdict = "misleading"
-    elif few(verdicts["supported"] + verdicts["undecided"] + verdicts["misleading"]):
-        verdict = "refuted"
-    floor = low(binomial(n, n, level))
+    share, floor = binomial(verdicts["supported"], n, level), low(binomial(n, n, level))
     named = sum(o.verdict == "supported" for _, o in outcomes)
-    evidence = _of_verdicts(verdicts, n, level, floor, verdict)
-    evidence += [
-        Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, n, level))
-        for kind, words in (("pattern", patterns), ("use", uses))
-        for word, count in words.most_common()
-    ]
-    evidence += _means(best, level)
     return Seeds(
-        pattern,
-        use,
+        pattern.finding,
+        use.finding,
         verdict,
         _reason(claim, best, verdicts, share, named, floor),
-        evidence,
+        [*_of_verdicts(verdicts, n, level, floor, verdict), *_of_findings(best, level), *_means(best, level)],
         share,
         floor,
         [_row(number, *pair) for number, pair in zip(numbers, outcomes, strict=True)],
+        (pattern.name, use.name, said.name),
     )
+
+
+def _of_findings(best: Sequence[Outcome], level: float) -> list[Evidence]:
+    """A row for the seeds of each finding."""
+    patterns, uses = Counter(o.pattern.word for o in best), Counter(o.use.word for o in best)
+    return [
+        Evidence("population", f"{kind} {word}", f"seeds: {kind} {word}", binomial(count, len(best), level))
+        for kind, words in (("pattern", patterns), ("use", uses))
+        for word, count in words.most_common()
+    ]
 
 
 def _of_verdicts(verdicts: Counter[str], n: int, level: float, floor: float, verdict: Verdict) -> list[Evidence]:
@@ -149,15 +134,19 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
         side, threshold = rows[0].side, rows[0].threshold
         if group == "use":  # what is asked of an effect differs by seed, as the word on its use does
             side, threshold = (">=", t.USED) if name == "effect" else (None, None)
-        met = None
-        if threshold is not None and side in (">", ">="):
-            met = True if low(mean) >= threshold else False if high(mean) < threshold else None
-        elif side == "not in":
-            outside = low(mean) >= t.MIXED[1] or high(mean) <= t.MIXED[0]
-            inside = low(mean) > t.MIXED[0] and high(mean) < t.MIXED[1]
-            met = True if outside else False if inside else None
-        out.append(Evidence(group, name, words, mean, side, threshold, met))
+        out.append(Evidence(group, name, words, mean, side, threshold, _met(mean, side, threshold)))
     return out
+
+
+def _met(mean: Estimate, side: str | None, threshold: float | None) -> bool | None:
+    """Whether a mean over seeds is where single audits are required to be."""
+    if threshold is not None and side in (">", ">="):
+        return True if low(mean) >= threshold else False if high(mean) < threshold else None
+    if side == "not in":
+        outside = low(mean) >= t.MIXED[1] or high(mean) <= t.MIXED[0]
+        inside = low(mean) > t.MIXED[0] and high(mean) < t.MIXED[1]
+        return True if outside else False if inside else None
+    return None
 
 
 def _mean_null(nulls: Sequence[Any]) -> dict[str, float] | None:

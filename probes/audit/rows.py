@@ -8,6 +8,7 @@ from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.effects import Effects
 from probes.audit.stats import high, low
+from probes.audit.use_rules import AIMS
 from probes.claims import heads_text
 
 Pattern = Literal["holds", "fails", "undecided"]
@@ -86,11 +87,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A word, why, and what it rests on. `when`: a condition that would make a mixed claim right."""
+    """A word, why, what it rests on, and the name of the rule that decided; empty where none was asked."""
 
     word: str
     because: str
     evidence: tuple[Evidence, ...]
+    rule: str = ""
 
 
 def resting(word: str, rows: Iterable[Evidence], names: Iterable[str]) -> list[Evidence]:
@@ -158,28 +160,8 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
     A use may show in any of several effects. So besides what makes an edit mean something, and the effect itself, a
     number is required only of rows that the word rests on: that there is an effect, or, if unused, that there is none.
     """
-    rows = [Evidence("power", "margin", "intact margin", e.margin, ">", 0.0, met=low(e.margin) > 0)]
-    for name, words, estimate in (
-        ("every_head", "these edges exchanged in all heads", e.every),
-        ("token", "the token itself exchanged", e.token),
-    ):
-        if estimate is not None:
-            met = (estimate.value or 0.0) >= t.POWER
-            rows.append(Evidence("power", name, words, estimate, ">=", t.POWER, met))
     chosen = set(names)
-    if "aimed" in chosen:
-        aimed = Estimate(e.aimed, None, None, e.items, "inputs", reason="a count")
-        rows.append(Evidence("power", "aimed", "inputs where these edges read it", aimed, ">=", t.AIMED, e.aims))
-    if "edit" in chosen:
-        dead = Estimate.undefined(str(e.dead), e.items, "inputs")
-        rows.append(Evidence("power", "edit", "an edit that reaches the output", dead))
-    for name, words, change in (
-        ("still", "most that any output moves", e.output_change),
-        ("silent", "most that the answer moves", e.answer_change),
-    ):
-        if name in chosen:
-            most = Estimate(change, None, None, e.items, "inputs", reason="a largest value")
-            rows.append(Evidence("use", name, words, most, "<=", t.EXACT, met=True))
+    rows = [*_power_rows(e, chosen), *_silence_rows(e, chosen)]
     for name, words, estimate in (
         ("effect", "effect of the exchange, less sham", e.total),
         ("raw", "the exchange as it is", e.raw),
@@ -197,6 +179,43 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
             row = Evidence("use", name, words, estimate)
             rows.append(_required(row, word) if name in chosen or name == "effect" else row)
     return with_value(resting(word, rows, chosen) if chosen else rows)
+
+
+def items_row(count: int, needs: str) -> Evidence:
+    """How many items there are; `needs`: what inputs must have to be one."""
+    return replace(counted("items", f"inputs that {needs}", count, t.MIN_SEQUENCES, "inputs"), group="power")
+
+
+def _power_rows(e: Effects, chosen: set[str]) -> list[Evidence]:
+    """What makes an edit mean something."""
+    rows = [Evidence("power", "margin", "intact margin", e.margin, ">", 0.0, met=low(e.margin) > 0)]
+    for name, words, estimate in (
+        ("every_head", "these edges exchanged in all heads", e.every),
+        ("token", "the token itself exchanged", e.token),
+    ):
+        if estimate is not None:
+            met = (estimate.value or 0.0) >= t.POWER
+            rows.append(Evidence("power", name, words, estimate, ">=", t.POWER, met))
+    if "aimed" in chosen:
+        aimed = Estimate(e.aimed, None, None, e.items, "inputs", reason="a count")
+        rows.append(Evidence("power", "aimed", "inputs where these edges read it", aimed, ">=", t.AIMED, AIMS(e)))
+    if "edit" in chosen:
+        dead = Estimate.undefined(str(e.dead), e.items, "inputs")
+        rows.append(Evidence("power", "edit", "an edit that reaches the output", dead))
+    return rows
+
+
+def _silence_rows(e: Effects, chosen: set[str]) -> list[Evidence]:
+    """The largest changes of the output, where the word rests on there being none."""
+    rows = []
+    for name, words, change in (
+        ("still", "most that any output moves", e.output_change),
+        ("silent", "most that the answer moves", e.answer_change),
+    ):
+        if name in chosen:
+            most = Estimate(change, None, None, e.items, "inputs", reason="a largest value")
+            rows.append(Evidence("use", name, words, most, "<=", t.EXACT, met=True))
+    return rows
 
 
 def _required(row: Evidence, word: str) -> Evidence:

@@ -12,7 +12,7 @@ from interp.logits import refuse_probabilities
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.edits import Cache, Edges, Head, Run, run
-from probes.audit.stats import Floats, high, low, ratio
+from probes.audit.stats import Floats, ratio, reach
 from probes.audit.tasks import Items
 
 
@@ -81,12 +81,8 @@ class Side:
         return np.asarray(np.bincount(unit, values), dtype=np.float64)
 
     def nothing(self, estimate: Estimate) -> bool:
-        """Equivalent to no effect: bounds within `UNUSED`, and enough units that rare effects would have shown.
-
-        With n units none of which moves, a share of 1 - (1 - level)^(1/n) may still do so (the rule of three).
-        """
-        rare = 1 - (1 - self.level) ** (1 / max(estimate.n, 1))
-        return max(abs(low(estimate)), abs(high(estimate)), rare) < t.UNUSED
+        """Equivalent to no effect: bounds within `UNUSED`, and enough units that rare effects would have shown."""
+        return reach(estimate, self.level) < t.UNUSED
 
     def part(self, count: int) -> "Side":
         """The first items only, for searches."""

@@ -66,3 +66,12 @@ def low(estimate: Estimate) -> float:
 def high(estimate: Estimate) -> float:
     """Upper bound; inf where there is none."""
     return math.inf if estimate.high is None else estimate.high
+
+
+def reach(estimate: Estimate, level: float) -> float:
+    """How far from 0 the number may lie: the farther of its bounds, or what so few units could not have shown.
+
+    With n units none of which moves, a share of 1 - (1 - level)^(1/n) may still do so (the rule of three).
+    """
+    rare = 1 - (1 - level) ** (1 / max(estimate.n, 1))
+    return max(abs(low(estimate)), abs(high(estimate)), rare)

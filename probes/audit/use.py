@@ -4,7 +4,10 @@ The primary edit is a value interchange: at every claimed edge the pattern stays
 pair's donor. e is the change of the margin, less what a sham of the same size does, as a share of the intact margin.
 """
 
-from dataclasses import replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,17 +18,19 @@ from torch import Tensor
 from interp.rng import generator
 from interp.stats import Estimate
 from probes.audit import thresholds as t
+from probes.audit.conditions import Bound, Condition, Given, Not, all_of
 from probes.audit.edits import Cache, Edges, Head, is_pattern_times_values, reaches_output
 from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads
 from probes.audit.pattern import Asked
+from probes.audit.rules import Gather, known
 from probes.audit.side import Side
-from probes.audit.stats import Floats, low, ratio
+from probes.audit.stats import Floats, ratio
 from probes.audit.tasks import Items, Task
+from probes.audit.use_rules import ENOUGH_ITEMS, NEEDED_BESIDE, POWERFUL, SHOWN_DIRECTLY, STILL, USED_WHOLE
 
 DRAWS = 6  # tries to find two sham values that differ
-CAN_BE_NOTHING = ("total", "raw", "with_partners", "raw_with_partners", "in_company")
 
 
 class Used:
@@ -65,48 +70,8 @@ class Used:
             self._dead[layer] = reason
         return self._dead[layer]
 
-    def effects(self, asked: Asked, heads: tuple[Head, ...]) -> Effects | None:
-        """All edits of one claim; None without items."""
-        side = self.side(asked, "b")
-        if side is None:
-            return None
-        units = side.by_unit(np.ones(len(side.items)))
-        margin = ratio(side.by_unit(side.margin), units, self.level)
-        found = Effects(len(units), margin, dead=self._dead_heads(side, heads))
-        if not np.isfinite(side.margin).all():
-            return replace(found, dead="the logit of an answer or a foil is not finite")
-        keys = self._keys(asked, side)
-        upto = side.items.upto
-        attended = np.asarray((keys.cpu().numpy() & upto[..., None]).any(1))  # [item, key]: a claimed edge reads it
-        moved = side.donor if side.items.flipped is not None else side.mixed(attended)
-        token: Floats = side.margin - side.margin_of(moved)
-        loudness = side.loudness()
-        found = replace(
-            found,
-            output_change=output_change(side.base.logits),
-            answer_change=float(np.divide(np.abs(token), loudness, np.zeros_like(token), where=loudness > 0).max()),
-            aimed=float((attended & side.items.decisive).any(1).mean()),
-            paired=side.items.flipped is not None,
-            silent=bool((np.abs(token) <= t.EXACT * loudness).all()),
-            still=is_still(side.base.logits),
-        )
-        if found.dead or found.still or not found.margin.value or found.margin.value <= 0:
-            return found
-        found = replace(found, token=side.share(token), every=self._all_heads(asked, side, keys))
-        if not found.powerful:
-            return found
-        return self._measure(found, asked, side, keys, heads)
-
-    # -- inside ---------------------------------------------------------------------------------------
-
-    def _dead_heads(self, side: Side, heads: tuple[Head, ...]) -> str | None:
-        reasons = (self.dead(side, layer) for layer in sorted({layer for layer, _ in heads}))
-        return next((reason for reason in reasons if reason), None)
-
-    def _keys(self, asked: Asked, side: Side) -> Tensor:
-        return torch.from_numpy(asked.keys[side.items.sequence]).to(side.tokens.device)
-
-    def _all_heads(self, asked: Asked, side: Side, keys: Tensor) -> Estimate:
+    def every_head(self, asked: Asked, side: Side, keys: Tensor) -> Estimate:
+        """The interchange in all heads at once, which is the same for all claims of one relation and condition."""
         key = (asked.claim.relation, asked.claim.when)
         if key not in self._every:
             cfg = self.model.cfg
@@ -115,77 +80,72 @@ class Used:
             self._every[key] = side.share(side.margin - side.margin_of(done))
         return self._every[key]
 
-    def _measure(self, found: Effects, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...]) -> Effects:
-        swap = interchange(side.donor_cache, keys, heads)
-        done = side.edited(swap)
-        raw = side.margin - side.margin_of(done)
-        shams = self._shams(asked, side, keys, heads)
-        sham = np.mean([side.margin - side.margin_of(side.edited(one)) for one in shams], axis=0)
-        frozen = [side.margin - side.margin_of(side.edited(e, frozen=side.cache)) for e in (swap, *shams)]
-        fills = self._fills(side, keys, heads)
-        filled = side.margin - side.margin_of(side.edited(fills))
-        natural = np.quantile(side.base.norm.cpu().numpy(), t.NATURAL)
-        norm = done.norm.cpu().numpy()
-        found = replace(
-            found,
-            total=side.share(raw - sham),
-            raw=side.share(raw),
-            sham=side.share(sham),
-            direct=side.share(frozen[0] - (frozen[1] + frozen[2]) / 2),
-            fill=side.share(filled),
-            unnatural=float(((norm < natural[0]) | (norm > natural[1])).mean()),
-        )
-        # Later parts may make up for the loss of the mean as they do for an exchange.
-        if found.direct and low(found.direct) >= t.USED and not found.used_whole:
-            changed = side.margin - side.margin_of(side.edited(fills, frozen=side.cache))
-            found = replace(found, direct_fill=side.share(changed))
-        found = self._among_others(found, asked, side, keys, heads, swap, shams)
-        if len(heads) > 1:
-            idle = idle_heads(side, lambda group: interchange(side.donor_cache, keys, group), heads)
-            alone = [(head, self.effects(asked, (head,))) for head in idle]
-            found = replace(found, idle=tuple((head, e) for head, e in alone if e is not None))
-        shown = {name: getattr(found, name) for name in CAN_BE_NOTHING}
-        return replace(found, nothing=frozenset(n for n, e in shown.items() if e is not None and side.nothing(e)))
+    def evidence(self, asked: Asked, heads: tuple[Head, ...]) -> Gather[Effects]:
+        """What the edits of one claim do, measured when it is asked for."""
+        side = self.side(asked, "b")
+        if side is None:
+            return known(Effects(0, Estimate.undefined("there are no items", 0, "inputs"), self.level))
+        return Measuring(self, asked, side, heads)
 
-    def _among_others(
-        self, found: Effects, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...], swap: list[Edges],
-        shams: list[list[Edges]],
-    ) -> Effects:  # fmt: skip
-        """With partners ablated, and, where nothing shows any use so far, in company."""
-        search = self.side(asked, "a")
-        if search is None:
-            return found
-        others = candidates(search, heads)
 
-        def swap_in(part: Side) -> list[Edges]:
-            return interchange(part.donor_cache, self._keys(asked, part), heads)
+class Measuring:
+    """The evidence on one claim's use. Called with the names that a rule needs, it measures as far as they ask.
 
-        partners = find_partners(search, swap_in, others, self.seed)
-        if partners:
-            ablated, rest = side.fill(partners), side.without(partners)
-            change = rest - side.margin_of(side.edited(swap, ablated=ablated))
-            control = np.mean([rest - side.margin_of(side.edited(one, ablated=ablated)) for one in shams], axis=0)
-            net, whole = side.share(change - control), side.share(change)
-            found = replace(found, partners=partners, with_partners=net, raw_with_partners=whole)
-        if found.with_partners is not None and low(found.with_partners) >= t.USED:
-            rest = side.without(partners, held=True)
-            held = [rest - side.margin_of(side.edited(e, ablated=ablated, frozen=side.cache)) for e in (swap, *shams)]
-            return replace(found, held_with_partners=side.share(held[0] - (held[1] + held[2]) / 2))
-        if found.total is not None and found.direct is not None and max(low(found.total), low(found.direct)) < t.USED:
-            company = find_company(search, swap_in, others, self.seed)
-            if company:
-                effect = side.share(company_change(side, swap, company))
-                found = replace(found, company=company, in_company=effect)
-        return found
+    Pieces are measured in the order of `STAGES`, each where its condition holds of the pieces before it.
+    """
 
-    def _shams(self, asked: Asked, side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[list[Edges]]:
+    def __init__(self, used: Used, asked: Asked, side: Side, heads: tuple[Head, ...]):
+        self.used, self.asked, self.side, self.heads = used, asked, side, heads
+        self._left = list(STAGES)
+        units = side.by_unit(np.ones(len(side.items)))
+        reasons = (used.dead(side, layer) for layer in sorted({layer for layer, _ in heads}))
+        dead = next((reason for reason in reasons if reason), None)
+        if not np.isfinite(side.margin).all():
+            dead = "the logit of an answer or a foil is not finite"
+        self.found = Effects(len(units), ratio(side.by_unit(side.margin), units, used.level), used.level, dead)
+
+    def __call__(self, needs: frozenset[str]) -> Effects:
+        """Evidence in which the fields of these names have been measured, where they mean something."""
+        while any(needs & stage.gives for stage in self._left):
+            stage = self._left.pop(0)
+            if stage.when(self.found):
+                self.found = replace(self.found, **stage.measure(self))
+        return self.found
+
+    # -- what several pieces are made of ----------------------------------------------------------------
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """The claimed edges of each item [item, query, key]."""
+        return self._keys_of(self.side)
+
+    @cached_property
+    def attended(self) -> NDArray[np.bool_]:
+        """Keys that some claimed edge reads [item, key]."""
+        return np.asarray((self.keys.cpu().numpy() & self.side.items.upto[..., None]).any(1))
+
+    @cached_property
+    def token_change(self) -> Floats:
+        """What the margin loses when the donor's token stands there [item]; of other inputs, all that is read."""
+        side = self.side
+        moved = side.donor if side.items.flipped is not None else side.mixed(self.attended)
+        return side.margin - side.margin_of(moved)
+
+    @cached_property
+    def swap(self) -> list[Edges]:
+        """The interchange of the claimed edges."""
+        return interchange(self.side.donor_cache, self.keys, self.heads)
+
+    @cached_property
+    def shams(self) -> list[list[Edges]]:
         """Edits as large as the interchange on the same edges, in directions off the relation, and their opposites.
 
         Each key's value moves by the norm that the interchange moves it by, along the difference of the values of two
         keys of its class that the relation leaves out at the read position. Both signs: what is left of their mean is
         the damage that any change of this size does, and not a lucky or unlucky answer.
         """
-        pairs = sham_pairs(side.items, self.inputs.roles[side.items.sequence], keys.cpu().numpy(), self.seed)
+        side, keys, heads, used = self.side, self.keys, self.heads, self.used
+        pairs = sham_pairs(side.items, used.inputs.roles[side.items.sequence], keys.cpu().numpy(), used.seed)
         out: list[list[Edges]] = [[], []]
         for layer in sorted({layer for layer, _ in heads}):
             v, donor = side.cache.v[layer], side.donor_cache.v[layer]
@@ -202,8 +162,10 @@ class Used:
                 edges.append(Edges(layer, mine, keys, shift=sign * size * direction))
         return out
 
-    def _fills(self, side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
+    @cached_property
+    def fills(self) -> list[Edges]:
         """The claimed edges' values replaced by their mean over edges: all that varies is lost, not just the type."""
+        side, keys, heads = self.side, self.keys, self.heads
         times = keys.sum(1).to(side.cache.v[0].dtype)[..., None, None]  # how many claimed edges read each key
         out = []
         for layer in sorted({layer for layer, _ in heads}):
@@ -212,6 +174,139 @@ class Used:
             mine = tuple(head for at, head in heads if at == layer)
             out.append(Edges(layer, mine, keys, values=mean.expand_as(v)))
         return out
+
+    @cached_property
+    def search(self) -> Side | None:
+        """The half in which partners and company are looked for."""
+        return self.used.side(self.asked, "a")
+
+    @cached_property
+    def others(self) -> list[Head]:
+        """The heads among which they are looked for."""
+        return [] if self.search is None else candidates(self.search, self.heads)
+
+    def swap_in(self, part: Side) -> list[Edges]:
+        """The interchange on other items."""
+        return interchange(part.donor_cache, self._keys_of(part), self.heads)
+
+    def change(self, rest: Floats, edges: list[Edges], **how: Any) -> Floats:
+        """What an edit takes off the margins `rest` [item]."""
+        return rest - self.side.margin_of(self.side.edited(edges, **how))
+
+    def net(self, rest: Floats, **how: Any) -> tuple[Floats, Floats]:
+        """What the interchange takes off the margins `rest`, less what its shams do on average; and the whole of it."""
+        whole = self.change(rest, self.swap, **how)
+        return whole - self.sham(rest, **how), whole
+
+    def sham(self, rest: Floats, **how: Any) -> Floats:
+        """What the shams do on average [item]."""
+        return np.asarray(np.mean([self.change(rest, edges, **how) for edges in self.shams], axis=0))
+
+    def _keys_of(self, part: Side) -> Tensor:
+        return torch.from_numpy(self.asked.keys[part.items.sequence]).to(part.tokens.device)
+
+    # -- the stages -------------------------------------------------------------------------------------
+
+    def answer(self) -> dict[str, Any]:
+        """Whether the output moves at all, and with the token that decides; whether the edges read that token."""
+        side, token = self.side, self.token_change
+        loudness = side.loudness()
+        # An answer that moves from nothing has moved beyond all bounds.
+        share = np.divide(np.abs(token), loudness, out=np.where(token != 0, np.inf, 0.0), where=loudness > 0)
+        return {
+            "output_change": output_change(side.base.logits),
+            "answer_change": float(share.max()),
+            "aimed": float((self.attended & side.items.decisive).any(1).mean()),
+            "paired": side.items.flipped is not None,
+        }
+
+    def power(self) -> dict[str, Any]:
+        """What could have moved."""
+        every = self.used.every_head(self.asked, self.side, self.keys)
+        return {"token": self.side.share(self.token_change), "every": every}
+
+    def exchange(self) -> dict[str, Any]:
+        """The interchange, its sham, both with all that comes later frozen, and the mean filled in."""
+        side = self.side
+        done = side.edited(self.swap)
+        raw, sham = side.margin - side.margin_of(done), self.sham(side.margin)
+        direct, _ = self.net(side.margin, frozen=side.cache)
+        natural = np.quantile(side.base.norm.cpu().numpy(), t.NATURAL)
+        norm = done.norm.cpu().numpy()
+        return {
+            "total": side.share(raw - sham),
+            "raw": side.share(raw),
+            "sham": side.share(sham),
+            "direct": side.share(direct),
+            "fill": side.share(self.change(side.margin, self.fills)),
+            "unnatural": float(((norm < natural[0]) | (norm > natural[1])).mean()),
+        }
+
+    def direct_fill(self) -> dict[str, Any]:
+        """The mean filled in, frozen: later parts may make up for its loss as they do for an exchange."""
+        change = self.change(self.side.margin, self.fills, frozen=self.side.cache)
+        return {"direct_fill": self.side.share(change)}
+
+    def partners(self) -> dict[str, Any]:
+        """The interchange with partners ablated."""
+        side = self.side
+        if self.search is None:
+            return {}
+        partners = find_partners(self.search, self.swap_in, self.others, self.used.seed)
+        if not partners:
+            return {}
+        net, whole = self.net(side.without(partners), ablated=side.fill(partners))
+        return {"partners": partners, "with_partners": side.share(net), "raw_with_partners": side.share(whole)}
+
+    def held(self) -> dict[str, Any]:
+        """The same with later patterns and norm scales frozen."""
+        side, partners = self.side, self.found.partners
+        net, _ = self.net(side.without(partners, held=True), ablated=side.fill(partners), frozen=side.cache)
+        return {"held_with_partners": side.share(net)}
+
+    def company(self) -> dict[str, Any]:
+        """The interchange while others give what they give for the donor."""
+        if self.search is None:
+            return {}
+        company = find_company(self.search, self.swap_in, self.others, self.used.seed)
+        if not company:
+            return {}
+        return {"company": company, "in_company": self.side.share(company_change(self.side, self.swap, company))}
+
+    def idle(self) -> dict[str, Any]:
+        """Of several heads, those that add nothing to the others."""
+        if len(self.heads) < 2:
+            return {}
+        side, keys = self.side, self.keys
+        found = idle_heads(side, lambda group: interchange(side.donor_cache, keys, group), self.heads)
+        return {"idle": tuple((head, self.used.evidence(self.asked, (head,))) for head in found)}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of measuring: which fields it `gives`, and when they mean anything."""
+
+    gives: frozenset[str]
+    when: Condition
+    measure: Callable[[Measuring], dict[str, Any]]
+
+
+_ALIVE = all_of(ENOUGH_ITEMS, Not(Given("dead")))
+_MEASURED = Given("total")
+STAGES = (
+    Stage(frozenset(("output_change", "answer_change", "aimed", "paired")), _ALIVE, Measuring.answer),
+    Stage(frozenset(("token", "every")), all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0)), Measuring.power),
+    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "unnatural")), POWERFUL, Measuring.exchange),
+    Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
+    Stage(frozenset(("partners", "with_partners", "raw_with_partners")), _MEASURED, Measuring.partners),
+    Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, Measuring.held),
+    Stage(
+        frozenset(("company", "in_company")),
+        all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),
+        Measuring.company,
+    ),
+    Stage(frozenset(("idle",)), _MEASURED, Measuring.idle),
+)
 
 
 def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
@@ -222,33 +317,19 @@ def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edg
     ]
 
 
-def is_still(logits: Tensor) -> bool:
-    """Whether no output [item, d_out] changes from item to item, each by its own size.
+def output_change(logits: Tensor) -> float:
+    """The most that any finite output [item, d_out] changes from item to item, each by its own size.
 
     An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
-    one near 0 count: outputs smaller than the usual one are held to that one's size.
+    one near 0 count: outputs smaller than the usual one are held to that one's size. Infinite where none is finite.
     """
-    found = _changes(logits)
-    return found is not None and bool((found[0] <= t.EXACT * found[1]).all())
-
-
-def output_change(logits: Tensor) -> float:
-    """The largest change that `is_still` looks at, as a share of the size that it is held to; 0 without any output."""
-    found = _changes(logits)
-    if found is None:
-        return 0.0
-    change, size = found
-    return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
-
-
-def _changes(logits: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The largest change of each finite output [d_out] from item to item, and the size that it is held to."""
     finite = logits[:, torch.isfinite(logits).all(0)]
     if finite.shape[1] == 0:
-        return None
+        return math.inf
     size = finite.abs().amax(0)
     usual = size.sort().values[(len(size) - 1) // 2]
-    return (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
+    change, size = (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
+    return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
 
 
 def sham_pairs(

@@ -1,8 +1,7 @@
 """How far apart are the attention patterns of models trained alike?"""
 
+from interp.worlds.dyck.inputs import PAPER_SENTENCE, TABLE_LENGTH
 from probes.variation.analyzer import (
-    PAPER_SENTENCE,
-    TABLE_LENGTH,
     analyze_variation,
     uniform_simplex_variation,
     variation_from_patterns,

@@ -27,14 +27,13 @@ from interp.guests import (
 )
 from interp.limits import check_memory
 from interp.plots.arrays import as_array, check_patterns, is_causal, permute_keys
+from interp.registry import world_of
 from interp.rng import check_seed, generator
 from interp.stats import POSITIVE, SHARE, Estimate
 from interp.task_check import check_task
 from probes.core import jackknife_pairs, unread_seed
 from probes.variation.result import VariationResult
 
-PAPER_SENTENCE = "[[[[]]]](((())))"
-TABLE_LENGTH = 19  # brackets, as in the paper's Table 1
 NUM_INPUTS = 40
 MOST_TEXTS = 100_000  # each is read by itself
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
@@ -53,10 +52,10 @@ def analyze_variation(
 ) -> VariationResult:
     """Attention variation of a population (or any sequence of models of one shape).
 
-    `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos], all of one length. Default: the
-    paper's sentence `[[[[]]]](((())))` where the grammar has k >= 2 and D >= 4, else `num_inputs` (40)
-    prefixes of 19 brackets drawn with `seed`, as are the permutations of models with several heads; a result says if
-    nothing was drawn. `grammar` replaces the models' own: it reads texts and names tokens.
+    `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos], all of one length. Default: the one sentence
+    that models of this world are usually shown, if there is one, else `num_inputs` (40) inputs drawn with `seed`, as
+    are the permutations of models with several heads; a result says if nothing was drawn. `grammar` replaces the
+    models' own: it reads texts and names tokens.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
@@ -82,7 +81,9 @@ def analyze_variation(
         inputs=texts,
     )
     # Inputs were drawn, or a check drew some or an interval.
-    read = checked is not None or (inputs is None and texts != (PAPER_SENTENCE,))
+    world = world_of(grammar)
+    drawn = inputs is None and (world is None or world.sentence(grammar) is None)
+    read = checked is not None or drawn
     return replace(result, task_check=checked, unread=() if read else result.unread)
 
 
@@ -370,18 +371,14 @@ def _check_heads(count: int, heads: Sequence[int], positions: int, besides: floa
 def _default_inputs(grammar: Any, seed: int, num_inputs: int | None) -> Any:
     if grammar is None:
         raise AnalysisError("analyze_variation needs inputs: these models carry no grammar to draw them from")
-    if getattr(grammar, "num_types", 0) >= 2 and getattr(grammar, "max_depth", 0) >= 4:
-        not_read("the default input is the paper's one sentence", num_inputs=num_inputs)
-        return PAPER_SENTENCE
-    count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
-    if hasattr(grammar, "topic_of"):  # documents cut to one length
-        words = grammar.sample(count, seed=seed, stream="variation-inputs").words
-        return words[:, : grammar.min_length]
-    if not hasattr(grammar, "sample"):
+    world = world_of(grammar)
+    if world is None:
         raise AnalysisError(f"analyze_variation needs inputs: {quoted(grammar)} has no law to draw them from")
-    law = {"mode": "prefix", "length": TABLE_LENGTH, "stream": "variation-inputs"}
-    rows = grammar.sample(count, seed=seed, **law)
-    return [grammar.format(row) for row in rows]
+    if (text := world.sentence(grammar)) is not None:
+        not_read("the default input is the paper's one sentence", num_inputs=num_inputs)
+        return text
+    count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
+    return world.draw_inputs(grammar, count, seed, "variation-inputs")
 
 
 def _stream(models: Sequence[Any], tokens: Ints) -> Iterator[list[np.ndarray]]:

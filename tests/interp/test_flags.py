@@ -150,6 +150,15 @@ CASES = {
         Case(AUDIT, f"{AUDIT} --inputs inputs.json"),
         Case("audit --bench", "audit --bench --inputs nofile.json", "--inputs 'nofile.json' changes nothing here"),
     ],
+    ("audit", "num_inputs"): [
+        Case(AUDIT, f"{AUDIT} --num-inputs 60"),
+        Case(
+            f"{AUDIT} --inputs inputs.json",
+            f"{AUDIT} --inputs inputs.json --num-inputs 60",
+            "--num-inputs 60 changes nothing",
+        ),
+        Case("audit --bench", "audit --bench --num-inputs 60", "--num-inputs 60 changes nothing"),
+    ],
     ("audit", "model_config"): [
         Case(f"audit {THEIRS} --claims claims.txt", f"audit {THEIRS} --claims claims.txt --model-config other.json"),
         Case("audit --bench", "audit --bench --model-config x", "--model-config 'x' changes nothing here"),

@@ -141,6 +141,15 @@ FUNCTIONS = {
         },
     ),
     "list_pretrained": Entry(interp.list_pretrained, {}),
+    "list_worlds": Entry(interp.list_worlds, {}),
+    "get_world": Entry(interp.get_world, {"name": ("dyck", "topics")}),
+    "check_world": Entry(
+        interp.check_world,
+        {
+            "world": ("topics", "dyck", {"only": ["texts", "vouch"]}),
+            "only": (["parts", "texts"], ["parts", "law"], {"world": "topics"}),
+        },
+    ),
     "load_foreign": Entry(
         loaded,
         {
@@ -437,6 +446,7 @@ DYCK = {
 
 documents = of(TopicGrammar, lambda: TopicGrammar(3, 2, min_length=4, max_length=6))
 TOPICS = {
+    "small": Entry(TopicGrammar.small, {}),
     "tokenize": documents("tokenize", {"text": ("t0w0", "t0w1")}),
     "to_tokens": documents("to_tokens", {"texts": ("t0w0", "t0w1")}),
     "format": documents("format", {"tokens": ([1], [2])}),

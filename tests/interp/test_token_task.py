@@ -170,6 +170,7 @@ def test_labels_live_in_config_and_checkpoint(grammar, tmp_path):
     assert {"loss", "accuracy", "accuracy_forced", "rung/uniform"} <= set(row)
     assert "excess" not in row  # no law is known
     assert "accuracy" in back.summary()
+    assert "loss of simpler predictors on the same strings: uniform 1.6094" in back.summary()
 
 
 @pytest.mark.parametrize("grammar", [_Letters(), _Kinds()], ids=lambda grammar: grammar.KIND)

@@ -52,8 +52,6 @@ CLAIMS = Claims(
     conditions=(Condition("dot", "the current token is a dot", "last-letter", _dots),),
     questions=(State(),),
     question=lambda grammar: "state",
-    inputs=lambda grammar, count, length, seed, stream: grammar.draw(generator(seed, stream), count),
-    longest=lambda grammar, length: grammar.length + 1,
 )
 WORLD = World(
     name="last-letter",

@@ -4,6 +4,7 @@ import numpy as np
 
 from interp.world import Overlay, World
 from interp.worlds.dyck.grammar import DyckGrammar
+from interp.worlds.dyck.inputs import sentence, texts
 from interp.worlds.dyck.oracles import EMBEDDINGS
 from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, UNREAD, check
 from interp.worlds.dyck.settings import DyckSettings
@@ -43,9 +44,12 @@ WORLD = World(
     measures=("excess", *RULES, *(f"{rule}_nontrivial" for rule in RULES)),
     embeddings=EMBEDDINGS,
     overlays=OVERLAYS,
+    sentence=sentence,
+    inputs=texts,
     vouch="interp.worlds.dyck.exam:exam",
     claims="interp.worlds.dyck.claims:CLAIMS",
     constructed=CONSTRUCTED,
     construct="interp.worlds.dyck.constructed:construct",
+    finite="interp.worlds.dyck.finite:ShortStrings",
     adopt="interp.worlds.brackets.foreign:adopt",
 )

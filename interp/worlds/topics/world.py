@@ -4,6 +4,7 @@ import numpy as np
 
 from interp.world import Overlay, World
 from interp.worlds.topics.grammar import TopicGrammar
+from interp.worlds.topics.inputs import documents
 from interp.worlds.topics.recipes import OPTIONS, PRESETS, UNREAD, check
 from interp.worlds.topics.settings import TopicSettings
 
@@ -20,6 +21,7 @@ WORLD = World(
     start="interp.worlds.topics.task:start_params",
     size="interp.worlds.topics.size:need",
     norms=True,
+    inputs=documents,
     claims="interp.worlds.topics.claims:CLAIMS",
     overlays={
         "topic_blocks": Overlay(

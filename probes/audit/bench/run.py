@@ -84,6 +84,28 @@ def run_bench(
     check_seed(seed)
     for name, value in (("per_family", per_family), ("workers", workers)):
         whole_number(name, value)
+    names = _names(families)
+    check_workers(workers)
+    check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
+    jobs = [(name, number, seed) for name in names for number in range(per_family)]
+    from interp.progress import progress_bar
+
+    with closing(spread(_one, jobs, min(workers, len(jobs)))) as results:
+        bar = progress_bar(results, total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False)
+        found = list(bar)
+    threshold = _threshold([FAMILIES[name].kind for name, _, _ in jobs], [score for _, score in found])
+    out = []
+    for at, name in enumerate(names):
+        mine = found[at * per_family : (at + 1) * per_family]
+        out.append(_family(name, [word for word, _ in mine], [s for _, s in mine if s is not None], threshold))
+    return BenchResult(tuple(out), per_family, seed, threshold)
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _names(families: Sequence[str] | None) -> list[str]:
+    """The families that are asked for, each of them there."""
     if families is not None and (not isinstance(families, Iterable) or isinstance(families, (str, bytes))):
         raise RequestError(f"families={quoted(families)} is no list of names of families")
     names = list(FAMILIES) if families is None else list(families)
@@ -95,27 +117,17 @@ def run_bench(
             raise RequestError(
                 f"families={quoted(families)}: {quoted(name)} is not one of {known}, ... (probes.bench.FAMILIES)"
             )
-    check_workers(workers)
-    check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
-    jobs = [(name, number, seed) for name in names for number in range(per_family)]
-    from interp.progress import progress_bar
+    return names
 
-    with closing(spread(_one, jobs, min(workers, len(jobs)))) as results:
-        bar = progress_bar(results, total=len(jobs), desc="bench", unit="claim", disable=not progress, leave=False)
-        found = list(bar)
-    scored = [(FAMILIES[name].kind, score) for (name, _, _), (_, score) in zip(jobs, found, strict=True)]
+
+def _threshold(kinds: Sequence[str], scores: Sequence[float | None]) -> float:
+    """The detector's best threshold on the claims whose truth is known and that it can score."""
     asked = [
-        (score, kind in ("true", "decoy")) for kind, score in scored if score is not None and kind != "undecidable"
+        (score, kind in ("true", "decoy"))
+        for kind, score in zip(kinds, scores, strict=True)
+        if score is not None and kind != "undecidable"
     ]
-    threshold = best_threshold(np.array([s for s, _ in asked]), np.array([t for _, t in asked], dtype=bool))
-    out = []
-    for at, name in enumerate(names):
-        mine = found[at * per_family : (at + 1) * per_family]
-        out.append(_family(name, [word for word, _ in mine], [s for _, s in mine if s is not None], threshold))
-    return BenchResult(tuple(out), per_family, seed, threshold)
-
-
-# -- inside -------------------------------------------------------------------------------------------------
+    return best_threshold(np.array([s for s, _ in asked]), np.array([t for _, t in asked], dtype=bool))
 
 
 def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:

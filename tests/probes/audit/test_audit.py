@@ -5,7 +5,7 @@ import gc
 import json
 import math
 import weakref
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -29,8 +29,8 @@ from interp.population import Population
 from interp.stats import clopper_pearson
 from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
-from probes.audit.decide import verdict_of
 from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
+from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
 from probes.audit.model import Nulls, Subject
@@ -38,7 +38,8 @@ from probes.audit.pattern import Head, Laid, matched_lift, overlap
 from probes.audit.population import binomial
 from probes.audit.side import Side
 from probes.audit.stats import ratio, sign_flips
-from probes.audit.use import interchange
+from probes.audit.use import Used, interchange
+from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
 
 # Most models here are untrained or made by hand: whether they close brackets is not the question.
@@ -749,6 +750,63 @@ def test_the_interchange_is_what_a_literal_loop_says():
     same = run(model, tokens, read, [Edges(0, (0,), keys, values=donor.v[0])])
     assert_close(shifted.logits, same.logits, dtype=torch.float32)
     assert base.norm.shape == (3,)
+
+
+def measuring(layers, answer, claim=STACK):
+    """What an audit measures of a toy's heads, and the items that it measures on."""
+    model = Toy(layers, answer)
+    laid = Laid(make_inputs(model, GRAMMAR, None, 160, 16, 0))
+    used, asked = Used(model, laid.inputs, Closers(), 0.95, 0), laid.asked(Claim.parse(claim))
+    return used.evidence(asked, ((0, 0),)), used.side(asked, "b")
+
+
+ALONE, PAIR = [[(TOP, TYPE)]], [[(TOP, TYPE), (TOP, TYPE)]]
+
+
+@pytest.mark.parametrize(
+    ("layers", "answer", "expected"),
+    [
+        # The donor's value, -1 for 1, turns the answer over. A sham goes 2 up or 2 down, and one of them does so too.
+        (ALONE, lambda a: clip(a[..., 0]), {"raw": 2, "sham": 1, "total": 1, "direct": 1, "fill": 1}),
+        # What is linear loses as much one way as it gains the other.
+        (ALONE, lambda a: a[..., 0], {"raw": 2, "sham": 0, "total": 2, "direct": 2, "fill": 1}),
+        # Of two, one may go: its exchange leaves 1 - 1 = 0. Once the other gives its mean, it is as the first case.
+        (
+            PAIR, lambda a: clip(a.sum(-1)),
+            {"raw": 1, "sham": 0.5, "total": 0.5, "with_partners": 1, "raw_with_partners": 2, "held_with_partners": 1},
+        ),
+    ],
+    ids=["clipped", "linear", "with a partner"],
+)  # fmt: skip
+def test_what_a_sham_of_the_same_size_does_is_taken_off(layers, answer, expected):
+    gather, side = measuring(layers, answer)
+    found = gather(frozenset(expected))
+    assert side.margin == pytest.approx(10)
+    # Within .1: filled-in means are those of a sample, in which the types are not quite as many.
+    assert {name: getattr(found, name).value for name in expected} == pytest.approx(expected, abs=0.1)
+
+
+def test_a_piece_is_measured_when_it_is_asked_for(monkeypatch):
+    gather, _ = measuring(PAIR, lambda a: clip(a.sum(-1)))
+    searched = []
+    monkeypatch.setattr("probes.audit.use.find_partners", lambda *_: searched.append("partners") or ())
+    monkeypatch.setattr("probes.audit.use.idle_heads", lambda *_: searched.append("idle") or [])
+    assert gather(frozenset({"items", "margin"})).every is None
+    found = gather(frozenset({"every"}))
+    assert found.every is not None
+    assert found.total is None
+    assert gather(frozenset({"total"})).total is not None
+    assert searched == []
+    for _ in range(2):
+        gather(frozenset({"with_partners"}))
+    assert searched == ["partners"]
+
+
+def test_of_a_model_without_power_nothing_further_is_measured():
+    gather, _ = measuring(ALONE, lambda a: a[..., 0], "L0H0 attends to START")
+    found = gather(frozenset(field.name for field in fields(Effects)))
+    assert found.every is not None
+    assert (found.total, found.with_partners, found.in_company, found.idle) == (None, None, None, ())
 
 
 def test_exchanging_everything_in_every_head_is_running_on_the_donors_values():

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,12 +16,15 @@ from intervals import INTERVAL, unnamed, unnamed_of_figure
 from probes import audit_claim, scan_heads
 from probes.audit.analyzer import _of_model, _of_seeds
 from probes.audit.bench import FAMILIES, make_case
-from probes.audit.decide import decide_pattern, decide_use, verdict_of
+from probes.audit.decide import decide_pattern, decide_use
+from probes.audit.effects import Effects
 from probes.audit.model import Outcome
 from probes.audit.pattern import Look, Rival
 from probes.audit.population import over_seeds
+from probes.audit.result import AuditResult
 from probes.audit.rows import LOGITS, Finding, deciding
-from probes.audit.use import Effects
+from probes.audit.rules import known
+from probes.audit.verdicts import verdict_of
 from probes.audit.words import numbers_of, required
 from probes.claims import Claim
 
@@ -165,14 +168,16 @@ NONE = POWER | {"total": near(0.0), "raw": near(0.0), "sham": near(0.0), "direct
 PARTNER = {"partners": ((1, 0),), "with_partners": near(0.6), "held_with_partners": near(0.6)}
 IDLE = {"partners": ((1, 0),), "with_partners": near(0.0), "raw_with_partners": near(0.0)}
 COMPANY = {"company": ((1, 1),), "in_company": near(0.3)}
+SOME = near(0.07)  # neither an effect nor none
+NO_NUMBER = Estimate.undefined("no items", 0, "inputs")
 # Effects -> the word, and the rows it rests on.
 USES = {
     "too few": ({"items": 12, "margin": near(1.0)}, "undecided", ["items"]),
-    "none at all": (None, "undecided", ["items"]),
+    "none at all": ({"items": 0, "margin": NO_NUMBER}, "undecided", ["items"]),
     "dead": (POWER | {"dead": "hook_z of layer 0 is not pattern times values"}, "undecided", ["edit"]),
-    "still": ({"items": 200, "margin": near(0.0, 0.0), "still": True}, "unused", ["still"]),
-    "silent": (POWER | {"silent": True, "token": None, "every": None}, "unused", ["silent"]),
-    "silent, unpaired": (POWER | {"silent": True, "paired": False}, "unused", ["silent"]),
+    "still": ({"items": 200, "margin": near(0.0, 0.0), "output_change": 0.0}, "unused", ["still"]),
+    "silent": (POWER | {"answer_change": 0.0, "token": None, "every": None}, "unused", ["silent"]),
+    "silent, unpaired": (POWER | {"answer_change": 0.0, "paired": False}, "unused", ["silent"]),
     "no margin": ({"items": 200, "margin": near(-1.0)}, "undecided", ["margin"]),
     "no power": (POWER | {"every": near(0.1), "token": near(0.1)}, "undecided", ["every_head", "token"]),
     "no power, not aimed": (POWER | {"every": near(0.1), "aimed": 0.1}, "undecided", ["every_head", "aimed"]),
@@ -180,23 +185,24 @@ USES = {
     "used, made up for": (SEEN | {"total": near(0.0), "direct_fill": near(0.3)}, "used", ["direct", "direct_fill"]),
     "not as the mean": (SEEN | {"fill": near(-0.2), "direct": near(0.0)}, "undecided", ["mean_fill"]),
     "not as it is": (SEEN | {"raw": near(0.05), "direct": near(0.0)}, "undecided", ["raw"]),
-    "redundant": (NONE | PARTNER | {"nothing": frozenset({"total"})}, "redundant",
+    "redundant": (NONE | PARTNER, "redundant",
                   ["with_partners", "held_with_partners"]),
-    "in company": (NONE | COMPANY | {"nothing": frozenset({"total", "raw"})}, "undecided", ["in_company"]),
-    "by something else": (NONE | {"fill": near(0.4), "nothing": frozenset({"total"})}, "undecided", ["mean_fill"]),
-    "unused": (NONE | {"nothing": frozenset({"total", "raw"})}, "unused", ["effect", "direct"]),
-    "unused as it is": (NONE | {"total": near(0.06), "nothing": frozenset({"raw"})}, "unused", ["raw", "direct"]),
-    "unused with partners": (NONE | IDLE | {"nothing": frozenset({"total", "with_partners"})}, "unused",
+    "in company": (NONE | COMPANY, "undecided", ["in_company"]),
+    "by something else": (NONE | {"fill": near(0.4)}, "undecided", ["mean_fill"]),
+    "unused": (NONE, "unused", ["effect", "direct"]),
+    "unused as it is": (NONE | {"total": near(0.06)}, "unused", ["raw", "direct"]),
+    "unused with partners": (NONE | IDLE, "unused",
                              ["effect", "direct", "with_partners"]),
-    "unused in company": (NONE | COMPANY | {"in_company": near(0.0), "nothing": frozenset({"raw", "in_company"})},
+    "unused in company": (NONE | COMPANY | {"total": SOME, "in_company": near(0.0)},
                           "unused", ["raw", "direct", "in_company"]),
-    "neither": (NONE | {"total": near(0.07)}, "undecided", ["effect"]),
-    "neither, with partners": (NONE | IDLE | {"nothing": frozenset({"raw"})}, "undecided", ["with_partners"]),
-    "neither, directly": (NONE | {"direct": near(0.1), "nothing": frozenset({"total"})}, "undecided", ["direct"]),
-    "one idle": (SEEN | {"idle": (((0, 1), Effects(**(NONE | {"nothing": frozenset({"total"})}))),)}, "unused",
+    "neither": (NONE | {"total": SOME, "raw": SOME}, "undecided", ["effect"]),
+    "neither, with partners": (NONE | IDLE | {"with_partners": SOME, "raw_with_partners": SOME}, "undecided",
+                               ["with_partners"]),
+    "neither, directly": (NONE | {"direct": near(0.1)}, "undecided", ["direct"]),
+    "one idle": (SEEN | {"idle": (((0, 1), known(Effects(**NONE))),)}, "unused",
                  ["effect L0H1", "direct L0H1"]),
-    "one perhaps idle": (SEEN | {"idle": (((0, 1), Effects(**(NONE | {"total": near(0.07)}))),)}, "undecided",
-                         ["effect L0H1"]),
+    "one perhaps idle": (SEEN | {"idle": (((0, 1), known(Effects(**(NONE | {"total": SOME, "raw": SOME})))),)},
+                         "undecided", ["effect L0H1"]),
 }  # fmt: skip
 
 
@@ -209,8 +215,7 @@ def pattern_of(name: str) -> Finding:
 
 
 def use_of(name: str) -> Finding:
-    effects = USES[name][0]
-    return decide_use(None if effects is None else Effects(**effects), TASK, "L0H0")
+    return decide_use(known(Effects(**USES[name][0])), TASK, "L0H0")
 
 
 def outcome(claim: Claim, pattern: Finding, use: Finding) -> Outcome:
@@ -239,6 +244,15 @@ def test_each_cause_of_a_use_is_marked_and_drawn(name):
     assert (found.word, rests_on(found)) == USES[name][1:]
     for claim in (PLAIN, USED):
         check_told(_of_model(claim, outcome(claim, pattern_of("all is well"), found), COMMON))
+
+
+def test_a_result_has_no_field_that_its_dict_lacks():
+    """Kept audits are restored from their dicts field by field; the rules that decided stay with the findings."""
+    of_model = outcome(PLAIN, pattern_of("no score"), use_of("used"))
+    assert (of_model.pattern.rule, of_model.use.rule) == ("low_score", "used")
+    assert {*_of_model(PLAIN, of_model, COMMON).to_dict()} == {field.name for field in fields(AuditResult)}
+    found = over_seeds(PLAIN, range(8), [(of_model, of_model)] * 8, 0.95)
+    assert found.rules == ("most_fail", "most_used", "most_refute")
 
 
 def test_a_use_that_cannot_be_asked_leaves_its_reason_to_be_drawn():

@@ -1,0 +1,143 @@
+"""`check_world`: the suite that every world passes, built in or of another package.
+
+    check_world("parity")                     # all checks: a few seconds, or a minute where presets are many
+
+    @pytest.mark.parametrize(("name", "check"), world_checks("parity"))
+    def test_my_world(name, check):
+        check()
+
+A check is left out where the world has not what it looks at. Of a grammar are read, where it has them: `small()`, a
+class method that gives a small instance; `draw(rng, count)` and `labels(tokens)`, as `TokenTask` reads them; `law_nll`,
+`rungs` and `classes`, as `plain_set` does; `enumerate()` -> (tokens [n, length], probabilities [n]) of all strings;
+`format(row)` and `to_tokens(texts)`; `counterfactual(tokens, positions)`, which says what changes with a flipped token.
+
+What fails is a `WorldError` in one line, which names the check and what was found.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from interp.checking import claims, law, said, shown, training
+from interp.checking.subject import Subject
+from interp.claims.register import refresh
+from interp.errors import InterpError, RequestError, WorldError, quoted
+from interp.registry import get_world, list_worlds, trying
+from interp.world import World
+
+
+@dataclass(frozen=True)
+class _Check:
+    """`run` looks at worlds for which `there` holds; `slow`: it trains, which takes seconds."""
+
+    run: Callable[[Subject], None]
+    there: Callable[[World], object] = lambda world: True
+    slow: bool = False
+
+
+def _has(*methods: str) -> Callable[[World], bool]:
+    return lambda world: any(hasattr(kind, method) for kind in world.grammars for method in methods)
+
+
+def _says(part: str) -> Callable[[World], object]:
+    return lambda world: world.claims is not None and getattr(world.load("claims"), part)
+
+
+CHECKS = {
+    "parts": _Check(said.check_parts),
+    "grammars": _Check(said.check_grammars),
+    "texts": _Check(said.check_texts, _has("format")),
+    "settings": _Check(said.check_settings),
+    "presets": _Check(said.check_presets, lambda world: world.presets),
+    "unread": _Check(said.check_unread, lambda world: world.unread),
+    "options": _Check(said.check_options, lambda world: world.options),
+    "sampling": _Check(law.check_sampling, lambda world: world.presets),
+    "labels": _Check(law.check_labels_of, lambda world: _has("labels")(world) or (world.presets and not world.task)),
+    "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate")(world)),
+    "rungs": _Check(law.check_rungs, lambda world: world.finite or _has("rungs")(world)),
+    "inputs": _Check(claims.check_inputs, lambda w: w.inputs or _has("labels")(w) or _says("inputs")(w)),
+    "relations": _Check(claims.check_relations, _says("relations")),
+    "conditions": _Check(claims.check_conditions, lambda w: _says("conditions")(w) or _says("suggest")(w)),
+    "wordings": _Check(claims.check_wordings, lambda w: _says("relations_made")(w) or _says("conditions_made")(w)),
+    "questions": _Check(claims.check_questions, _says("questions")),
+    "overlays": _Check(shown.check_overlays, lambda world: world.overlays),
+    "embeddings": _Check(shown.check_embeddings, lambda world: world.embeddings),
+    "vouch": _Check(shown.check_vouch, lambda world: world.vouch),
+    "adopt": _Check(shown.check_adopt, lambda world: world.adopt),
+    "constructed": _Check(shown.check_constructed, lambda world: world.constructed),
+    "training": _Check(training.check_training, lambda world: world.presets, slow=True),
+    "saving": _Check(training.check_saving, lambda world: world.presets, slow=True),
+    "metrics": _Check(training.check_metrics, lambda world: world.presets, slow=True),
+}
+SLOW = frozenset(name for name, check in CHECKS.items() if check.slow)
+
+
+def world_checks(world: World | str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """(name, check) of every check that the world has a part for; a check raises `WorldError` where it fails.
+
+    `world`: a `World`, declared by a package or not, or the name of one. Checks share what they train, so run them in
+    one process. Raises `RequestError` for what is no world.
+    """
+    subject = Subject(_world(world))
+    for name, check in CHECKS.items():
+        if _is_there(subject.world, check):
+            yield name, _named(name, check, subject)
+
+
+def check_world(world: World | str, only: str | Sequence[str] | None = None) -> list[str]:
+    """Run all checks of a world, or `only` some by name, and give the names of those that were run.
+
+    Raises `WorldError`, which names the first check that fails and what it found, in one line; `RequestError` for what
+    is no world, and for the name of no check.
+    """
+    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
+    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
+        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
+    run = []
+    for name, check in world_checks(world):
+        if name in chosen:
+            check()
+            run.append(name)
+    return run
+
+
+def _world(given: World | str) -> World:
+    if isinstance(given, World):
+        return given
+    if not isinstance(given, str):
+        raise RequestError(f"world={quoted(given)} is neither a World nor the name of one: {', '.join(list_worlds())}")
+    return get_world(given)
+
+
+def _is_there(world: World, check: _Check) -> bool:
+    try:
+        return bool(check.there(world))
+    except Exception:  # a part that cannot be imported: `parts` says so
+        return False
+
+
+def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
+    def run() -> None:
+        failed = f"world {quoted(subject.world.name)} fails the check {quoted(name)}: "
+        with declared(subject.world):
+            try:
+                check.run(subject)
+            except InterpError as error:
+                raise WorldError(f"{failed}{error}") from error
+            except Exception as error:  # other people's code
+                told = (str(error).strip().splitlines() or [""])[0]
+                raise WorldError(f"{failed}{type(error).__name__}: {told[:200]}") from error
+
+    run.__doc__ = check.run.__doc__
+    return run
+
+
+@contextmanager
+def declared(world: World) -> Iterator[None]:
+    """As if a package declared the world: its grammars are found, and what it lets be said of heads."""
+    try:
+        with trying(world):
+            refresh()
+            yield
+    finally:
+        refresh()

@@ -1,0 +1,318 @@
+"""Checks of what a world lets be said of heads: inputs, relations, conditions, wordings, questions."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from interp.checking.subject import (
+    INPUTS,
+    LENGTH,
+    Bools,
+    Ints,
+    Subject,
+    check_ids,
+    check_mask,
+    inputs_of,
+    must,
+    name_of,
+    same,
+)
+from interp.claims import Claims, Condition, Items, Made, Relation
+from interp.claims.register import check_usable, same_words
+from interp.errors import RequestError, quoted
+from interp.recipe import num_labels
+from interp.world import World
+
+SHOWN = 8  # inputs that are drawn to be shown
+KINDS = ("mass", "even")
+NUMBERS = ("1", "2")  # that stand in wordings for a letter
+LETTER = r"\b[a-z]\b"
+
+
+def own(subject: Subject) -> Claims:
+    """What the world adds; nothing where it adds nothing."""
+    found: Claims | None = subject.world.load("claims")
+    return Claims() if found is None else found
+
+
+def check_inputs(subject: Subject) -> None:
+    """Inputs to show and to audit on are a function of their seed, of known tokens, and no longer than announced."""
+    world, claims = subject.world, own(subject)
+    for grammar in subject.grammars:
+        if world.inputs is not None or hasattr(grammar, "labels"):
+            _check_shown(world, grammar, f"inputs shown of {name_of(grammar)}")
+    for grammar in subject.grammars if claims.inputs is not None else ():
+        tokens, said = inputs_of(grammar), f"inputs of {name_of(grammar)}"
+        assert tokens is not None
+        must(
+            tokens.ndim == 2 and len(tokens) == INPUTS,
+            f"{said} have shape {list(tokens.shape)}: {INPUTS} were asked for",
+        )
+        check_ids(tokens, tokens.shape, grammar.vocab_size, said)
+        again, other = inputs_of(grammar), inputs_of(grammar, seed=1)
+        must(same([tokens], [again]), f"{said}: the same seed, drawn again, gives others")
+        must(not same([tokens], [other]), f"{said}: seeds 0 and 1 give the same")
+        if claims.longest is not None:
+            most = claims.longest(grammar, LENGTH)
+            must(tokens.shape[1] <= most, f"{said} have {tokens.shape[1]} tokens, and longest announces {most}")
+        if claims.roles is not None:
+            roles = np.asarray(claims.roles(tokens, grammar))
+            must(roles.shape == tokens.shape and roles.dtype.kind in "iu", f"{said}: roles are no class of each token")
+
+
+def _check_shown(world: World, grammar: Any, said: str) -> None:
+    """What analyzers look at where nobody says at what."""
+    text = world.sentence(grammar)
+    must(text is None or isinstance(text, str), f"{said}: sentence gives {quoted(text)}, neither a text nor None")
+    if text is not None:
+        grammar.to_tokens([text])
+    drawn, again, other = (world.draw_inputs(grammar, SHOWN, seed, "check/shown") for seed in (0, 0, 1))
+    texts = all(isinstance(one, str) for one in drawn)
+    tokens = np.asarray(grammar.to_tokens(list(drawn)) if texts else drawn)
+    must(tokens.ndim == 2 and len(tokens) == SHOWN, f"{said} have shape {list(tokens.shape)}: {SHOWN} were asked for")
+    check_ids(tokens, tokens.shape, grammar.vocab_size, said)
+    must(np.array_equal(drawn, again), f"{said}: the same seed, drawn again, gives others")
+    must(not np.array_equal(drawn, other), f"{said}: seeds 0 and 1 give the same")
+
+
+# -- relations and conditions -------------------------------------------------------------------------------
+
+
+def sights(grammar: Any, tokens: Ints) -> Iterator[tuple[str, Bools]]:
+    """What queries may see [input, query, key]: all before, and everything; PAD never."""
+    n, pad = tokens.shape[1], getattr(grammar, "pad", None)
+    real = np.ones(tokens.shape, dtype=bool) if pad is None else tokens != pad
+    for name, seen in (("causal", np.tri(n, dtype=bool)), ("full", np.ones((n, n), dtype=bool))):
+        yield name, seen & real[:, :, None] & real[:, None, :]
+
+
+def padded(grammar: Any, tokens: Ints) -> Ints | None:
+    """The same inputs with PAD on the right, None where there is none."""
+    pad = getattr(grammar, "pad", None)
+    return None if pad is None else np.pad(tokens, ((0, 0), (0, 2)), constant_values=pad)
+
+
+def check_relations(subject: Subject) -> None:
+    """Keys are among the visible, and those of an input are its own: no other input and no PAD changes them."""
+    claims = own(subject)
+    for relation in claims.relations:
+        said = f"relation {quoted(relation.name)}"
+        must(relation.kind in KINDS, f"{said} is of kind {quoted(relation.kind)}, which is not {' or '.join(KINDS)}")
+        _check_needs(subject, relation, said)
+    for grammar, tokens in subject.asked():
+        for relation in claims.relations:
+            if _refused(relation, grammar):
+                continue
+            _check_relation(relation, grammar, tokens, f"relation {quoted(relation.name)} of {name_of(grammar)}")
+
+
+def _refused(relation: Relation, grammar: Any) -> bool:
+    try:
+        check_usable(relation, grammar)
+    except RequestError:
+        return True
+    return False
+
+
+def _check_needs(subject: Subject, thing: Relation | Condition, said: str) -> None:
+    known = ("tokens", "vocab", subject.world.name, *subject.world.kin)
+    must(thing.needs in known, f"{said} needs {quoted(thing.needs)}, which is none of {', '.join(known)}")
+
+
+def _check_relation(relation: Relation, grammar: Any, tokens: Ints, said: str) -> None:
+    any_key = False
+    for name, visible in sights(grammar, tokens):
+        before, seen = tokens.copy(), visible.copy()
+        keys = relation.keys(tokens, grammar, visible)
+        check_mask(keys, visible.shape, f"keys of {said}")
+        must((tokens == before).all() and (visible == seen).all(), f"{said} changes the arrays it is given")
+        beyond = np.argwhere(keys & ~visible)
+        must(
+            not len(beyond),
+            f"{said} marks keys that are not visible ({name}): {beyond[:1].tolist()} [input, query, key]",
+        )
+        alone = np.concatenate(
+            [relation.keys(tokens[i : i + 1], grammar, visible[i : i + 1]) for i in range(len(tokens))]
+        )
+        must(np.array_equal(keys, alone), f"{said} depends on the other inputs of a batch ({name})")
+        longer = padded(grammar, tokens)
+        if longer is not None:
+            wide = dict(sights(grammar, longer))[name]
+            n = tokens.shape[1]
+            again = relation.keys(longer, grammar, wide)[:, :n, :n]
+            must(np.array_equal(keys, again), f"{said} changes where PAD follows ({name})")
+        any_key = any_key or bool(keys.any())
+    must(any_key, f"{said} has no key on any of {len(tokens)} inputs")
+
+
+def check_conditions(subject: Subject) -> None:
+    """A condition is a truth value a query, which neither other inputs nor PAD change."""
+    claims = own(subject)
+    for grammar, tokens in subject.asked():
+        suggested = () if claims.suggest is None else claims.suggest(grammar, tokens.shape[1])
+        every = {one.name: one for one in (*claims.conditions, *suggested)}
+        for condition in every.values():
+            said = f"condition {quoted(condition.name)}"
+            _check_needs(subject, condition, said)
+            _check_condition(condition, grammar, tokens, f"{said} of {name_of(grammar)}")
+
+
+def _check_condition(condition: Condition, grammar: Any, tokens: Ints, said: str) -> None:
+    for name, keys in sights(grammar, tokens):
+        rows = condition.rows(tokens, grammar, keys)
+        check_mask(rows, tokens.shape, f"rows of {said}")
+        alone = np.concatenate(
+            [condition.rows(tokens[i : i + 1], grammar, keys[i : i + 1]) for i in range(len(tokens))]
+        )
+        must(np.array_equal(rows, alone), f"{said} depends on the other inputs of a batch")
+        longer = padded(grammar, tokens)
+        if longer is not None:
+            wide = dict(sights(grammar, longer))[name]
+            again = condition.rows(longer, grammar, wide)[:, : tokens.shape[1]]
+            must(np.array_equal(rows, again), f"{said} changes where PAD follows")
+
+
+def check_wordings(subject: Subject) -> None:
+    """What is made from a number can be said as it is written in help, and what it makes is said by its own words."""
+    claims = own(subject)
+    for what, every in (("relation", claims.relations_made), ("condition", claims.conditions_made)):
+        for one in every:
+            said = f"{what} {quoted(one.written)}"
+            for number in NUMBERS:
+                thing = _made(one, _numbered(one, number), said)
+                kind = Relation if what == "relation" else Condition
+                must(isinstance(thing, kind), f"{said} makes {quoted(thing)}, which is no {kind.__name__}")
+                again = _made(one, thing.words, said)
+                must(
+                    again.name == thing.name,
+                    f"{said}: {quoted(thing.words)} makes {quoted(again.name)}, not {quoted(thing.name)}",
+                )
+                for grammar, tokens in subject.asked():
+                    if isinstance(thing, Condition):
+                        _check_condition(thing, grammar, tokens, f"{said} of {name_of(grammar)}")
+                    elif not _refused(thing, grammar):
+                        _check_relation(thing, grammar, tokens, f"{said} of {name_of(grammar)}")
+            if not one.as_written:
+                names = {_made(one, _numbered(one, number), said).name for number in NUMBERS}
+                must(len(names) == len(NUMBERS), f"{said} makes the same, {quoted(min(names))}, of two numbers")
+
+
+def _numbered(one: Made[Any], number: str) -> str:
+    """Its wording with a number for the last letter that stands alone."""
+    if one.as_written:
+        return one.written
+    *_, last = [found.span() for found in re.finditer(LETTER, one.written)] or [(0, 0)]
+    return one.written[: last[0]] + number + one.written[last[1] :]
+
+
+def _made(one: Made[Any], text: str, said: str) -> Any:
+    kept = " ".join(text.split()) if one.as_written else text.lower()
+    for pattern, word in () if one.as_written else same_words():
+        kept = re.sub(pattern, word, kept)
+    found = re.fullmatch(one.pattern, " ".join(kept.split()))
+    must(found, f"{said}: the pattern {quoted(one.pattern)} does not read {quoted(text)}")
+    assert found is not None
+    return one.make(found[1])
+
+
+# -- questions ----------------------------------------------------------------------------------------------
+
+
+def check_questions(subject: Subject) -> None:
+    """Items are minimal pairs, one an input, read where asked: a donor differs by what is flipped and its effects."""
+    claims = own(subject)
+    known = {question.name for question in claims.questions}
+    for grammar, tokens in subject.asked():
+        usual = claims.question(grammar)
+        if usual is None:
+            continue
+        must(
+            usual in known, f"models of {name_of(grammar)} are asked {quoted(usual)}, which is no question of the world"
+        )
+        for question in claims.questions:
+            for kind in getattr(question, "kinds", None) or (None,):
+                said = f"question {quoted(question.name)}" + ("" if kind is None else f", kind {quoted(kind)}")
+                if kind is not None:
+                    takes = "kind" in inspect.signature(question.items).parameters
+                    must(takes, f"{said}: items() takes no kind=")
+                how = {} if kind is None else {"kind": kind}
+
+                def ask(
+                    rows: Bools, seed: int, question: Any = question, how: Any = how, grammar: Any = grammar
+                ) -> Items:
+                    found: Items = question.items(tokens, grammar, rows, seed, **how)  # noqa: B023 - called at once
+                    return found
+
+                _check_question(ask, grammar, tokens, f"{said} of {name_of(grammar)}")
+
+
+def _check_question(ask: Callable[[Bools, int], Items], grammar: Any, tokens: Ints, said: str) -> None:
+    pad = getattr(grammar, "pad", None)
+    every = np.ones(tokens.shape, dtype=bool) if pad is None else tokens != pad
+    some = every & (np.arange(tokens.shape[1]) % 2 == np.arange(len(tokens))[:, None] % 2)
+    items = ask(every, 0)
+    must(len(items), f"{said}: no item on any of {len(tokens)} inputs")
+    _check_items(items, grammar, tokens, every, said)
+    _check_items(ask(some, 0), grammar, tokens, some, f"{said}, asked at some rows only")
+    again, other = ask(every, 0), ask(every, 1)
+    for field in fields(items):
+        one, two = getattr(items, field.name), getattr(again, field.name)
+        must(np.array_equal(one, two), f"{said}: the same seed, asked again, gives another {quoted(field.name)}")
+    _check_items(other, grammar, tokens, every, f"{said}, seed 1")
+    must(np.array_equal(items.sequence, other.sequence), f"{said}: another seed asks other inputs")
+    alike = items.read == other.read
+    if items.flipped is not None and other.flipped is not None:
+        alike &= items.flipped == other.flipped
+    changed = alike & (items.answer != other.answer)
+    must(not changed.any(), f"{said}: another seed changes the right answer of the same place")
+
+
+def _check_items(items: Items, grammar: Any, tokens: Ints, rows: Bools, said: str) -> None:
+    count, n = len(items), tokens.shape[1]
+    check_ids(items.sequence, (count,), len(tokens), f"{said}: sequence numbers")
+    check_ids(items.read, (count,), n, f"{said}: read positions")
+    must(len(np.unique(items.sequence)) == count, f"{said}: an input has two items, and one is the most")
+    for name in ("tokens", "donors"):
+        check_ids(getattr(items, name), (count, n), grammar.vocab_size, f"{said}: {name}")
+    must(np.array_equal(items.tokens, tokens[items.sequence]), f"{said}: tokens are not those of the input")
+    must(rows[items.sequence, items.read].all(), f"{said}: read is a row that was not asked")
+    for name in ("answer", "foil"):
+        check_ids(getattr(items, name), (count,), num_labels(grammar), f"{said}: {name}s")
+    must((items.answer != items.foil).all(), f"{said}: answer and foil are the same, {items.answer[:1]}")
+    if items.seen is not None:
+        check_mask(items.seen, (count, n), f"{said}: seen")
+    if items.flipped is None:
+        must((items.tokens != items.donors).any(1).all(), f"{said}: a donor is the input itself")
+    else:
+        _check_pairs(items, grammar, said)
+    if hasattr(grammar, "labels"):
+        each = np.arange(count)
+        label, donor = (np.asarray(grammar.labels(text))[each, items.read] for text in (items.tokens, items.donors))
+        moved = label != donor
+        right = (label == items.answer) & (donor == items.foil)
+        must(right[moved].all(), f"{said}: the label at read changes within a pair, and not from answer to foil")
+
+
+def _check_pairs(items: Items, grammar: Any, said: str) -> None:
+    """Donors differ where `flipped` says, and where the grammar's own counterfactual of it differs: nowhere else."""
+    assert items.flipped is not None
+    count, n = items.tokens.shape
+    check_ids(items.flipped, (count,), n, f"{said}: flipped positions")
+    differs = items.tokens != items.donors
+    at = np.arange(n) == items.flipped[:, None]
+    must(differs[at].all(), f"{said}: a donor has the same token at flipped")
+    must(items.upto[at].all(), f"{said}: what is flipped lies where read does not look")
+    right = at
+    if hasattr(grammar, "counterfactual") and count:
+        right = np.asarray(grammar.counterfactual(items.tokens, items.flipped)) != items.tokens
+    more = np.argwhere(differs & ~right)
+    must(
+        not len(more),
+        f"{said}: a donor differs beyond flipped and what goes with it: {more[:1].tolist()} [item, position]",
+    )
+    less = np.argwhere(right & ~differs)
+    must(not len(less), f"{said}: a donor lacks what goes with flipped: {less[:1].tolist()} [item, position]")

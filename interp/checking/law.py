@@ -1,0 +1,175 @@
+"""Checks of a world's law: what is drawn, how it is labelled, and how well the exact law and the rungs predict it."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.checking.said import task_of
+from interp.checking.subject import (
+    IGNORE,
+    Bools,
+    Ints,
+    Subject,
+    check_ids,
+    check_labels,
+    check_mask,
+    must,
+    name_of,
+    same,
+)
+from interp.errors import quoted
+from interp.recipe import num_labels
+from interp.rng import generator
+from interp.training.evaluation import plain_set
+
+Floats = NDArray[np.float64]
+DRAWS = 20_000  # strings whose frequencies are held against the enumeration
+FEWEST = 5  # expected draws of a string; rarer ones are counted together
+LEAST_P = 1e-6  # of the G-test; seeds are fixed, so that a world passes always or never
+EXACT = 1e-9
+SAMPLE = 4000  # strings on which rungs are compared
+ERRORS = 4  # standard errors by which chance alone may lift a floor over a rung
+
+
+def check_sampling(subject: Subject) -> None:
+    """What a seed is trained on at a step is a function of seed and step alone."""
+    for name, recipe in subject.recipes.items():
+        said = f"preset {quoted(name)}"
+        task = task_of(recipe)
+        whole = task.draw(5, range(4))
+        must(same(whole, task.draw(5, range(4))), f"{said}: the same seed and steps, drawn again, give other strings")
+        other = task_of(recipe)
+        parts = [other.draw(5, steps) for steps in (range(1, 4), range(1))]
+        joined = [np.concatenate([first, rest]) for rest, first in zip(*parts, strict=True)]
+        must(same(whole, joined), f"{said}: steps 0 and 1 to 3, drawn apart, differ from 0 to 3 drawn together")
+        steady = all(np.array_equal(part, np.broadcast_to(part[:1], part.shape)) for part in whole)
+        if not steady:  # an exact law gives every step the same
+            must(not same(whole, other.draw(6, range(4))), f"{said}: seeds 5 and 6 draw the same strings")
+
+
+def check_labels_of(subject: Subject) -> None:
+    """Labels have the shape of the tokens, and are in range or -100; PAD has none; classes are masks."""
+    if subject.world.presets and subject.world.task is None:
+        for grammar in subject.grammars:
+            for method in ("draw", "labels"):
+                lacking = f"{name_of(grammar)} has no {method}(), and the world no task that would do without"
+                must(hasattr(grammar, method), lacking)
+    for grammar, tokens in subject.asked():
+        if not hasattr(grammar, "labels"):
+            continue
+        said = f"labels of {name_of(grammar)}"
+        labels = np.asarray(grammar.labels(tokens))
+        check_labels(labels, tokens.shape, grammar, said)
+        must((labels != IGNORE).any(), f"{said}: none of {len(tokens)} strings has any")
+        alone = np.concatenate([grammar.labels(row[None]) for row in tokens])
+        must(np.array_equal(labels, alone), f"{said} depend on the other strings of a batch")
+        pad = getattr(grammar, "pad", None)
+        if pad is not None:
+            longer = np.pad(tokens, ((0, 0), (0, 2)), constant_values=pad)
+            at_pad = np.asarray(grammar.labels(longer))[longer == pad]
+            must((at_pad == IGNORE).all(), f"{said}: PAD has the label {at_pad[at_pad != IGNORE][:1]}, not -100")
+        if hasattr(grammar, "classes"):
+            for name, mask in grammar.classes(tokens).items():
+                check_mask(mask, tokens.shape, f"class {quoted(name)} of {name_of(grammar)}")
+
+
+def finite_grammars(subject: Subject) -> list[Any]:
+    """Grammars whose strings can be listed."""
+    make = subject.world.load("finite")
+    own = [] if make is None else [make()]
+    return own + [grammar for grammar in subject.grammars if hasattr(grammar, "enumerate")]
+
+
+def check_law(subject: Subject) -> None:
+    """Probabilities sum to 1, strings are drawn as often as these say, and the exact law is what follows from them."""
+    for grammar in finite_grammars(subject):
+        said = name_of(grammar)
+        tokens, probs = (np.asarray(part) for part in grammar.enumerate())
+        must(tokens.ndim == 2 and probs.shape == (len(tokens),), f"{said}: enumerate gives no [n, length] and [n]")
+        check_ids(tokens, tokens.shape, grammar.vocab_size, f"{said}: enumerated tokens")
+        must(len(np.unique(tokens, axis=0)) == len(tokens), f"{said}: enumerate lists a string twice")
+        must((probs > 0).all(), f"{said}: enumerate lists a string of probability {probs.min():g}")
+        must(abs(probs.sum() - 1) <= EXACT, f"{said}: enumerated probabilities sum to {probs.sum():.12g}, not to 1")
+        _check_draws(grammar, tokens, probs)
+        if hasattr(grammar, "law_nll"):
+            _check_law(grammar, tokens, probs)
+
+
+def _check_draws(grammar: Any, tokens: Ints, probs: Floats) -> None:
+    from scipy.stats import chi2
+
+    drawn = np.asarray(grammar.draw(generator(0, "check/draws"), DRAWS))
+    again = np.asarray(grammar.draw(generator(0, "check/draws"), DRAWS))
+    must(np.array_equal(drawn, again), f"{name_of(grammar)}: one generator, begun twice, draws two samples")
+    place = {row.tobytes(): i for i, row in enumerate(tokens.astype(np.int64))}
+    found = np.zeros(len(tokens))
+    for row, count in zip(*np.unique(drawn.astype(np.int64), axis=0, return_counts=True), strict=True):
+        must(row.tobytes() in place, f"{name_of(grammar)}: draws {row.tolist()}, which enumerate does not list")
+        found[place[row.tobytes()]] = count
+    expected = probs * DRAWS
+    rare = expected < FEWEST
+    found, expected = (np.append(x[~rare], x[rare].sum()) for x in (found, expected))
+    found, expected = (x[expected > 0] for x in (found, expected))
+    g = 2 * float((found * np.log(np.maximum(found, 1e-300) / expected)).sum())
+    p = float(chi2.sf(g, max(1, len(expected) - 1)))
+    must(
+        p > LEAST_P,
+        f"{name_of(grammar)}: {DRAWS} draws do not have the enumerated frequencies (G = {g:.4g}, p = {p:.2g})",
+    )
+
+
+def _check_law(grammar: Any, tokens: Ints, probs: Floats) -> None:
+    """The surprise at each label, given the tokens up to it."""
+    labels, law = np.asarray(grammar.labels(tokens)), np.asarray(grammar.law_nll(tokens))
+    must(law.shape == tokens.shape, f"{name_of(grammar)}: law_nll has shape {list(law.shape)}, not that of the tokens")
+    for at in range(tokens.shape[1]):
+        labelled = np.flatnonzero(labels[:, at] != IGNORE)
+        whole: dict[bytes, float] = defaultdict(float)
+        each: dict[tuple[bytes, int], float] = defaultdict(float)
+        for row in labelled:
+            seen = tokens[row, : at + 1].tobytes()
+            whole[seen] += probs[row]
+            each[seen, int(labels[row, at])] += probs[row]
+        for row in labelled:
+            seen = tokens[row, : at + 1].tobytes()
+            right = math.log(whole[seen] / each[seen, int(labels[row, at])])
+            must(
+                abs(law[row, at] - right) <= EXACT,
+                f"{name_of(grammar)}: law_nll of label {labels[row, at]} after {tokens[row, : at + 1].tolist()} is "
+                f"{law[row, at]:.9g}, and the enumeration says {right:.9g}",
+            )
+
+
+def check_rungs(subject: Subject) -> None:
+    """No rung predicts the sample better than the exact law does; "uniform" is even over all labels."""
+    ready = [g for g in subject.grammars if hasattr(g, "labels")]
+    make = subject.world.load("finite")
+    for grammar in ready if make is None else [*ready, make()]:
+        data = plain_set(grammar, SAMPLE)
+        scored = data.targets != IGNORE
+        weight = data.weight[:, None] * scored
+        for name, nll in data.rungs.items():
+            said = f"rung {quoted(name)} of {name_of(grammar)}"
+            must(np.isfinite(nll[scored]).all(), f"{said} has no finite loss at every label")
+            if name == "uniform":
+                even = math.log(num_labels(grammar))
+                off = float(np.abs(nll[scored] - even).max())
+                must(off <= EXACT, f"{said} differs by {off:.3g} from log {num_labels(grammar)}")
+        if not np.isnan(data.law_nll).any():
+            _check_floor(grammar, {**data.rungs}, data.law_nll, scored, weight)
+
+
+def _check_floor(grammar: Any, rungs: dict[str, Floats], law: Floats, scored: Bools, weight: Floats) -> None:
+    must((law[scored] >= -EXACT).all(), f"{name_of(grammar)}: law_nll is {law[scored].min():.3g} somewhere, below 0")
+    strings = weight.max(1)  # how often each was drawn
+    for name, nll in rungs.items():
+        lead = np.where(scored, nll - law, 0.0).sum(1)  # of a string
+        mean = float((lead * strings).sum() / strings.sum())
+        spread = math.sqrt(float(((lead - mean) ** 2 * strings).sum()) / strings.sum() ** 2)
+        must(
+            mean >= -ERRORS * spread - EXACT,
+            f"rung {quoted(name)} of {name_of(grammar)} beats the exact law by {-mean:.4g} nats a string",
+        )

@@ -1,0 +1,54 @@
+"""Checks of training in a world: a seed's bits are its own, files come back, measures are there."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from interp.checking.subject import Subject, must
+from interp.checkpoints import load_checkpoint, save_checkpoint
+from interp.errors import quoted
+from interp.training.loop import initial_state
+
+
+def check_training(subject: Subject) -> None:
+    """A few steps change the weights, and two seeds together give, bit for bit, what each gives alone."""
+    for name, (both, *single) in subject.trained.items():
+        said = f"preset {quoted(name)}"
+        first = initial_state(subject.recipes[name], both.seeds).params
+        moved = any(not torch.equal(p, first[n]) for n, p in both.params.items())
+        must(moved, f"{said}: {len(both)} seeds keep the weights that they start with")
+        for place, alone in enumerate(single):
+            for tensor, values in both.params.items():
+                must(
+                    torch.equal(values[place], alone.params[tensor][0]),
+                    f"{said}: seed {place} trained beside another has another {quoted(tensor)} than alone",
+                )
+            rows = [row for row in both.history if row["seed"] == place]
+            must(
+                rows == list(alone.history),
+                f"{said}: seed {place} is measured otherwise beside another than alone",
+            )
+
+
+def check_saving(subject: Subject) -> None:
+    """What is saved and loaded saves to the same bytes again: weights, grammar, settings and measurements."""
+    with TemporaryDirectory() as folder:
+        for name, (both, *_) in subject.trained.items():
+            first = save_checkpoint(both, Path(folder) / "first.safetensors")
+            again = save_checkpoint(load_checkpoint(first), Path(folder) / "second.safetensors")
+            alike = first.read_bytes() == again.read_bytes()
+            must(alike, f"preset {quoted(name)}: what its file gives is saved as other bytes")
+
+
+def check_metrics(subject: Subject) -> None:
+    """The last measurement has the columns that the world shows; each measure is a number in one preset at least."""
+    world, met = subject.world, set[str]()
+    for name, (both, *_) in subject.trained.items():
+        for row in both.final_metrics():
+            must(row.get("loss") is not None, f"preset {quoted(name)}: no loss is measured")
+            met |= {key for key, value in row.items() if value is not None}
+            for key in world.shown:
+                must(key in row, f"preset {quoted(name)}: column {quoted(key)} is shown and not measured")
+    for key in (*world.shown, *world.measures):
+        must(key in met, f"measure {quoted(key)} is announced, and no preset has a finite number for it")

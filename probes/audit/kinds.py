@@ -1,0 +1,69 @@
+"""Questions with several kinds of minimal pair: each is asked by itself, and the findings are put together.
+
+A circuit of two hops has two kinds: the content that is fetched, and the address by which it is found. A head may
+matter for one of them only, and used by one is used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interp.claims.types import Bools, Ints, Items
+from probes.audit.rows import Finding
+from probes.audit.tasks import Task
+
+# The first of these words that any kind has is the word of all; "unused" thus needs every kind.
+ORDER = ("used", "redundant", "undecided", "unused")
+
+
+@dataclass(frozen=True)
+class OfKind:
+    """A question asked of one of its kinds of minimal pair."""
+
+    question: Any
+    kind: str
+
+    @property
+    def name(self) -> str:
+        return str(self.question.name)
+
+    @property
+    def words(self) -> str:
+        return str(self.question.words)
+
+    def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int) -> Items:
+        """The question's items of this kind."""
+        found: Items = self.question.items(tokens, grammar, rows, seed, kind=self.kind)
+        return found
+
+
+def by_kind(task: Task) -> tuple[Task, ...]:
+    """A question for each of its kinds; itself where it names none."""
+    kinds: Sequence[str] = getattr(task, "kinds", ())
+    return tuple(OfKind(task, kind) for kind in kinds) if kinds else (task,)
+
+
+def key_of(task: Task) -> tuple[str, str]:
+    """What tells one question, of one kind, from another."""
+    return task.name, str(getattr(task, "kind", ""))
+
+
+def together(asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
+    """One finding of use for all kinds; of one kind, it is that one's as it is."""
+    if len(findings) == 1:
+        return findings[0]
+    kinds = [key_of(one)[1] for one in asked]
+    word = next(word for word in (*ORDER, *(one.word for one in findings)) if any(f.word == word for f in findings))
+    said = " ".join(f"Of {kind} pairs ({one.word}): {one.because}" for kind, one in zip(kinds, findings, strict=True))
+    rows = tuple(
+        replace(
+            row,
+            name=f"{row.name}/{kind}",
+            words=f"{row.words} ({kind})",
+            finding=row.finding if one.word == word else None,  # the word of all rests on kinds that have it
+        )
+        for kind, one in zip(kinds, findings, strict=True)
+        for row in one.evidence
+    )
+    first = next(one for one in findings if one.word == word)
+    return Finding(word, said, rows, first.rule)

@@ -1,0 +1,195 @@
+"""The rules on the pattern: whether these inputs can decide, and what one head shows."""
+
+from dataclasses import dataclass
+
+from interp.numbers import number, percent
+from interp.stats import Estimate
+from probes.audit import thresholds as t
+from probes.audit.conditions import ALWAYS, Bound, Is, Not, Some, all_of, any_of
+from probes.audit.pattern import Look, Rival, worst
+from probes.audit.rules import Phrases, Rule, span
+from probes.audit.stats import high, low
+from probes.claims import Claim
+
+# -- conditions that several rules or rows of the table speak of
+
+BEATS = all_of(Bound("lead.high", "<", 0.0), Bound("lead_a", "<", 0.0))  # a rival, for sure and in both halves
+IN_SOME = all_of(Bound("share.low", ">", t.MIXED[0]), Bound("share.high", "<", t.MIXED[1]))
+NOT_IN_SOME = any_of(Bound("share.low", ">=", t.MIXED[1]), Bound("share.high", "<=", t.MIXED[0]))
+_BEATEN_BY = (("rival", Is("best_is_nearest", True)), ("better", Is("best_is_nearest", False)))
+
+
+@dataclass(frozen=True)
+class PatternEvidence:
+    """What is known of one head's pattern, over half B.
+
+    - `rows`, `sequences`: rows to which the relation applies, and the inputs that they are in.
+    - `score`, `top1`, `share`, `rivals`, `when`: as of `Look`.
+    - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
+      kind `mass`. None where there is none.
+    """
+
+    claim: Claim
+    rows: int
+    sequences: int
+    score: Estimate
+    top1: Estimate | None
+    share: Estimate
+    rivals: tuple[Rival, ...]
+    p_value: float | None
+    untrained: float | None
+    when: tuple[str, float] | None
+
+    @property
+    def least(self) -> float:
+        """The score that the claim asks for."""
+        if self.claim.relation.kind == "even":
+            return t.EVEN
+        return t.MAINLY if self.claim.mainly else t.SCORE
+
+    @property
+    def nearest(self) -> Rival | None:
+        """The rival that comes nearest."""
+        return worst(self.rivals)
+
+    @property
+    def best(self) -> Rival | None:
+        """The rival that fits better for sure, in both halves; of several the surest."""
+        won = [rival for rival in self.rivals if BEATS(rival)]
+        return min(won, key=lambda r: high(r.lead) if r.lead else 0.0) if won else None
+
+    @property
+    def best_is_nearest(self) -> bool | None:
+        """Whether the rival that fits better is the nearest one; None without one."""
+        return None if self.best is None else self.best is self.nearest
+
+
+def pattern_evidence(
+    claim: Claim, look: Look, rows: int, sequences: int, p_value: float | None, untrained: Estimate | None
+) -> PatternEvidence:
+    """The evidence on the head that was looked at."""
+    null = untrained.value if untrained is not None and claim.relation.kind == "mass" else None
+    return PatternEvidence(
+        claim, rows, sequences, look.score, look.top1, look.share, look.rivals, p_value, null, look.when
+    )
+
+
+ELIGIBILITY_RULES = (
+    Rule(
+        "few_rows",
+        any_of(Bound("rows", "<", t.MIN_ROWS), Bound("sequences", "<", t.MIN_SEQUENCES)),
+        "undecided",
+        "the relation applies to {rows} rows in {sequences} inputs of the half that decides, and {MIN_ROWS} in "
+        "{MIN_SEQUENCES} are needed",
+        (("rows", Bound("rows", "<", t.MIN_ROWS)), ("sequences", Bound("sequences", "<", t.MIN_SEQUENCES))),
+    ),
+    Rule(
+        "not_told_apart",
+        Some("rivals", Bound("different", "<", t.MIN_DIFFERENT)),
+        "undecided",
+        "{relation} cannot be told from {alike} on these inputs: they differ in {different} rows, and {MIN_DIFFERENT} "
+        "are needed",
+        ("different",),
+    ),
+)
+
+PATTERN_RULES = (
+    Rule(
+        "low_score",
+        Bound("score.high", "<", "least"),
+        "fails",
+        "{said}, below {least}{uniform}{instead}",
+        ("score", *_BEATEN_BY),
+    ),
+    Rule(
+        "not_on_top",
+        Bound("top1.high", "<", t.TOP1),
+        "fails",
+        "{said}, but looks there most in {top1} of the rows only, less than {TOP1}{instead}",
+        ("top1", *_BEATEN_BY),
+    ),
+    Rule(
+        "rival_fits_better",
+        Some("rivals", BEATS),
+        "fails",
+        "{said}, but {best} fits better where the two differ",
+        _BEATEN_BY,
+    ),
+    Rule("in_some_rows", IN_SOME, "fails", "{said}, but fits in {share} of the rows only{hint}", ("share",)),
+    Rule(
+        "score_in_doubt",
+        Bound("score.low", "<", "least"),
+        "undecided",
+        "the score may be below {least}",
+        ("score",),
+        joins=True,
+    ),
+    Rule(
+        "top_in_doubt",
+        Bound("top1.low", "<", t.TOP1),
+        "undecided",
+        "it may look there most in less than {TOP1} of the rows ({top1})",
+        ("top1",),
+        joins=True,
+    ),
+    Rule(
+        "share_in_doubt",
+        Not(NOT_IN_SOME),
+        "undecided",
+        "the share of rows that fit ({share}) may be that of a claim that is right at times",
+        ("share",),
+        joins=True,
+    ),
+    Rule(
+        "keys_alike",
+        Bound("p_value", ">", t.ALPHA),
+        "undecided",
+        "keys of the same class at the same distance get as much (p = {p})",
+        ("matched",),
+        joins=True,
+    ),
+    Rule(
+        "untrained_as_good",
+        Bound("score.low", "<=", "untrained"),
+        "undecided",
+        "untrained models of this shape score {null}",
+        ("untrained",),
+        joins=True,
+    ),
+    Rule(
+        "rival_as_good",
+        Some("rivals", Bound("lead.low", "<=", 0.0)),
+        "undecided",
+        "{close} may fit as well",
+        ("rival",),
+        joins=True,
+    ),
+    Rule(
+        "pattern_holds",
+        ALWAYS,
+        "holds",
+        "{said}{top}{lead}",
+        ("score", "top1", "share", "matched", "untrained", "rival"),
+    ),
+)
+
+
+def pattern_phrases(e: PatternEvidence) -> Phrases:
+    """What the words of the rules on one head speak of."""
+    near, words = e.nearest, e.claim.relation.words
+    lead = f"; the nearest rival, {near.words}, fits {number(near.lead.value, 2)} worse" if near and near.lead else ""
+    close = [rival for rival in e.rivals if rival.lead and low(rival.lead) <= 0]
+    return Phrases(
+        e,
+        said=f"scores {span(e.score)} on {words}",
+        least=f"{e.least:g}",
+        uniform="" if e.top1 is None else " (a uniform head scores 0)",
+        instead=f"; {e.best.words} fits better" if e.best else "",
+        best=e.best.words if e.best else "",
+        hint=f"; it would fit in {percent(e.when[1])} of those where {e.when[0]}" if e.when else "",
+        p=number(e.p_value, None),
+        null=number(e.untrained, 2),
+        close=min(close, key=lambda r: low(r.lead) if r.lead else 0.0).words if close else "",
+        top="" if e.top1 is None else f" and looks there most in {percent(e.top1.value)} of the rows",
+        lead=lead,
+    )

@@ -1,0 +1,137 @@
+"""The rules on the use of a head, and on heads that are claimed together."""
+
+from dataclasses import dataclass
+
+from interp.numbers import percent
+from probes.audit import thresholds as t
+from probes.audit.conditions import ALWAYS, Bound, Given, Is, Not, Some, all_of, any_of
+from probes.audit.edits import Head
+from probes.audit.effects import Effects
+from probes.audit.rules import Gather, Phrases, Rule, span
+from probes.audit.tasks import Task
+from probes.claims import heads_text
+
+# -- conditions that several rules, measurements or rows of the table speak of
+
+ENOUGH_ITEMS = Bound("items", ">=", t.MIN_SEQUENCES)
+STILL = Bound("output_change", "<=", t.EXACT)  # the output is the same whatever is read
+SILENT = Bound("answer_change", "<=", t.EXACT)  # the answer is the same when the very token is exchanged
+AIMS = Bound("aimed", ">=", t.AIMED)  # the claimed edges read what the donor changes, in most items
+# What could have moved: these edges in all heads at once, the token itself. With power, an edit that moves nothing
+# means something.
+EVERY_MOVES, TOKEN_MOVES = Bound("every.value", ">=", t.POWER), Bound("token.value", ">=", t.POWER)
+POWERFUL = any_of(EVERY_MOVES, all_of(AIMS, TOKEN_MOVES))
+# The total effect alone shows use: of the exchange, net and as it is, and the same way of the mean.
+USED_WHOLE = all_of(
+    Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Bound("fill.value", ">", 0.0)
+)  # fmt: skip
+SHOWN_DIRECTLY = Bound("direct.low", ">=", t.USED)
+NEEDED_BESIDE = Bound("with_partners.low", ">=", t.USED)
+# Equivalent to no effect, net of the sham or with all that it moves.
+NO_TOTAL, NO_RAW = Bound("total.reach", "<", t.UNUSED), Bound("raw.reach", "<", t.UNUSED)
+NONE_BESIDE = Bound("with_partners.reach", "<", t.UNUSED)
+NONE_ALONE = any_of(NO_TOTAL, NO_RAW)
+NONE_WITH_PARTNERS = any_of(Not(Given("with_partners")), NONE_BESIDE, Bound("raw_with_partners.reach", "<", t.UNUSED))
+NONE_DIRECT = Bound("direct.high", "<", t.USED)
+NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT)
+
+OPEN = "Use cannot be decided: "
+USE_RULES = (
+    Rule("few_items", Not(ENOUGH_ITEMS), "undecided",
+         OPEN + "{items} inputs {needs}, and {MIN_SEQUENCES} are needed", ("items",)),
+    Rule("dead_edit", Given("dead"), "undecided",
+         OPEN + "{dead}, so an edit of it proves nothing", ("edit",)),
+    Rule("still", STILL, "unused",
+         "The model's output is the same whatever it reads, so nothing that it attends to is used", ("still",)),
+    Rule("silent_unpaired", all_of(SILENT, AIMS, Is("paired", False)), "unused",
+         "The answer does not move in its last bit when all that these edges read is exchanged for what another "
+         "input has there: it is not used", ("silent",)),
+    Rule("silent", all_of(SILENT, AIMS), "unused",
+         "The right answer to '{task}' turns on the token that is exchanged, and the model's does not move "
+         "in its last bit: what is read there is not used", ("silent",)),
+    Rule("no_margin", Bound("margin.low", "<=", 0.0), "undecided",
+         OPEN + "the model does not {task} (margin {margin})", ("margin",)),
+    Rule("no_power_not_aimed", all_of(Not(EVERY_MOVES), Not(AIMS)), "undecided",
+         OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
+         "and the {pairs} do not change the tokens that are read there", ("every_head", "aimed")),
+    Rule("no_power", all_of(Not(EVERY_MOVES), AIMS, Not(TOKEN_MOVES)), "undecided",
+         OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
+         "and exchanging the token itself moves {token}", ("every_head", "token")),
+    Rule("used", USED_WHOLE, "used",
+         "To {task} the model uses it: {moved}, net of a sham of the same size", ("effect", "raw", "mean_fill")),
+    Rule("used_directly", all_of(SHOWN_DIRECTLY, Bound("direct_fill.value", ">", 0.0)), "used",
+         "To {task} the model uses it, and what comes later makes up for a part: {moved}, and {direct} with later "
+         "patterns and the scales of norms frozen", ("direct", "direct_fill")),
+    Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
+         OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
+    Rule("mean_differs", Bound("total.low", ">=", t.USED), "undecided",
+         OPEN + "{moved}, but filling in the mean there moves {fill}: not the same way", ("mean_fill",)),
+    Rule("redundant",
+         all_of(NEEDED_BESIDE, any_of(Not(Given("held_with_partners")), Bound("held_with_partners.low", ">=", t.USED))),
+         "redundant",
+         "To {task} the model can do without it, but not without it and {partners}: {moved}, and {with_partners} once "
+         "the others are ablated", ("with_partners", "held_with_partners")),
+    Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",
+         OPEN + "{moved}, but {in_company} while {company} give what they give for the donor: it may be one of many "
+         "that say the same", ("in_company",)),
+    Rule("mean_matters", all_of(NONE, Bound("fill.low", ">=", t.USED)), "undecided",
+         OPEN + "{moved}, but filling in the mean costs {fill}: what it reads there matters by something other than "
+         "what the minimal pairs change", ("mean_fill",)),
+    Rule("unused", NONE, "unused",
+         "The model does not use it to {task}: {moved}{also}, less than {UNUSED}",
+         (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", ("with_partners", NONE_BESIDE),
+          ("raw_with_partners", Not(NONE_BESIDE)), "in_company")),
+    Rule("neither", ALWAYS, "undecided",
+         OPEN + "{moved}, neither {USED} for sure nor below {UNUSED}",
+         (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)))),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Idle:
+    """One of several claimed heads that adds nothing to the others, and what was found of it alone."""
+
+    head: Head
+    rule: Rule
+    effects: Gather[Effects]
+
+    @property
+    def finding(self) -> str:
+        """The word on this head alone."""
+        return self.rule.finding
+
+
+@dataclass(frozen=True)
+class Together:
+    """The evidence on heads that are claimed together and are of use together."""
+
+    idle: tuple[Idle, ...]
+
+
+# Read where the heads together are used or redundant; if none holds, that stays so.
+TOGETHER_RULES = (
+    Rule("one_is_unused", Some("idle", Is("finding", "unused")), "unused",
+         "Exchanging what they read there moves {total} of the margin, and as much without {names}. {alone}"),
+    Rule("one_is_idle", Some("idle", ALWAYS), "undecided",
+         OPEN + "exchanging what they read there moves {total} of the margin, and as much without {names}, which may "
+         "still be of use otherwise", ("effect",)),
+)  # fmt: skip
+
+# Said after the words of whichever rule decided.
+USE_REMARKS = (
+    Rule("unnatural", Bound("unnatural", ">", t.UNNATURAL), "",
+         " (edits took {outside} of the residual norms out of the natural range)"),
+)  # fmt: skip
+
+
+def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
+    """What the words of the rules on use speak of; `heads`: the names of those that are claimed."""
+    return Phrases(
+        e,
+        task=task.words,
+        needs=getattr(task, "needs", "have a place to read"),
+        moved=f"exchanging what {heads} reads there moves {span(e.total)} of the margin towards the other answer",
+        pairs="minimal pairs" if e.paired else "donors",
+        also=f", nor with {heads_text(e.partners)} ablated" if e.partners else "",
+        outside=percent(e.unnatural),
+    )

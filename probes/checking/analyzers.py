@@ -1,0 +1,325 @@
+"""`check_analyzer`: what every analyzer must do."""
+
+import copy
+import inspect
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from interp.errors import AnalyzerError, InterpError, RequestError, quoted
+from interp.guests import is_model
+from interp.population import Population
+from interp.presets import make_recipe
+from interp.registry import world_of, worlds
+from interp.world import load
+from probes.checking.states import equal, estimates, globals_of, random_state_kept, state_of
+
+SEEDS = range(4)  # of the untrained models that are measured where no guest is given
+COLUMNS = 80  # of a terminal
+WRONG: tuple[Any, ...] = ("a text", None, [])  # guests that show nothing to measure
+
+
+def must(good: Any, said: str) -> None:
+    """Raise `AnalyzerError` with what was found, unless all is well."""
+    if not good:
+        raise AnalyzerError(said)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One analyzer and what it is tried on."""
+
+    run: Callable[..., Any]
+    worlds: tuple[str, ...]
+    given: Any
+
+    def __call__(self, guest: Any) -> Any:
+        """Its result, of models that no task was taught either; on what is usually shown, if it has to be told."""
+        takes = inspect.signature(self.run).parameters
+        how: dict[str, Any] = {"task_check": False} if "task_check" in takes else {}
+        if "inputs" in takes and takes["inputs"].default is inspect.Parameter.empty:
+            how["inputs"] = _usual(guest)
+        return self.run(guest, **how)
+
+    @cached_property
+    def guest(self) -> Any:
+        """What is measured: what was given, or untrained models of the smallest preset that the analyzer takes."""
+        if self.given is not None:
+            return self.given
+        its = [world for world in worlds() if not self.worlds or world.name in self.worlds]
+        recipes = [make_recipe(name) for world in its for name in world.presets]
+        refused = "there is none"
+        for recipe in sorted(recipes, key=lambda r: (r.config.n_layers * r.config.d_model**2, r.name)):
+            guest = Population.init(recipe.config, SEEDS, recipe.grammar)
+            try:
+                self(guest)
+            except InterpError as error:
+                refused = str(error)
+            else:
+                return guest
+        raise AnalyzerError(f"it takes untrained models of no preset: pass guest= (the last was refused: {refused})")
+
+    @cached_property
+    def result(self) -> Any:
+        """What it returns."""
+        return self(self.guest)
+
+    @cached_property
+    def told(self) -> Any:
+        """The same as JSON."""
+        return self.result.to_dict()
+
+    def models(self) -> list[Any]:
+        """Fresh copies of the guest's models, in the state of somebody who works with them; none of other guests."""
+        guest = self.guest
+        single = is_model(guest)
+        models = [copy.deepcopy(guest)] if single else list(guest) if isinstance(guest, Population) else []
+        for model in models:
+            model.train()
+            *_, last = model.parameters()
+            last.grad = torch.ones_like(last)
+            next(model.parameters()).requires_grad_(False)
+            model.hook_embed.add_hook(lambda value, hook: None)
+        return models
+
+
+# -- the checks ---------------------------------------------------------------------------------------------
+
+
+def check_result(trial: Trial) -> None:
+    """It returns something with a summary and a `to_dict` that is JSON, without NaN."""
+    for part in ("summary", "to_dict"):
+        must(callable(getattr(trial.result, part, None)), f"{quoted(trial.result)} has no {part}()")
+    told = trial.told
+    must(isinstance(told, dict), f"to_dict gives {quoted(told)}, no dict")
+    try:
+        back = json.loads(json.dumps(told, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        must(False, f"to_dict is no JSON ({error})")
+    must(back == told, "to_dict changes when it is written as JSON: keys are texts, sequences lists")
+
+
+def check_summary(trial: Trial) -> None:
+    """The summary has lines of at most 80 columns."""
+    text = trial.result.summary()
+    must(isinstance(text, str) and text.strip(), f"summary gives {quoted(text)}")
+    for line in text.split("\n"):
+        must(len(line) <= COLUMNS, f"summary has a line of {len(line)} columns, more than {COLUMNS}: {quoted(line)}")
+
+
+def check_estimates(trial: Trial) -> None:
+    """There is an estimate, and each says of how many it is, with its interval or why there is none."""
+    found = list(estimates(trial.told))
+    must(found, "to_dict holds no estimate: {value, low, high, n, over}")
+    for place, one in found:
+        n, value, low, high = (one[name] for name in ("n", "value", "low", "high"))
+        must(isinstance(n, int) and n >= 0, f"{place} does not say of how many it is: n={quoted(n)}")
+        must(isinstance(one["over"], str), f"{place} does not say over what: over={quoted(one['over'])}")
+        if None in (value, low, high):
+            what = "value" if value is None else "interval"
+            must(one.get("reason"), f"{place} has no {what}, and no reason that says why")
+        else:
+            must(low <= value <= high, f"{place}: {value:g} is not within its interval [{low:g}, {high:g}]")
+
+
+def check_figure(trial: Trial) -> None:
+    """Its figure is plotly's, and can be written."""
+    import plotly.graph_objects as go
+
+    if hasattr(trial.result, "figure"):
+        drawn = trial.result.figure()
+        must(isinstance(drawn, go.Figure), f"figure gives {quoted(drawn)}, no plotly figure")
+        must(drawn.data, "figure draws nothing")
+        drawn.to_json()
+
+
+def check_deterministic(trial: Trial) -> None:
+    """The same call gives the same result, whatever was drawn at random in between."""
+    one = json.dumps(trial.told)
+    with random_state_kept():
+        torch.manual_seed(1)
+        np.random.seed(1)
+        random.seed(1)
+        two = trial(trial.guest).to_dict()
+    other = _first_difference(trial.told, two)
+    must(one == json.dumps(two), f"a second call gives another {quoted(other)}")
+
+
+def check_guest(trial: Trial) -> None:
+    """Weights, modes, gradients and hooks of its guest are afterwards what they were, also where it fails half-way."""
+    for guest in [trial.guest, *([trial.models()] if trial.models() else [])]:
+        before = state_of(guest)
+        try:
+            trial(guest[0] if is_model(trial.guest) and isinstance(guest, list) else guest)
+        except InterpError:
+            must(guest is not trial.guest, f"it refuses {quoted(guest)}, which it is to measure")
+        _compare(before, state_of(guest), "")
+    broken = trial.models()
+    for model in broken:
+        model.hook_embed.add_hook(_stop)
+    before = state_of(broken)
+    if broken:
+        try:
+            trial(broken[0] if is_model(trial.guest) else broken)
+        except InterpError:
+            pass
+        except Exception as error:
+            must(False, f"what a guest raises leaves it bare, as {type(error).__name__}: wrap it in an InterpError")
+        _compare(before, state_of(broken), ", after a hook of the guest had raised")
+
+
+def check_globals(trial: Trial) -> None:
+    """Random states, threads, dtype and modes of the process are afterwards what they were."""
+    assert trial.guest is not None  # making it draws
+    with random_state_kept():
+        before = globals_of()
+        trial(trial.guest)
+        after = globals_of()
+    for name, value in before.items():
+        must(equal(value, after[name]), f"it changes {name}")
+
+
+def check_null(trial: Trial) -> None:
+    """On untrained models the first estimates of `to_dict` cover what they declare as their null."""
+    told = trial.told
+    headline = next((key for key in told if any(estimates({key: told[key]}))), None)
+    for place, one in estimates({headline: told[headline]} if headline else {}):
+        nulls = one.get("null")
+        if isinstance(nulls, Mapping):
+            nulls = nulls.get("untrained", [v for v in nulls.values() if _number(v)])
+        if nulls is None or nulls == [] or one["low"] is None:
+            continue
+        each = nulls if isinstance(nulls, list) else [nulls]
+        slack = 1e-9 * max(1.0, abs(one["value"]))
+        must(
+            any(one["low"] - slack <= null <= one["high"] + slack for null in each),
+            f"{place} of untrained models is {one['value']:.4g} [{one['low']:.4g}, {one['high']:.4g}], and their null "
+            f"{', '.join(f'{null:.4g}' for null in each)}",
+        )
+
+
+def check_refuses(trial: Trial) -> None:
+    """What shows nothing to measure is refused in one line of an `InterpError`."""
+    for wrong in WRONG:
+        try:
+            found = trial(wrong)
+        except InterpError as error:
+            must(str(error).strip(), f"guest {wrong!r} is refused without a word")
+        except Exception as error:
+            must(False, f"guest {wrong!r} ends in a bare {type(error).__name__}: raise an InterpError")
+        else:
+            must(False, f"guest {wrong!r} is taken, and gives {quoted(found)}")
+
+
+CHECKS: dict[str, Callable[[Trial], None]] = {
+    "result": check_result,
+    "summary": check_summary,
+    "estimates": check_estimates,
+    "figure": check_figure,
+    "deterministic": check_deterministic,
+    "guest": check_guest,
+    "globals": check_globals,
+    "null": check_null,
+    "refuses": check_refuses,
+}
+
+
+def analyzer_checks(analyzer: Any, guest: Any = None) -> Iterator[tuple[str, Callable[[], None]]]:
+    """(name, check) of every check; a check raises `AnalyzerError` where it fails.
+
+    `analyzer`: a function (model or population) -> result, or an object whose `run` names one ("module:function") and
+    whose `worlds` are those it is for. `guest`: what to measure; default: untrained models of four seeds, of the first
+    world whose models it takes. Only of untrained models is it asked that they score their null.
+    """
+    run, named = analyzer, getattr(analyzer, "run", None)
+    if isinstance(named, str):
+        try:
+            run = load(named)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise RequestError(f"run={quoted(named)} names nothing that can be imported ({error})") from error
+    if not callable(run):
+        raise RequestError(f"analyzer={quoted(analyzer)} is no function that measures models")
+    trial = Trial(run, tuple(getattr(analyzer, "worlds", ())), guest)
+    for name, check in CHECKS.items():
+        if name != "null" or guest is None or _untrained(guest):
+            yield name, _named(name, check, trial)
+
+
+def check_analyzer(analyzer: Any, guest: Any = None, only: str | Sequence[str] | None = None) -> list[str]:
+    """Run all checks of an analyzer, or `only` some by name, and give the names of those that were run.
+
+    Arguments as for `analyzer_checks`. Raises `AnalyzerError`, which names the first check that fails and what it
+    found, in one line; `RequestError` for what is no analyzer, and for the name of no check.
+    """
+    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
+    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
+        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
+    run = []
+    for name, check in analyzer_checks(analyzer, guest):
+        if name in chosen:
+            check()
+            run.append(name)
+    return run
+
+
+def _named(name: str, check: Callable[[Trial], None], trial: Trial) -> Callable[[], None]:
+    plain: Any = trial.run.func if isinstance(trial.run, partial) else trial.run
+    who = getattr(plain, "__name__", type(plain).__name__)
+
+    def run() -> None:
+        failed = f"{who} fails the check {quoted(name)}: "
+        try:
+            check(trial)
+        except InterpError as error:
+            raise AnalyzerError(f"{failed}{error}") from error
+        except Exception as error:  # other people's code
+            told = (str(error).strip().splitlines() or [""])[0]
+            raise AnalyzerError(f"{failed}{type(error).__name__}: {told[:200]}") from error
+
+    run.__doc__ = check.__doc__
+    return run
+
+
+# -- guests ------------------------------------------------------------------------------------------------
+
+
+def _first_difference(one: Any, two: Any) -> str:
+    return next((str(key) for key in one if json.dumps(one[key]) != json.dumps(two.get(key))), "result")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _usual(guest: Any) -> Any:
+    """A text or ids that the models of a world are shown; one token twice for other guests."""
+    first = guest[0] if isinstance(guest, list) and guest else guest
+    grammar = getattr(first, "grammar", None)
+    world = world_of(grammar)
+    if world is None:
+        return [[0, 0]]
+    return world.sentence(grammar) or world.draw_inputs(grammar, 1, 0, "check/shown")
+
+
+def _untrained(guest: Any) -> bool:
+    models = [guest] if is_model(guest) else guest
+    told = [getattr(models, "provenance", None) or getattr(one, "provenance", {}) for one in list(models)[:1]]
+    return bool(told) and all((one or {}).get("trained") is False for one in told)
+
+
+def _stop(value: Any, hook: Any) -> Any:
+    raise RuntimeError("a hook of the guest's own")
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> None:
+    for name, value in before.items():
+        must(name in after and equal(value, after[name]), f"{name} is not what it was{when}")
+    new = sorted(set(after) - set(before))
+    must(not new, f"{', '.join(new[:1])} was not there before{when}")

@@ -1,0 +1,56 @@
+"""`check_audit`: what audits must be able to do in a world."""
+
+from typing import Any
+
+from interp.checking import declared
+from interp.checking.subject import Subject
+from interp.claims.register import claims_of, has_keys
+from interp.errors import InterpError, RequestError, WorldError, quoted
+from interp.population import Population
+from interp.registry import get_world
+from interp.world import World
+from probes.audit import audit_claims
+from probes.claims import Claim
+
+AUDITED, LENGTH = 60, 10  # inputs of a trial audit, and their length
+
+
+def check_audit(world: World | str) -> list[str]:
+    """Audit untrained models of every preset: a claim about each relation, a use claim for each question; the claims.
+
+    Each must be read back from its own words and get a verdict. Raises `WorldError` in one line where one does not.
+    """
+    if isinstance(world, str):
+        world = get_world(world)
+    elif not isinstance(world, World):
+        raise RequestError(f"world={quoted(world)} is neither a World nor the name of one")
+    audited: list[str] = []
+    with declared(world):
+        try:
+            for name in world.presets:
+                audited += _audited(Subject(world), name)
+        except Exception as error:
+            said = (str(error).strip().splitlines() or [""])[0]
+            said = said if isinstance(error, InterpError) else f"{type(error).__name__}: {said[:200]}"
+            raise WorldError(f"world {quoted(world.name)} cannot be audited: {said}") from error
+    return audited
+
+
+def _audited(subject: Subject, name: str) -> list[str]:
+    preset = subject.world.presets[name]
+    grammar: Any = next(one for one in subject.grammars if type(one) is preset.grammar)
+    model = Population.init(preset.model(grammar), [0], grammar)[0]
+    own = claims_of(grammar)
+    relations = [relation for relation in own.relations if has_keys(relation, grammar)]
+    claims = [Claim([(0, 0)], relation) for relation in relations]
+    if relations and own.question(grammar) is not None:
+        claims += [Claim([(0, 0)], relations[0], uses=question.name) for question in own.questions]
+    for claim in claims:
+        if Claim.parse(claim.text) != claim:
+            raise WorldError(
+                f"the claim {quoted(claim.text)} is read as another: {quoted(Claim.parse(claim.text).text)}"
+            )
+    if not claims:
+        return []
+    audit_claims(model, claims, num_inputs=AUDITED, length=LENGTH, task_check=False)
+    return [f"{name}: {claim.text}" for claim in claims]

@@ -1,0 +1,75 @@
+"""Questions with several kinds of minimal pair: each is asked, and used by one is used."""
+
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+import pytest
+
+from interp import load_checkpoint
+from interp.claims import Items
+from interp.worlds.dyck.claims import Closers
+from probes import Claim, audit_claim
+from probes.audit.kinds import ORDER, OfKind, by_kind, together
+from probes.audit.rows import Finding
+
+CLAIM = "L1H0 uses the last unmatched open bracket to predict closing brackets"
+
+
+@dataclass(frozen=True)
+class TwoKinds:
+    """Closing brackets, asked by the type of the deciding opener, and by pairs in which nothing of it differs."""
+
+    kinds: tuple[str, ...] = ("type", "same")
+    name: str = "closers"
+    words: str = "predict closing brackets"
+
+    def items(self, tokens, grammar, rows, seed, kind=None) -> Items:
+        assert kind in self.kinds
+        found = Closers().items(tokens, grammar, rows, seed)
+        return found if kind == "type" else replace(found, donors=found.tokens)
+
+
+def finding(word):
+    return Finding(word, f"because of {word}.", (), f"rule of {word}")
+
+
+TASKS = [OfKind(Closers(), kind) for kind in ("content", "address")]
+
+
+@pytest.mark.parametrize(("one", "other"), list(permutations(ORDER, 2)))
+def test_the_stronger_word_is_that_of_all(one, other):
+    found = together(TASKS, [finding(one), finding(other)])
+    assert found.word == min(one, other, key=ORDER.index)
+    assert found.rule == f"rule of {found.word}"
+    assert f"Of content pairs ({one}): because of {one}." in found.because
+    assert f"Of address pairs ({other}): because of {other}." in found.because
+
+
+def test_unused_needs_every_kind():
+    assert together(TASKS, [finding("unused")] * 2).word == "unused"
+
+
+def test_a_question_without_kinds_is_asked_as_it_is():
+    question = Closers()
+    assert by_kind(question) == (question,)
+    one = finding("used")
+    assert together([question], [one]) is one
+
+
+@pytest.mark.slow
+def test_the_audit_asks_each_kind():
+    """What one kind shows stands beside what the other does not."""
+    model = load_checkpoint("dyck-standard")[0]
+    alone = audit_claim(model, Claim.parse(CLAIM))
+    both = audit_claim(model, Claim.parse(CLAIM), task=TwoKinds())
+    names = {row["name"] for row in both.evidence}
+    assert "effect/type" in names
+    assert any(name.endswith("/same") for name in names)
+    assert "Of type pairs" in both.reason
+    assert "Of same pairs" in both.reason
+    assert (alone.use == "used") <= (both.use == "used")
+    shown = next(row for row in both.evidence if row["name"] == "effect/type")["value"]
+    assert shown == next(row for row in alone.evidence if row["name"] == "effect")["value"]
+    only = audit_claim(model, Claim.parse(CLAIM), task=TwoKinds(kinds=("type",)))
+    assert only.reason == alone.reason
+    assert only.verdict == alone.verdict

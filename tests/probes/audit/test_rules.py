@@ -1,0 +1,489 @@
+"""The tables of rules that an audit decides by: every bound from both sides, every rule, every row of the verdict."""
+
+import ast
+import math
+import re
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import probes.audit
+from interp.stats import CONFIDENCE, Estimate
+from probes.audit import rules_table
+from probes.audit.conditions import Bound, Not, all_of, any_of
+from probes.audit.decide import SHOWN, decide_use
+from probes.audit.effects import Effects
+from probes.audit.pattern import Rival
+from probes.audit.pattern_rules import PatternEvidence, pattern_phrases
+from probes.audit.population_rules import SeedShares
+from probes.audit.rules import Rule, decide, first, joined, known
+from probes.audit.tables import TABLES
+from probes.audit.use import STAGES
+from probes.audit.use_rules import USE_RULES, Idle, Together, use_phrases
+from probes.audit.verdicts import VERDICTS, verdict_of
+from probes.claims import Claim
+
+TASK = SimpleNamespace(words="predict closing brackets", name="closers")
+PLAIN, USE = Claim([(0, 0)], "stack-top"), Claim([(0, 0)], "stack-top", uses="closers")
+MAINLY, EVENLY = Claim([(0, 0)], "stack-top", mainly=True), Claim([(0, 0)], "all")
+
+
+def span(low, value, high, n=10_000):
+    return Estimate(value, low, high, n, "inputs")
+
+
+# -- evidence that one rule decides -------------------------------------------------------------------------
+
+RIVAL = Rival("r", "a rival", 400, span(0.4, 0.5, 0.6), 0.5)
+HOLDS = PatternEvidence(
+    PLAIN, 1000, 100, span(0.85, 0.9, 0.95), span(0.85, 0.9, 0.99), span(0.85, 0.9, 0.99), (RIVAL,), 0.001, 0.1, None
+)
+BETTER = replace(RIVAL, lead=span(-0.5, -0.3, -0.1), lead_a=-0.2)
+CLOSE = replace(RIVAL, lead=span(-0.5, 0.1, 0.6))
+
+NONE, SOME, MUCH = span(-0.01, 0.0, 0.01), span(0.01, 0.06, 0.07), span(0.3, 0.5, 0.7)
+USED = Effects(
+    200, span(4.0, 5.0, 6.0), output_change=1.0, answer_change=1.0, aimed=1.0, every=MUCH, token=MUCH, total=MUCH,
+    raw=MUCH, sham=NONE, direct=SOME, fill=MUCH,
+)  # fmt: skip
+UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE)
+BESIDE = {"partners": ((1, 0),), "with_partners": NONE, "raw_with_partners": NONE}
+ALONE = replace(UNUSED, **BESIDE)
+MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
+MATTERS = replace(ALONE, fill=MUCH)
+REDUNDANT = replace(UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH)
+POWERLESS = replace(USED, every=NONE, token=NONE)
+SILENT = replace(USED, answer_change=0.0)
+
+HALF, ALL = span(0.2, 0.5, 0.8), span(0.6, 0.8, 1.0)
+SEEDS = SeedShares(**{f.name: HALF for f in fields(SeedShares)} | {"used_ahead": -1})
+
+
+def idle(*effects):
+    heads = [((0, head), known(one)) for head, one in enumerate(effects)]
+    return tuple(Idle(head, decide(USE_RULES, one), one) for head, one in heads)
+
+
+# Table -> rule -> (evidence that it decides, what is found).
+EXAMPLES = {
+    "inputs": {
+        "few_rows": (replace(HOLDS, rows=100), "undecided"),
+        "not_told_apart": (replace(HOLDS, rivals=(replace(RIVAL, different=3),)), "undecided"),
+    },
+    "pattern": {
+        "low_score": (replace(HOLDS, score=span(0.0, 0.1, 0.2)), "fails"),
+        "not_on_top": (replace(HOLDS, top1=span(0.4, 0.5, 0.6)), "fails"),
+        "rival_fits_better": (replace(HOLDS, rivals=(RIVAL, BETTER)), "fails"),
+        "in_some_rows": (replace(HOLDS, share=span(0.4, 0.5, 0.6)), "fails"),
+        "score_in_doubt": (replace(HOLDS, score=span(0.15, 0.3, 0.5)), "undecided"),
+        "top_in_doubt": (replace(HOLDS, top1=span(0.7, 0.8, 0.9)), "undecided"),
+        "share_in_doubt": (replace(HOLDS, share=span(0.7, 0.8, 0.9)), "undecided"),
+        "keys_alike": (replace(HOLDS, p_value=0.6), "undecided"),
+        "untrained_as_good": (replace(HOLDS, untrained=0.9), "undecided"),
+        "rival_as_good": (replace(HOLDS, rivals=(RIVAL, CLOSE)), "undecided"),
+        "pattern_holds": (HOLDS, "holds"),
+    },
+    "use": {
+        "few_items": (replace(USED, items=12), "undecided"),
+        "dead_edit": (replace(USED, dead="hook_z is not read"), "undecided"),
+        "still": (replace(USED, output_change=0.0), "unused"),
+        "silent_unpaired": (replace(SILENT, paired=False), "unused"),
+        "silent": (SILENT, "unused"),
+        "no_margin": (replace(USED, margin=span(-1.0, 0.5, 2.0)), "undecided"),
+        "no_power_not_aimed": (replace(POWERLESS, aimed=0.0), "undecided"),
+        "no_power": (POWERLESS, "undecided"),
+        "used": (USED, "used"),
+        "used_directly": (replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used"),
+        "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
+        "mean_differs": (replace(USED, fill=NONE), "undecided"),
+        "redundant": (REDUNDANT, "redundant"),
+        "one_of_many": (MANY, "undecided"),
+        "mean_matters": (MATTERS, "undecided"),
+        "unused": (ALONE, "unused"),
+        "neither": (replace(UNUSED, total=SOME, raw=SOME), "undecided"),
+    },
+    "together": {
+        "one_is_unused": (Together(idle(replace(UNUSED, total=SOME, raw=SOME), UNUSED)), "unused"),
+        "one_is_idle": (Together(idle(replace(UNUSED, total=SOME, raw=SOME))), "undecided"),
+    },
+    "remarks": {"unnatural": (replace(USED, unnatural=0.3), "")},
+    "seeds: pattern": {
+        "most_fail": (replace(SEEDS, not_failing=span(0.0, 0.1, 0.2)), "fails"),
+        "most_hold": (replace(SEEDS, holds=ALL), "holds"),
+        "pattern_open": (SEEDS, "undecided"),
+    },
+    "seeds: use": {
+        "none_asked": (replace(SEEDS, not_asked=span(0.4, 1.0, 1.0)), "not asked"),
+        "most_used": (replace(SEEDS, used=ALL), "used"),
+        "most_redundant": (replace(SEEDS, redundant=ALL), "redundant"),
+        "most_unused": (replace(SEEDS, unused=ALL), "unused"),
+        "most_not_asked": (replace(SEEDS, not_asked=ALL), "not asked"),
+        "most_of_use_more_used": (replace(SEEDS, of_use=ALL, used_ahead=0), "used"),
+        "most_of_use": (replace(SEEDS, of_use=ALL), "redundant"),
+        "use_open": (SEEDS, "undecided"),
+    },
+    "seeds: verdict": {
+        "most_support": (replace(SEEDS, supported=ALL), "supported"),
+        "most_mislead": (replace(SEEDS, misleading=ALL), "misleading"),
+        "most_refute": (replace(SEEDS, not_refuted=span(0.0, 0.1, 0.2)), "refuted"),
+        "verdict_open": (SEEDS, "undecided"),
+    },
+}
+CASES = [(table, name) for table, examples in EXAMPLES.items() for name in examples]
+
+
+def decider(table, evidence):
+    """The name of the rule that decides, None where no rule of the table holds."""
+    rule = first(TABLES[table][1], known(evidence))
+    return None if rule is None else rule.name
+
+
+def rule_of(table, name):
+    return next(rule for rule in TABLES[table][1] if rule.name == name)
+
+
+def test_each_rule_has_an_example_and_a_name_of_its_own():
+    assert {table: [rule.name for rule in rules] for table, (_, rules) in TABLES.items()} == {
+        table: list(examples) for table, examples in EXAMPLES.items()
+    }
+    names = [name for _, name in CASES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("table", "name"), CASES)
+def test_each_rule_can_be_reached(table, name):
+    evidence, finding = EXAMPLES[table][name]
+    assert decider(table, evidence) == name
+    assert rule_of(table, name).finding == finding
+
+
+@pytest.mark.parametrize(("table", "name"), CASES)
+def test_a_rule_reads_only_what_it_says_it_needs(table, name):
+    rule, read = rule_of(table, name), set()
+
+    class Watched:
+        def __init__(self, evidence):
+            self.evidence = evidence
+
+        def __getattr__(self, field):
+            read.add(field)
+            return getattr(self.evidence, field)
+
+    for evidence, _ in EXAMPLES[table].values():
+        rule.holds(Watched(evidence))
+    assert read - {"level"} <= rule.needs  # the level is that of all intervals, and there from the start
+
+
+@pytest.mark.parametrize("name", EXAMPLES["use"])
+def test_a_use_is_told_with_the_rule_that_decided(name):
+    evidence, finding = EXAMPLES["use"][name]
+    found = decide_use(known(evidence), TASK, "L0H0")
+    assert (found.word, found.rule) == (finding, name)
+    assert found.because == use_phrases(evidence, TASK, "L0H0").say(rule_of("use", name).words) + "."
+    assert not set("{}") & set(found.because)
+    assert any(row.finding for row in found.evidence)
+
+
+@pytest.mark.parametrize("name", EXAMPLES["pattern"])
+def test_the_words_of_a_pattern_are_filled_in(name):
+    said = pattern_phrases(EXAMPLES["pattern"][name][0]).say(rule_of("pattern", name).words)
+    assert said
+    assert not set("{}") & set(said)
+
+
+def test_of_doubts_all_are_told_and_of_other_rules_one():
+    doubtful = replace(HOLDS, score=span(0.15, 0.3, 0.5), p_value=0.6, rivals=(CLOSE,))
+    rules = TABLES["pattern"][1]
+    told = joined(rules, decide(rules, known(doubtful)), doubtful)
+    assert [rule.name for rule in told] == ["score_in_doubt", "keys_alike", "rival_as_good"]
+    failing = replace(doubtful, score=span(0.0, 0.1, 0.2))
+    assert [rule.name for rule in joined(rules, decide(rules, known(failing)), failing)] == ["low_score"]
+
+
+# -- every bound from both sides ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A bound of a rule, evidence in which it alone matters, and which rule decides on either side of it.
+
+    `bound` is as the table prints it, and written down here so that no change of a table goes unseen; `limit`: what a
+    bound that is no constant comes to in this evidence.
+    """
+
+    table: str
+    rule: str
+    bound: str
+    base: object
+    met: str | None
+    unmet: str | None
+    limit: float | None = None
+
+    def __str__(self):
+        return f"{self.rule}: {self.bound}{'' if self.limit is None else f' = {self.limit:g}'}"
+
+
+def nothing_measured(rule, base, met, unmet):
+    """The five bounds by which no effect is shown, each where the other way to show it is barred."""
+    return [
+        Pin("use", rule, "total.reach < 0.05", replace(base, raw=SOME), met, unmet),
+        Pin("use", rule, "raw.reach < 0.05", replace(base, total=SOME), met, unmet),
+        Pin("use", rule, "with_partners.reach < 0.05", replace(base, raw_with_partners=SOME), met, unmet),
+        Pin("use", rule, "raw_with_partners.reach < 0.05", replace(base, with_partners=SOME), met, unmet),
+        Pin("use", rule, "direct.high < 0.1", base, met, unmet),
+    ]
+
+
+ASKS_LEAST = ((HOLDS, 0.25), (replace(HOLDS, claim=MAINLY), 0.5), (replace(HOLDS, claim=EVENLY, top1=None), 0.8))
+PINS = [
+    Pin("inputs", "few_rows", "rows < 200", HOLDS, "few_rows", None),
+    Pin("inputs", "few_rows", "sequences < 50", HOLDS, "few_rows", None),
+    Pin("inputs", "not_told_apart", "different < 50", HOLDS, "not_told_apart", None),
+    *(Pin("pattern", "low_score", "score.high < least", replace(base, score=span(-0.5, 0.1, 0.2)), "low_score",
+          "score_in_doubt", least) for base, least in ASKS_LEAST),
+    Pin("pattern", "not_on_top", "top1.high < 0.75", replace(HOLDS, top1=span(0.1, 0.5, 0.6)), "not_on_top",
+        "top_in_doubt"),
+    Pin("pattern", "rival_fits_better", "lead.high < 0", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
+        "rival_as_good"),
+    Pin("pattern", "rival_fits_better", "lead_a < 0", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
+        "rival_as_good"),
+    Pin("pattern", "in_some_rows", "share.low > 0.2", replace(HOLDS, share=span(0.3, 0.5, 0.7)), "in_some_rows",
+        "share_in_doubt"),
+    Pin("pattern", "in_some_rows", "share.high < 0.8", replace(HOLDS, share=span(0.3, 0.5, 0.7)), "in_some_rows",
+        "share_in_doubt"),
+    *(Pin("pattern", "score_in_doubt", "score.low < least", base, "score_in_doubt", "pattern_holds", least)
+      for base, least in ASKS_LEAST),
+    Pin("pattern", "top_in_doubt", "top1.low < 0.75", HOLDS, "top_in_doubt", "pattern_holds"),
+    Pin("pattern", "share_in_doubt", "share.low >= 0.8", HOLDS, "pattern_holds", "share_in_doubt"),
+    Pin("pattern", "share_in_doubt", "share.high <= 0.2", replace(HOLDS, share=span(0.0, 0.1, 0.15)), "pattern_holds",
+        "share_in_doubt"),
+    Pin("pattern", "keys_alike", "p_value > 0.05", HOLDS, "keys_alike", "pattern_holds"),
+    Pin("pattern", "untrained_as_good", "score.low <= untrained", replace(HOLDS, untrained=0.6), "untrained_as_good",
+        "pattern_holds", 0.6),
+    Pin("pattern", "rival_as_good", "lead.low <= 0", HOLDS, "rival_as_good", "pattern_holds"),
+    Pin("use", "few_items", "items >= 50", USED, "used", "few_items"),
+    Pin("use", "still", "output_change <= 1e-05", USED, "still", "used"),
+    Pin("use", "silent_unpaired", "answer_change <= 1e-05", replace(USED, paired=False), "silent_unpaired", "used"),
+    Pin("use", "silent_unpaired", "aimed >= 0.5", replace(SILENT, paired=False), "silent_unpaired", "used"),
+    Pin("use", "silent", "answer_change <= 1e-05", USED, "silent", "used"),
+    Pin("use", "silent", "aimed >= 0.5", SILENT, "silent", "used"),
+    Pin("use", "no_margin", "margin.low <= 0", USED, "no_margin", "used"),
+    Pin("use", "no_power_not_aimed", "every.value >= 0.25", replace(USED, aimed=0.0), "used", "no_power_not_aimed"),
+    Pin("use", "no_power_not_aimed", "aimed >= 0.5", replace(USED, every=NONE), "used", "no_power_not_aimed"),
+    Pin("use", "no_power", "every.value >= 0.25", POWERLESS, "used", "no_power"),
+    Pin("use", "no_power", "aimed >= 0.5", POWERLESS, "no_power", "no_power_not_aimed"),
+    Pin("use", "no_power", "token.value >= 0.25", POWERLESS, "used", "no_power"),
+    Pin("use", "used", "total.low >= 0.1", USED, "used", "neither"),
+    Pin("use", "used", "raw.low >= 0.1", USED, "used", "sham_hides_it"),
+    Pin("use", "used", "fill.value > 0", USED, "used", "mean_differs"),
+    Pin("use", "used_directly", "direct.low >= 0.1", replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used_directly",
+        "neither"),
+    Pin("use", "used_directly", "direct_fill.value > 0", replace(UNUSED, direct=MUCH, direct_fill=MUCH),
+        "used_directly", "neither"),
+    Pin("use", "sham_hides_it", "total.low >= 0.1", replace(USED, raw=SOME), "sham_hides_it", "neither"),
+    Pin("use", "sham_hides_it", "raw.low < 0.1", replace(USED, fill=NONE), "sham_hides_it", "mean_differs"),
+    Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=NONE), "mean_differs", "neither"),
+    Pin("use", "redundant", "with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
+    Pin("use", "redundant", "held_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
+    *nothing_measured("one_of_many", MANY, "one_of_many", "neither"),
+    Pin("use", "one_of_many", "in_company.reach < 0.05", MANY, "unused", "one_of_many"),
+    *nothing_measured("mean_matters", MATTERS, "mean_matters", "neither"),
+    Pin("use", "mean_matters", "fill.low >= 0.1", MATTERS, "mean_matters", "unused"),
+    *nothing_measured("unused", ALONE, "unused", "neither"),
+    Pin("remarks", "unnatural", "unnatural > 0.1", USED, "unnatural", None),
+    Pin("seeds: pattern", "most_fail", "not_failing.high < 0.5", SEEDS, "most_fail", "pattern_open"),
+    Pin("seeds: pattern", "most_hold", "holds.low > 0.5", SEEDS, "most_hold", "pattern_open"),
+    Pin("seeds: use", "none_asked", "not_asked.value >= 1", SEEDS, "none_asked", "use_open"),
+    Pin("seeds: use", "most_used", "used.low > 0.5", SEEDS, "most_used", "use_open"),
+    Pin("seeds: use", "most_redundant", "redundant.low > 0.5", SEEDS, "most_redundant", "use_open"),
+    Pin("seeds: use", "most_unused", "unused.low > 0.5", SEEDS, "most_unused", "use_open"),
+    Pin("seeds: use", "most_not_asked", "not_asked.low > 0.5", SEEDS, "most_not_asked", "use_open"),
+    Pin("seeds: use", "most_of_use_more_used", "of_use.low > 0.5", replace(SEEDS, used_ahead=0),
+        "most_of_use_more_used", "use_open"),
+    Pin("seeds: use", "most_of_use_more_used", "used_ahead >= 0", replace(SEEDS, of_use=ALL), "most_of_use_more_used",
+        "most_of_use"),
+    Pin("seeds: use", "most_of_use", "of_use.low > 0.5", SEEDS, "most_of_use", "use_open"),
+    Pin("seeds: verdict", "most_support", "supported.low > 0.5", SEEDS, "most_support", "verdict_open"),
+    Pin("seeds: verdict", "most_mislead", "misleading.low > 0.5", SEEDS, "most_mislead", "verdict_open"),
+    Pin("seeds: verdict", "most_refute", "not_refuted.high < 0.5", SEEDS, "most_refute", "verdict_open"),
+]  # fmt: skip
+
+
+def moved(evidence, name, value):
+    """The evidence in all forms in which this number has the value and every other number is what it was."""
+    field, _, part = name.partition(".")
+    if not hasattr(evidence, field):  # a number of a rival
+        return [replace(evidence, rivals=(one, *evidence.rivals[1:])) for one in moved(evidence.rivals[0], name, value)]
+    if not part:
+        return [replace(evidence, **{field: value})]
+    old = getattr(evidence, field)
+    if part == "reach":  # at either end, the other one nearer to 0
+        new = [replace(old, low=-0.5 * value, high=value), replace(old, low=-value, high=0.5 * value)]
+    else:
+        new = [replace(old, **{part: value})]
+    return [replace(evidence, **{field: one}) for one in new]
+
+
+def beside(limit, side, whole):
+    """(the last number that meets the bound, the first that does not)."""
+    up = side in (">=", ">")
+    if whole:
+        beyond = limit - 1 if up else limit + 1
+    else:
+        beyond = math.nextafter(limit, -math.inf if up else math.inf)
+    inside = limit + (limit - beyond) if whole else math.nextafter(limit, math.inf if up else -math.inf)
+    return (limit, beyond) if "=" in side else (inside, limit)
+
+
+@pytest.mark.parametrize("pin", PINS, ids=str)
+def test_the_finding_changes_exactly_at_the_bound(pin):
+    number, side, limit = pin.bound.split(" ")
+    at = float(limit) if pin.limit is None else pin.limit
+    whole = number in ("rows", "sequences", "different", "items", "used_ahead")
+    for value, rule in zip(beside(at, side, whole), (pin.met, pin.unmet), strict=True):
+        for evidence in moved(pin.base, number, value):
+            assert decider(pin.table, evidence) == rule, (value, evidence)
+    assert pin.rule in (pin.met, pin.unmet)
+
+
+def test_every_bound_of_every_rule_is_pinned():
+    declared = {
+        (table, rule.name, str(bound)) for table, (_, rules) in TABLES.items() for rule in rules
+        for bound in rule.holds.bounds
+    }  # fmt: skip
+    assert {(pin.table, pin.rule, pin.bound) for pin in PINS} == declared
+
+
+def test_few_items_cannot_show_that_nothing_moves():
+    """Of 58 items none moves: a share of 1 - .05^(1/58) = .0503 may still."""
+    still = span(0.0, 0.0, 0.0)
+    for n, rule in ((58, "neither"), (59, "unused")):
+        evidence = replace(UNUSED, total=replace(still, n=n), raw=replace(still, n=n))
+        assert evidence.level == CONFIDENCE
+        assert decider("use", evidence) == rule
+        stricter = replace(evidence, level=0.99)
+        assert decider("use", stricter) == "neither"
+
+
+def test_what_has_no_interval_or_was_not_measured_proves_nothing():
+    bare = Estimate(0.9, None, None, 1, "inputs")
+    assert decider("pattern", replace(HOLDS, score=bare)) == "score_in_doubt"
+    assert decider("pattern", replace(HOLDS, top1=bare)) == "top_in_doubt"
+    assert decider("pattern", replace(HOLDS, rivals=(replace(RIVAL, lead=bare),))) == "rival_as_good"
+    assert decider("pattern", replace(HOLDS, rivals=(replace(RIVAL, lead=None, lead_a=None),))) == "pattern_holds"
+    assert decider("pattern", replace(HOLDS, p_value=None, untrained=None, top1=None)) == "pattern_holds"
+    assert decider("use", replace(USED, total=bare)) == "neither"
+    assert decider("use", replace(UNUSED, total=bare, raw=bare)) == "neither"
+    assert decider("use", replace(REDUNDANT, held_with_partners=None)) == "redundant"
+    assert decider("use", UNUSED) == "unused"
+
+
+def test_conditions_are_what_their_parts_are():
+    high, low = Bound("x", ">=", 1.0), Bound("y", "<", 2.0)
+    for x, y, both, either in ((1, 1, True, True), (0, 1, False, True), (1, 2, False, True), (0, 2, False, False)):
+        evidence = SimpleNamespace(x=x, y=y)
+        assert all_of(high, low)(evidence) is both
+        assert any_of(high, low)(evidence) is either
+        assert Not(all_of(high, low))(evidence) is not both
+    assert str(Not(any_of(high, all_of(high, low)))) == "not (x >= 1 or (x >= 1 and y < 2))"
+    assert not high(SimpleNamespace(x=None))
+
+
+# -- what is measured ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_measured_for_the_rules_after_the_one_that_decides():
+    for name, (evidence, _) in EXAMPLES["use"].items():
+        asked = []
+        decide(USE_RULES, lambda needs, asked=asked, evidence=evidence: asked.append(needs) or evidence)
+        upto = [rule.name for rule in USE_RULES].index(name) + 1
+        assert asked == [rule.needs for rule in USE_RULES[:upto]]
+
+
+def test_heads_are_asked_alone_only_where_they_are_of_use_together():
+    for name, (evidence, finding) in EXAMPLES["use"].items():
+        asked = set()
+        decide_use(lambda needs, asked=asked, evidence=evidence: asked.update(needs) or evidence, TASK, "L0H0")
+        assert ("idle" in asked) == (finding in ("used", "redundant")), name
+
+
+def test_stages_give_every_piece_once_and_say_when_it_means_anything():
+    given = [name for stage in STAGES for name in stage.gives]
+    assert len(set(given)) == len(given)
+    assert {*given, "items", "margin", "level", "dead"} == {f.name for f in fields(Effects)} == {*SHOWN, "idle"}
+    alive = "(items >= 50 and not (dead is there))"
+    assert [str(stage.when) for stage in STAGES] == [
+        alive[1:-1],
+        f"{alive} and not (output_change <= 1e-05) and margin.value > 0",
+        "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
+        "direct.low >= 0.1 and not (total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)",
+        "total is there",
+        "with_partners.low >= 0.1",
+        "not (with_partners.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
+        "total is there",
+    ]
+
+
+# -- the verdict --------------------------------------------------------------------------------------------
+
+RULED = {
+    "fails": dict.fromkeys(("used", "redundant", "unused", "undecided", "not asked"), ("refuted", "refuted")),
+    "undecided": dict.fromkeys(("used", "redundant", "unused", "undecided", "not asked"), ("undecided", "undecided")),
+    "holds": {
+        "used": ("supported", "supported"), "redundant": ("supported", "supported"),
+        "unused": ("misleading", "misleading"), "undecided": ("supported", "undecided"),
+        "not asked": ("supported", "undecided"),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "use"), [(pattern, use) for pattern, uses in RULED.items() for use in uses])
+def test_every_row_of_the_verdict_table(pattern, use):
+    assert (verdict_of(pattern, use, PLAIN), verdict_of(pattern, use, USE)) == RULED[pattern][use]
+    assert sum(row.pattern == pattern and use in row.uses for row in VERDICTS) == 1
+
+
+def test_every_finding_has_a_verdict():
+    found = {kind: {rule.finding for rule in rules} for kind, (_, rules) in TABLES.items()}
+    assert found["pattern"] | found["inputs"] <= RULED.keys()
+    assert found["use"] | found["together"] <= RULED["holds"].keys()
+    assert found["seeds: verdict"] == {word for uses in RULED.values() for both in uses.values() for word in both}
+
+
+# -- the tables as text, and the size of what reads them ----------------------------------------------------
+
+
+def test_the_printed_tables_hold_every_rule():
+    lines = rules_table().splitlines()
+    for _, rules in TABLES.values():
+        for rule in rules:
+            (line,) = [line for line in lines if line.startswith(f"| `{rule.name}`")]
+            assert all(text in line for text in (str(rule.holds), rule.finding, rule.words, *rule.needs))
+    assert all(f"| {row.pattern} | {', '.join(row.uses)} |" in rules_table() for row in VERDICTS)
+
+
+def test_a_table_without_a_last_word_is_a_mistake():
+    with pytest.raises(AssertionError, match="always holds"):
+        decide([Rule("never", Not(all_of()), "holds")], known(HOLDS))
+
+
+def test_functions_and_modules_stay_short():
+    """At most 40 lines of a function, its docstring apart, and 450 of a module."""
+    long = []
+    for path in Path(probes.audit.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        long += [path.name] if text.count("\n") > 450 else []
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                doc = node.body[0] if ast.get_docstring(node) else None
+                lines = node.end_lineno - node.lineno + 1 - (doc.end_lineno - doc.lineno + 1 if doc else 0)
+                long += [f"{path.name}: {node.name} has {lines} lines"] if lines > 40 else []
+    assert long == []
+
+
+def test_the_page_of_the_rules_is_what_they_are():
+    page = (Path(__file__).parents[3] / "docs" / "audit-rules.md").read_text()
+    told = re.sub(r"^### ", "## ", rules_table().replace("## The audit's rules", "# The audit's rules", 1), flags=re.M)
+    assert page == told.rstrip() + "\n"

@@ -1,0 +1,96 @@
+"""The register of analyzers: what the command line, lists and the manual say of them."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from interp.errors import RequestError
+from interp.registry import list_worlds
+from interp.world import load
+from probes import analyzers
+from probes.analyzers import GROUP, OURS, TASK, Analyzer, find_analyzers, get_analyzer, table
+
+ROOT = Path(__file__).parents[2]
+MINE = Analyzer("mine", "nothing", "probes.analyzers:_nothing", "no null", worlds=("dyck",), foreign=False)
+
+
+def test_the_manual_lists_them_as_they_declare_themselves():
+    assert table() in (ROOT / "docs" / "manual.md").read_text()
+
+
+@pytest.mark.parametrize("one", OURS, ids=lambda one: one.name)
+def test_what_is_declared_is_there(one):
+    assert callable(load(one.run))
+    assert set(one.worlds) <= set(list_worlds())
+
+
+def test_declarations_load_no_torch_and_no_numpy():
+    code = "import sys, probes.analyzers; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False False"
+
+
+@pytest.fixture
+def declare(monkeypatch):
+    def make(**points):
+        found = [EntryPoint(name, value, GROUP) for name, value in points.items()]
+        monkeypatch.setattr(analyzers, "entry_points", lambda group: found)
+        find_analyzers.cache_clear()
+
+    yield make
+    monkeypatch.undo()
+    find_analyzers.cache_clear()
+
+
+def test_others_come_by_entry_point_and_broken_ones_are_named(declare):
+    declare(mine=f"{__name__}:MINE", lost="no_such_module:X", odd=f"{__name__}:ROOT", stack=f"{__name__}:MINE")
+    found, broken = find_analyzers()
+    assert get_analyzer("mine") is MINE
+    assert set(broken) == {"lost", "odd", "stack"}
+    assert found["stack"] is not MINE
+    for name in ("lost", "odd"):
+        with pytest.raises(RequestError, match=f"the analyzer '{name}' cannot be used: "):
+            get_analyzer(name)
+
+
+def test_an_unknown_one_is_refused():
+    with pytest.raises(RequestError, match="no analyzer 'frob'; analyzers are balance, stack, topics, variation"):
+        get_analyzer("frob")
+
+
+@pytest.mark.parametrize(
+    ("kind", "foreign", "said"),
+    [
+        ("dyck", False, None),
+        ("topics", False, "is for models of dyck, and 'x' is of topics"),
+        ("no kind", False, "is for models of dyck, and 'x' is of no world"),
+        (None, True, "is for models of dyck, and a foreign state dict is none of ours"),
+        (None, False, "is for models of dyck, and 'x' is of no world"),
+    ],
+)
+def test_a_checkpoint_of_another_world_is_refused(kind, foreign, said):
+    if said is None:
+        MINE.check("x", kind, foreign)
+        return
+    with pytest.raises(RequestError, match=said):
+        MINE.check("x", kind, foreign)
+
+
+def test_flags_become_keywords():
+    class Loaded(Exception):
+        pass
+
+    given = {}
+
+    def run(model, **how):
+        given.update(how)
+        raise Loaded
+
+    sys.modules[__name__].run = run
+    one = Analyzer("one", "x", f"{__name__}:run", "x", flags=(TASK, analyzers.TEXT))
+    with pytest.raises(Loaded):
+        one(None, 7, {"no_task_check": True, "text": ["()"]})
+    assert given == {"seed": 7, "task_check": False, "inputs": ["()"]}
