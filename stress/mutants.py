@@ -65,7 +65,7 @@ OPERATORS = [
     "AddNot", "NumberReplacer", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd",
     "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop",
 ]  # fmt: skip
-# Bytes that something will take, by and large: tests/interp/test_limits.py asks what is refused.
+# Bytes that something will take, by and large: tests/probes/test_bounds.py asks what is refused.
 ESTIMATES = ("table_bytes", "_check_size", "_check_heads", "_check_table", "_check_padded", "_check_pairs")
 MEMORY = 16 * 2**30  # a mutant may ask for anything
 PASSED, FAILED, OVER = "survived", "killed", "timeout"

@@ -420,7 +420,7 @@ def test_a_result_gathers_what_its_models_gave():
     assert result.released.value == pytest.approx(np.mean([t.released for t in firsts]))
     assert result.condition.value == pytest.approx(np.mean([t.condition for t in firsts]))
     assert result.per_model == pytest.approx([t.beta for t in firsts])
-    np.testing.assert_allclose(result.table, np.mean([t.ratio for t in firsts], axis=0))
+    assert_close(result.table, np.mean([t.ratio for t in firsts], axis=0))
     assert result.explained == pytest.approx(np.mean([h.explained for heads in states for h in heads]))
     assert (result.layer, result.num_models, result.exact, result.beta.n) == (0, 2, False, 2)
     assert result.by_head[0].over == result.released.over == result.condition.over == "seeds"

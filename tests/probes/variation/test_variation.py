@@ -308,6 +308,20 @@ def test_the_papers_sentence_needs_two_types_and_depth_four(population, k, depth
     assert (result.num_inputs, result.positions) == ((40, 20) if drawn else (1, 17))
 
 
+@pytest.mark.parametrize(
+    ("depth", "inputs", "heads", "read"),
+    [(4, None, 1, False), (3, None, 1, True), (3, "()", 1, False), (4, "()", 2, True), (4, None, 2, True)],
+)
+def test_a_seed_is_read_where_inputs_or_permutations_are_drawn(population, monkeypatch, depth, inputs, heads, read):
+    def patterns(model, tokens):
+        return [random_patterns(len(tokens), heads, tokens.shape[1], seed=model.seed)]
+
+    monkeypatch.setattr(sys.modules["interp.patterns"], "attention_patterns", patterns)
+    ask = functools.partial(analyze_variation, population, inputs, grammar=DyckGrammar(2, depth), task_check=False)
+    assert ask().unread == ()
+    assert (ask(seed=5).unread == ()) is read
+
+
 def test_the_order_of_reading_changes_nothing(population, monkeypatch):
     """Inputs one by one, some at a time, or all: the same numbers."""
     grammar = DyckGrammar(2, 3)
