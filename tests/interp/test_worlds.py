@@ -189,7 +189,7 @@ def test_a_world_that_cannot_stand_beside_the_others_is_named_and_left_out(decla
         return
     assert "own" not in names
     assert said in registry.broken()["own"]
-    with pytest.raises(WorldError, match="^world 'own'"):
+    with pytest.raises(WorldError, match=r"^world 'own'"):
         get_world("own")
 
 
