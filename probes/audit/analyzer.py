@@ -14,9 +14,9 @@ The numbers that define the words are those of `probes.audit.thresholds`; the ru
 - pattern holds and the claim is about use: `supported` if used or redundant, `misleading` if unused.
 - anything else: `undecided`.
 
-The inputs' task is to predict closing brackets (of copying models: to repeat the current token). Its margin is
-logit(answer) - logit(foil), where a minimal pair has the one answer for the string and the other for its donor: the
-deciding open bracket has another type there. Effects are shares of the intact margin; 2 turns it over. Inputs with
+The inputs' task is the question of their world (of brackets: to predict closing ones). Its margin is logit(answer) -
+logit(foil), where a minimal pair has the one answer for the string and the other for its donor: what decides is
+another there. Effects are shares of the intact margin; 2 turns it over. Inputs with
 labels make a task of their own: the answer is the label, and the foil is the label of the donor, another input.
 
 Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
@@ -97,8 +97,8 @@ def audit_claims(
 
     `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`; each claim once.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
-    Default: `num_inputs` (400) prefixes of `length` (26) brackets drawn with `seed`. Or `LabelledInput`s, dicts of the
-    same (text, label, position), or the path of a JSON file of them.
+    Default: `num_inputs` (400) drawn with `seed` as the grammar's world draws them, of `length` (26) where it reads
+    one. Or `LabelledInput`s, dicts of the same (text, label, position), or the path of a JSON file of them.
     `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
     models of this grammar are trained for.
     `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an

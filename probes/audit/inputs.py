@@ -19,7 +19,7 @@ MEMORY = 2**27  # inputs, and tokens of one, at the most: more would fit in no m
 # Bytes that are held a pair of query and key: key sets, rivals and edits of the claimed edges; and for each head its
 # weight there, the same without the first key, and what is made of both. Untrained models come one after the other.
 CELL_BYTES, WEIGHT_BYTES = 100, 10
-NUM_INPUTS, LENGTH = 400, 26  # drawn by default: how many, of how many brackets
+NUM_INPUTS, LENGTH = 400, 26  # drawn by default: how many, and of what length where a world reads one
 ROLES = 4
 
 
