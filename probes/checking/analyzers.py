@@ -15,6 +15,7 @@ import torch
 
 from interp.errors import AnalyzerError, InterpError, RequestError, quoted
 from interp.guests import is_model
+from interp.numbers import number
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.registry import world_of, worlds
@@ -200,8 +201,8 @@ def check_null(trial: Trial) -> None:
         slack = 1e-9 * max(1.0, abs(one["value"]))
         must(
             any(one["low"] - slack <= null <= one["high"] + slack for null in each),
-            f"{place} of untrained models is {one['value']:.4g} [{one['low']:.4g}, {one['high']:.4g}], and their null "
-            f"{', '.join(f'{null:.4g}' for null in each)}",
+            f"{place} of untrained models is {number(one['value'], 4)} [{number(one['low'], 4)}, "
+            f"{number(one['high'], 4)}], and their null {', '.join(number(null, 4) for null in each)}",
         )
 
 

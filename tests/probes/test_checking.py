@@ -197,7 +197,7 @@ BROKEN = {
     "null": [
         (estimate(null={"untrained": 9.0}), r"weight of untrained models is .*, and their null 9"),
         (estimate(null=9.0), "and their null 9"),
-        (estimate(null={"even": 9.0, "none": 8.0}), "and their null 9, 8"),
+        (estimate(null={"even": 9.0, "none": 8.0}), "and their null 9.0000, 8.0000"),
     ],
     "refuses": [
         (lenient, "'a text' is taken, and gives"),

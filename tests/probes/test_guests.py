@@ -399,7 +399,7 @@ PUBLIC = {
     f"{package.__name__}.{name}": getattr(package, name)
     for package in (probes, interp.plots)
     for name in package.__all__
-    if inspect.isfunction(getattr(package, name))
+    if inspect.isfunction(getattr(package, name)) and not name.startswith("check_")  # suites, which take no guest
 }
 BESIDE = {
     "probes.audit_claim": ("L0H0 attends to START",),

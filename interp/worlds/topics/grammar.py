@@ -235,6 +235,11 @@ class TopicGrammar:
             raise GrammarError(f"words={quoted(words)} are no frequencies of {self.vocab_size} words [..., vocab]")
         return given
 
+    @classmethod
+    def small(cls) -> "TopicGrammar":
+        """Three topics of four words in short documents, for checks."""
+        return cls(num_topics=3, words_per_topic=4, min_length=12, max_length=16)
+
     # -- as data ----------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
