@@ -120,6 +120,12 @@ def grammar_kinds() -> dict[str, type]:
     return {kind.KIND: kind for kind in (*(g for w in worlds() for g in w.grammars), Vocabulary)}  # type: ignore[attr-defined]
 
 
+def world_of_kind(kind: Any) -> World | None:
+    """The world of a kind of grammar that a file names; None for one that no world here has."""
+    found = grammar_kinds().get(kind) if isinstance(kind, str) else None
+    return next((world for world in worlds() if found in world.grammars), None)
+
+
 def grammar_from_dict(data: dict[str, Any]) -> Any:
     """The grammar that `to_dict` described, by its kind. Raises `GrammarError` for an unknown one."""
     kind, kinds = data.get("kind") if isinstance(data, dict) else None, grammar_kinds()

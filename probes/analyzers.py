@@ -82,15 +82,15 @@ class Analyzer:
         """Raise `RequestError` for a checkpoint that it cannot measure: `kind` of grammar in its header, if any."""
         if not self.worlds or (kind is None and self.foreign):
             return
-        from interp.registry import grammar_kinds, worlds  # numpy with them, which `--help` does without
+        from interp.registry import world_of_kind  # numpy with it, which `--help` does without
 
         whose = " and ".join(self.worlds)
         if foreign:
             raise RequestError(
                 f"`analyze {self.name}` is for models of {whose}, and a foreign state dict is none of ours"
             )
-        theirs = grammar_kinds().get(kind or "")
-        name = next((world.name for world in worlds() if theirs in world.grammars), "no world")
+        world = world_of_kind(kind)
+        name = "no world" if world is None else world.name
         if name not in self.worlds:
             raise RequestError(f"`analyze {self.name}` is for models of {whose}, and {quoted(source)} is of {name}")
 

@@ -230,11 +230,10 @@ def list_all(arguments: argparse.Namespace) -> int:
 
 def worst_measures(meta: dict[str, Any]) -> dict[str, float]:
     """The least over seeds, at the last step, of each measure that the world shows, from a checkpoint's header."""
-    from interp.registry import grammar_kinds, worlds
+    from interp.registry import world_of_kind
 
     rows = {row["seed"]: row for row in meta["history"]}
-    kind = grammar_kinds().get((meta.get("grammar") or {}).get("kind", ""))
-    world = next((world for world in worlds() if kind in world.grammars), None)
+    world = world_of_kind((meta.get("grammar") or {}).get("kind"))
     return {
         rule: min(row[rule] for row in rows.values())
         for rule in (() if world is None else world.shown)

@@ -245,9 +245,15 @@ def test_a_checkpoint_of_a_world_that_is_not_here_says_so(declare, tmp_path):
     content = path.read_bytes()
     assert content.count(b'\\"kind\\":\\"dyck\\"') >= 1
     meta = read_header(path)
+    weights = {f"params/{n}": p.detach()[None].clone() for n, p in model.named_parameters()}
+    meta["grammar"]["kind"] = ["dyck"]  # as a forger would
+    meta["digest"] = header_digest(meta)
+    write_tensors(path, weights, meta)
+    with pytest.raises(CheckpointError, match="is damaged or edited"):
+        load_checkpoint(path)
     meta["grammar"]["kind"] = "elsewhere"
     meta["digest"] = header_digest(meta)
-    write_tensors(path, {f"params/{n}": p.detach()[None].clone() for n, p in model.named_parameters()}, meta)
+    write_tensors(path, weights, meta)
     with pytest.raises(CheckpointError, match=r"is of a grammar .elsewhere., and no world here has it: install"):
         load_checkpoint(path)
 
