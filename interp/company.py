@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from interp.claims import Claims, Condition, Relation, general
+from interp.claims.register import ANYWHERE
 from interp.errors import WorldError, quoted
+from interp.presets import MODEL_KEYS
 from interp.settings import TrainingSettings
 from interp.vocabulary import Vocabulary
 from interp.world import Embedding, Overlay, Preset, World
 
-# `--set` keys of models, whatever the world (`interp.presets`), and what is a flag of its own.
-MODEL_KEYS = ("positions", "layers", "heads", "n_ctx", "init_std", "width", "steps", "batch", "seed")
 _PARTS: Mapping[str, type] = {"presets": Preset, "overlays": Overlay, "embeddings": Embedding, "constructed": str}
 
 
@@ -24,15 +24,16 @@ def check_joins(world: World, others: Sequence[World]) -> None:
     if Vocabulary.KIND in _names(world, "grammars"):
         _refuse(world, f"a grammar of kind {quoted(Vocabulary.KIND)} is a plain vocabulary")
     for part in (*_PARTS, "grammars"):
-        mine = _names(world, part)
+        mine = dict.fromkeys(_names(world, part)) if part == "grammars" else getattr(world, part)
         for other in others:
-            if taken := sorted(set(mine) & set(_names(other, part))):
-                same = part in ("overlays",) and all(getattr(world, part)[n] is getattr(other, part)[n] for n in taken)
-                if not same:
-                    _refuse(world, f"{part} {quoted(taken[0])} is one of the world {quoted(other.name)} already")
+            both = sorted(set(mine) & set(_names(other, part)))
+            # What a world hands on from another, unchanged, takes nothing away.
+            taken = [name for name in both if part == "grammars" or mine[name] is not getattr(other, part)[name]]
+            if taken:
+                _refuse(world, f"{part} {quoted(taken[0])} is one of the world {quoted(other.name)} already")
     if "none" in world.overlays:
         _refuse(world, "an overlay cannot be called 'none'")
-    reserved = {*MODEL_KEYS, *(name for name in world.settings.__dataclass_fields__)}
+    reserved = {*MODEL_KEYS, "width", *world.settings.__dataclass_fields__}
     if clash := sorted(reserved & set(world.options)):
         _refuse(world, f"option {quoted(clash[0])} is a key of models or settings already")
     for key, name in world.options.items():
@@ -75,14 +76,18 @@ def _check_claims(world: World, others: Sequence[World]) -> None:
     if not isinstance(own, Claims):
         _refuse(world, f"claims={quoted(own)} are no Claims")
     known = [theirs for theirs in (other.load("claims") for other in others) if theirs is not None]
+    if any(own is theirs for theirs in known):
+        return  # handed on from another world, unchanged
     for part, kind in (("relations", Relation), ("conditions", Condition), ("questions", object)):
         mine, theirs = getattr(own, part), [thing for one in known for thing in getattr(one, part)]
         if any(not isinstance(thing, kind) or not hasattr(thing, "words") for thing in mine):
             _refuse(world, f"its {part} are no {kind.__name__}s")
         theirs += [*general.RELATIONS] if part == "relations" else [*general.CONDITIONS] if part == "conditions" else []
         taken = _said(theirs)
-        if clash := next((said for said in _said(mine) if said in taken), None):
+        if clash := next((said for said in _said(m for m in mine if m not in theirs) if said in taken), None):
             _refuse(world, f"{quoted(clash)} of its {part} is said by another world, or by all")
+    if clash := next((question.name for question in own.questions if question.name in ANYWHERE), None):
+        _refuse(world, f"a question cannot be called {quoted(clash)}, which is one of every world")
     words = [
         word for one in known for part in ("relations", "conditions", "questions") for word in _said(getattr(one, part))
     ]

@@ -16,7 +16,7 @@ from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
 
-_MODEL_KEYS = {
+MODEL_KEYS = {
     "positions": "positions",
     "layers": "n_layers",
     "heads": "n_heads",
@@ -28,7 +28,7 @@ _MODEL_KEYS = {
 def set_keys() -> tuple[str, ...]:
     """Every `--set` key of any world, sorted."""
     own = {key for world in worlds() for key in (*world.options, *_setting_keys(world.settings))}
-    return tuple(sorted({*own, *_MODEL_KEYS, "width"} - {"steps", "batch"}))
+    return tuple(sorted({*own, *MODEL_KEYS, "width"} - {"steps", "batch"}))
 
 
 def options_of(preset: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ def options_of(preset: str) -> dict[str, str]:
     grammar, settings = help_of(world.presets[preset].grammar), help_of(world.settings)
     model = help_of(TransformerConfig)
     told = {key: grammar.get(name, "") for key, name in world.options.items()}
-    told |= {key: model.get(name, "") for key, name in _MODEL_KEYS.items()}
+    told |= {key: model.get(name, "") for key, name in MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
     return told | {key: text for key, text in settings.items() if key not in (*told, "steps", "batch")}
 
@@ -82,17 +82,17 @@ def make_recipe(
     world = next(world for world in worlds() if preset in world.presets)
     own = world.options
     for key in options:
-        if key not in {*own, *_MODEL_KEYS, "width", *_setting_keys(world.settings)}:
-            theirs = ", ".join(sorted({*own, *_MODEL_KEYS, "width", *_setting_keys(world.settings)}))
+        if key not in {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}:
+            theirs = ", ".join(sorted({*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}))
             raise RequestError(f"option {quoted(key)} is not one of {quoted(preset)}, which takes {theirs}")
     given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
     fields_of = {key: ("grammar", name) for key, name in own.items()}
-    fields_of |= {key: ("config", name) for key, name in (*_MODEL_KEYS.items(), ("width", "d_head"))}
+    fields_of |= {key: ("config", name) for key, name in (*MODEL_KEYS.items(), ("width", "d_head"))}
     meant = {key: fields_of.get(key, ("settings", key)) for key in (*options, *given)}
     with _in_users_words({key: name for key, (_, name) in fields_of.items() if key != "width"}, options):
         grammar = kind(**{name: options[key] for key, name in own.items() if key in options})
         config = known[preset].model(grammar)
-        model_changes = {name: options[key] for key, name in _MODEL_KEYS.items() if key in options}
+        model_changes = {name: options[key] for key, name in MODEL_KEYS.items() if key in options}
         config = _resize(config, options.get("width"), model_changes)
         changes = given | {key: value for key, value in options.items() if meant[key][0] == "settings"}
         if len(snapshots):

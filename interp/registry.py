@@ -11,18 +11,19 @@ Names are known without importing anything; a world is imported when it is first
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
 from interp.vocabulary import Vocabulary
 from interp.world import Preset, World
 
+T = TypeVar("T")
 GROUP = "interp.worlds"
 _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `trying`
 
@@ -78,6 +79,20 @@ def worlds() -> tuple[World, ...]:
 def broken() -> Mapping[str, str]:
     """Worlds of other packages that cannot be loaded, each with the reason in one line."""
     return _loaded()[1]
+
+
+def kept(function: Callable[[], T]) -> Callable[[], T]:
+    """What is read from all worlds, kept until they are looked for again (`refresh`)."""
+    found: list[tuple[object, T]] = []  # at most one: of which worlds, and what
+
+    @wraps(function)
+    def read() -> T:
+        now = _loaded()
+        if not found or found[0][0] is not now:
+            found[:] = [(now, function())]
+        return found[0][1]
+
+    return read
 
 
 def refresh() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,10 @@ TEXT = "a..b.aa..b...."
 def run(tmp_path_factory):
     """The command line where the package is installed; a folder of its own."""
     folder = tmp_path_factory.mktemp("plugin")
+    source = shutil.copytree(ROOT / "examples" / "regular_language", folder / "source")  # pip builds beside it
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     done = subprocess.run(
-        [*pip, "--no-build-isolation", "--target", str(folder / "site"), str(ROOT / "examples" / "regular_language")],
+        [*pip, "--no-build-isolation", "--target", str(folder / "site"), str(source)],
         capture_output=True,
         text=True,
     )

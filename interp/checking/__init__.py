@@ -15,12 +15,10 @@ What fails is a `WorldError` in one line, which names the check and what was fou
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from interp.checking import claims, law, said, shown, training
 from interp.checking.subject import Subject
-from interp.claims.register import refresh
 from interp.errors import InterpError, RequestError, WorldError, quoted
 from interp.registry import get_world, list_worlds, trying
 from interp.world import World
@@ -119,7 +117,7 @@ def _is_there(world: World, check: _Check) -> bool:
 def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
     def run() -> None:
         failed = f"world {quoted(subject.world.name)} fails the check {quoted(name)}: "
-        with declared(subject.world):
+        with trying(subject.world):
             try:
                 check.run(subject)
             except InterpError as error:
@@ -130,14 +128,3 @@ def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
 
     run.__doc__ = check.run.__doc__
     return run
-
-
-@contextmanager
-def declared(world: World) -> Iterator[None]:
-    """As if a package declared the world: its grammars are found, and what it lets be said of heads."""
-    try:
-        with trying(world):
-            refresh()
-            yield
-    finally:
-        refresh()

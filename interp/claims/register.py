@@ -1,7 +1,6 @@
 """All that can be said of heads: what holds anywhere, and what each world adds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from interp.claims import general
 from interp.claims.types import Claims, Condition, Ints, Made, Question, Relation, Tokens
 from interp.errors import RequestError, quoted
-from interp.registry import get_world, world_of, worlds
+from interp.registry import get_world, kept, world_of, worlds
 from interp.vocabulary import find_token
 
 SAME = (
@@ -49,7 +48,7 @@ def claims_of(grammar: Any) -> Claims:
     return Claims() if own is None else own
 
 
-@cache
+@kept
 def _every() -> tuple[tuple[str, Claims], ...]:
     """(world, what it adds), each once: worlds may share."""
     found: list[tuple[str, Claims]] = []
@@ -60,25 +59,19 @@ def _every() -> tuple[tuple[str, Claims], ...]:
     return tuple(found)
 
 
-def refresh() -> None:
-    """Read the worlds again, after `interp.registry.refresh`."""
-    for known in (_every, relations, conditions, questions):
-        known.cache_clear()
-
-
-@cache
+@kept
 def relations() -> dict[str, Relation]:
     """Every relation that has a name, general ones first."""
     return _named((*general.RELATIONS, *(r for _, own in _every() for r in own.relations)))
 
 
-@cache
+@kept
 def conditions() -> dict[str, Condition]:
     """Every condition that has a name, those of worlds first."""
     return _named((*(c for _, own in _every() for c in own.conditions), *general.CONDITIONS))
 
 
-@cache
+@kept
 def questions() -> dict[str, Question]:
     """Every question of a world by name."""
     return _named([q for _, own in _every() for q in own.questions])

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from interp.checking import declared
 from interp.checking.subject import Subject
 from interp.claims.register import claims_of, has_keys
 from interp.errors import InterpError, RequestError, WorldError, quoted
 from interp.population import Population
-from interp.registry import get_world
+from interp.registry import get_world, trying
 from interp.world import World
 from probes.audit import audit_claims
 from probes.claims import Claim
@@ -25,7 +24,7 @@ def check_audit(world: World | str) -> list[str]:
     elif not isinstance(world, World):
         raise RequestError(f"world={quoted(world)} is neither a World nor the name of one")
     audited: list[str] = []
-    with declared(world):
+    with trying(world):
         try:
             for name in world.presets:
                 audited += _audited(Subject(world), name)

@@ -14,6 +14,7 @@ import pytest
 from interp import DyckGrammar, TopicGrammar, registry
 from interp.checkpoints import write_tensors
 from interp.claims import Claims, Relation
+from interp.claims.register import relations
 from interp.errors import CheckpointError, ConfigError, RequestError, WorldError
 from interp.grammars import CopyGrammar, Vocabulary, grammar_from_dict
 from interp.header import header_digest, read_header
@@ -22,6 +23,7 @@ from interp.recipe import Recipe
 from interp.registry import get_world, list_worlds, world_of
 from interp.settings import TrainingSettings
 from interp.world import Overlay, Preset, World
+from interp.worlds.dyck.claims import Closers
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.topics.settings import TopicSettings
 
@@ -179,10 +181,15 @@ CLAIMS = {
     "no_relation": _claims(relations=(3,)),
     "same": _claims(same=((".*", "zzz"),)),
     "regex": _claims(same=(("(", "zzz"),)),
+    "labels": _claims(questions=(replace(Closers(), name="labels", words="mine", also=()),)),
     "none": 3,
 }
 JOINING = {
     "it is fine": ({}, None),
+    "it hands on what another has": (
+        {part: getattr(get_world("dyck"), part) for part in ("overlays", "embeddings", "claims", "constructed")},
+        None,
+    ),
     "its kind is taken": ({"grammars": (Taken,)}, "grammars 'dyck' is one of the world 'dyck' already"),
     "its kind is a vocabulary": ({"grammars": (Plain,)}, "is a plain vocabulary"),
     "no grammars": ({"grammars": ()}, "are no classes"),
@@ -203,6 +210,7 @@ JOINING = {
     "a relation is none": ({"claims": f"{__name__}:C_no_relation"}, "its relations are no Relations"),
     "words of others change": ({"claims": f"{__name__}:C_same"}, "which others say"),
     "no regular expression": ({"claims": f"{__name__}:C_regex"}, "is no regular expression"),
+    "a question of every world": ({"claims": f"{__name__}:C_labels"}, "a question cannot be called 'labels'"),
     "claims are none": ({"claims": f"{__name__}:C_none"}, "are no Claims"),
     "claims are nowhere": ({"claims": "no.such:C"}, "cannot be loaded"),
 }
@@ -256,6 +264,18 @@ def test_a_checkpoint_of_a_world_that_is_not_here_says_so(declare, tmp_path):
     write_tensors(path, weights, meta)
     with pytest.raises(CheckpointError, match=r"is of a grammar .elsewhere., and no world here has it: install"):
         load_checkpoint(path)
+
+
+def test_what_can_be_said_follows_the_worlds_that_are_there():
+    """Whatever was read before: worlds come, and go."""
+    made = World("own", "own", (Own,), claims=f"{__name__}:SAYS")
+    assert "own-first" not in relations()
+    with registry.trying(made):
+        assert relations()["own-first"] is SAYS.relations[0]
+    assert "own-first" not in relations()
+
+
+SAYS = Claims(relations=(Relation("own-first", "the first of my own", "mass", "own", _keys),))
 
 
 def test_a_grammar_without_a_kind_makes_no_world():
