@@ -226,7 +226,10 @@ TABLE = {
             "kind": ("mass", "even", {"keys": two}), "needs": ("tokens", "dyck"), "keys": (constant, own),
         },
         base={"name": "mine", "words": "my first token", "kind": "mass", "needs": "tokens", "keys": constant},
-        unwalked={"also": "other ways to say it, which only the worlds' register reads"},
+        unwalked={
+            "also": "other ways to say it, which only the worlds' register reads",
+            "instead": "a part of a refusal",
+        },
         like=Relation,
     ),
     "Condition": Entry(

@@ -134,8 +134,8 @@ def check_usable(relation: Relation, grammar: Any) -> None:
     have = "has no grammar"
     if grammar is not None:
         have = f"knows the tokens {' '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else "has none"
-    also = "; 'the first token' needs nothing" if relation.name == "start" else ""
-    raise RequestError(f"{quoted(relation.words)} needs {truth_of(relation.needs)}, and the model {have}{also}")
+    instead = f"; {relation.instead}" if relation.instead else ""
+    raise RequestError(f"{quoted(relation.words)} needs {truth_of(relation.needs)}, and the model {have}{instead}")
 
 
 def has_keys(relation: Relation, grammar: Any) -> bool:

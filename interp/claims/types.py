@@ -27,7 +27,7 @@ class Relation:
       the token it names), or the name of a world whose truth it needs.
     - `keys(tokens [batch, pos], grammar, visible [batch, query, key])`: the set, [batch, query, key], always within
       `visible`. A query that is not to be asked (PAD) is one that sees nothing.
-    - `also`: other ways to say it.
+    - `also`: other ways to say it.  `instead`: what to say of a model that lacks what it needs, in words.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Relation:
     needs: str
     keys: Keys
     also: tuple[str, ...] = field(default=(), compare=False)
+    instead: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -117,13 +117,14 @@ GRAMMARS = [_Letters(), _Kinds(), _Whole()]
 NAMED = pytest.mark.parametrize("grammar", GRAMMARS, ids=lambda grammar: grammar.KIND)
 
 
-@NAMED
 @pytest.mark.parametrize("loss", ["ce", "mse"])
-@pytest.mark.parametrize("direction", ["causal", "bidirectional"])
+@pytest.mark.parametrize(
+    ("grammar", "direction"),
+    [*((grammar, "causal") for grammar in GRAMMARS), (_Whole(), "bidirectional")],  # short strings: refused, see below
+    ids=lambda one: getattr(one, "KIND", one),
+)
 def test_the_loss_is_the_masked_mean_over_labels(grammar, loss, direction):
     """Against each string by itself, without padding or neighbours."""
-    if direction == "bidirectional" and grammar.pad is not None:
-        pytest.skip("short strings: refused, see below")
     r = recipe(grammar, loss=loss, l2=0.1, direction=direction)
     model = SandboxTransformer.init(replace(r.config, pad_token=None), 3).double()
     task = TokenTask(model, r, "cpu")

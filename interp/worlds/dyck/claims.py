@@ -122,7 +122,15 @@ def _relation(name: str, words: str, keys: Any, *also: str) -> Relation:
 # An opener counts as unmatched, and as the last such, from its own position on. START and END have a depth (0 in
 # complete strings) and so count among tokens at the same depth; an opener counts itself in, a closer does not.
 OWN_RELATIONS: tuple[Relation, ...] = (
-    _relation("start", "START", _start, "the START token", "the start of the string"),
+    Relation(
+        "start",
+        "START",
+        "mass",
+        DYCK,
+        _start,
+        ("the START token", "the start of the string"),
+        instead="'the first token' needs nothing",
+    ),
     _relation("openers", "open brackets", _openers, "all open brackets", "any open bracket"),
     _relation("closers", "closing brackets", _closers, "all closing brackets", "any closing bracket"),
     _relation(
@@ -333,7 +341,7 @@ CLAIMS = Claims(
         (r"\bunclosed\b", "unmatched"),
         (r"\bbrackets\b", "bracket"),
     ),
-    aliases=(frozenset({"start", "first", "token-START"}), frozenset({"copies", "same-token"})),
+    aliases=(frozenset({"start", "first", "token-START"}),),
     truth="a grammar of brackets",
     use="is about brackets, and the model has no grammar of brackets",
     nothing="has nothing to get right in a grammar of one bracket type",

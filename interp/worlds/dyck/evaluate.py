@@ -24,10 +24,10 @@ from interp.training.layout import IGNORE
 from interp.worlds.dyck.batches import copy_targets
 from interp.worlds.dyck.counted import evaluate_counted
 from interp.worlds.dyck.grammar import DyckGrammar, Mode
+from interp.worlds.dyck.recipes import RULES as RULES
 from interp.worlds.dyck.shared import evaluate_shared, share_rows
 from interp.worlds.dyck.weighted import MASS_THRESHOLD
 
-RULES = ("argmax", "argmax_closers", "mass")
 _SHORT = 48  # longest strings that share rows
 _PASS = 100  # positions that would cost as much as a forward pass costs beside its positions
 _LAW = 2**24  # numbers of the exact law that are held at once: 128 MB

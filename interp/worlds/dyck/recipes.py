@@ -15,6 +15,7 @@ from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.oracles import oracle_width
 from interp.worlds.dyck.settings import DyckSettings
 
+RULES = ("argmax", "argmax_closers", "mass")  # of closing accuracy, see `interp.worlds.dyck.evaluate`
 OPTIONS = {"k": "num_types", "depth": "max_depth", "open_prob": "open_prob", "end_prob": "end_prob"}
 
 

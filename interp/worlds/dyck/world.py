@@ -6,10 +6,8 @@ from interp.world import Overlay, World
 from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.inputs import sentence, texts
 from interp.worlds.dyck.oracles import EMBEDDINGS
-from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, UNREAD, check
+from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, RULES, UNREAD, check
 from interp.worlds.dyck.settings import DyckSettings
-
-RULES = ("argmax", "argmax_closers", "mass")  # of closing accuracy, see `interp.worlds.dyck.evaluate`
 
 
 def _partner(tokens: np.ndarray, grammar: DyckGrammar) -> np.ndarray:
