@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
+from interp.theirs import load_theirs
 
 if TYPE_CHECKING:
     from case_studies.study import Study
@@ -72,20 +73,11 @@ class Declaration:
         from case_studies.study import Study
 
         module, _, name = self.study.partition(":")
-        try:
-            study = getattr(import_module(module), name)
-        except Exception as error:  # other people's code: whatever it raises, the user gets one line that names it
-            raise RequestError(f"the study {quoted(self.name)} cannot be loaded: {said(error)}") from error
+        what = f"the study {quoted(self.name)} cannot be loaded"
+        study = load_theirs(lambda: getattr(import_module(module), name), RequestError, what)
         if not isinstance(study, Study) or study.declared != self:
             raise RequestError(f"{quoted(self.study)} is not the Study that {quoted(self.name)} declares")
         return study
-
-
-def said(error: BaseException) -> str:
-    """An error of other people's code in the words of one line."""
-    if isinstance(error, RequestError):
-        return str(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _check_words(thing: Any, *fields: str) -> None:

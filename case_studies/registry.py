@@ -9,8 +9,9 @@ from importlib import import_module, metadata
 from typing import Any
 
 import case_studies
-from case_studies.declaration import Declaration, said
+from case_studies.declaration import Declaration
 from interp.errors import RequestError, quoted
+from interp.theirs import load_theirs
 
 GROUP = "interp.studies"  # of entry points: a name, and where its Declaration is
 
@@ -65,11 +66,9 @@ def _add(
         broken[f"{name} of {package}"] = "another study has this name"
         return
     try:
-        declared = load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # other people's code: it must not end a command that is not about it
-        broken[name] = f"{said(error)} (of {package})"
+        declared = load_theirs(load, RequestError)
+    except RequestError as error:  # it must not end a command that is not about it
+        broken[name] = f"{error} (of {package})"
         return
     if not isinstance(declared, Declaration):
         broken[name] = f"it names {quoted(declared)}, which is no Declaration (of {package})"

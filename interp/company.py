@@ -12,6 +12,7 @@ from interp.claims.register import ANYWHERE
 from interp.errors import WorldError, quoted
 from interp.presets import MODEL_KEYS
 from interp.settings import TrainingSettings
+from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
 from interp.world import Embedding, Overlay, Preset, World
 
@@ -69,10 +70,8 @@ def _names(world: World, part: str) -> list[str]:
 
 
 def _check_claims(world: World, others: Sequence[World]) -> None:
-    try:
-        own = world.load("claims")
-    except Exception as error:  # other people's code
-        _refuse(world, f"its claims {quoted(world.claims)} cannot be loaded: {quoted(str(error))}")
+    what = f"world {quoted(world.name)}: its claims {quoted(world.claims)} cannot be loaded"
+    own = load_theirs(lambda: world.load("claims"), WorldError, what)
     if not isinstance(own, Claims):
         _refuse(world, f"claims={quoted(own)} are no Claims")
     known = [theirs for theirs in (other.load("claims") for other in others) if theirs is not None]

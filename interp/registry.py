@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
+from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
 from interp.world import Preset, World
 
@@ -59,13 +60,7 @@ def _found(name: str) -> World:
             close = difflib.get_close_matches(str(name), known, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise RequestError(f"no world {quoted(name)}{hint}; worlds are {', '.join(known)}")
-        try:
-            found = point.load()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # other people's code: it may even ask to exit
-            what = f"{type(error).__name__}: {error}"
-            raise WorldError(f"world {quoted(name)} ({point.value}) cannot be loaded: {quoted(what)}") from error
+        found = load_theirs(point.load, WorldError, f"world {quoted(name)} ({point.value}) cannot be loaded")
     if not isinstance(found, World) or found.name != name:
         raise WorldError(f"world {quoted(name)}: {quoted(found)} is no World of this name")
     return found

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from interp.errors import RequestError, quoted
+from interp.theirs import load_theirs
 
 GROUP = "interp.analyzers"
 # What `interp analyze` itself has: no analyzer can have such a flag.
@@ -102,7 +103,8 @@ class Analyzer:
         for flag in self.flags:
             value = given.get(flag.dest)
             how[flag.keyword] = not value if flag.negates else value
-        run: Callable[..., Any] = load(self.run)
+        what = f"the analyzer {quoted(self.name)} cannot be loaded"
+        run: Callable[..., Any] = load_theirs(lambda: load(self.run), RequestError, what)
         return run(model, seed=seed, **how)
 
 
@@ -148,11 +150,9 @@ def find_analyzers() -> tuple[Mapping[str, Analyzer], Mapping[str, str]]:
     found, broken = {one.name: one for one in OURS}, dict[str, str]()
     for point in entry_points(group=GROUP):
         try:
-            theirs = point.load()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # other people's code: it must not end a command that is not about it
-            broken[point.name] = f"{type(error).__name__}: {quoted(str(error))}"
+            theirs = load_theirs(point.load, RequestError)
+        except RequestError as error:  # it must not end a command that is not about it
+            broken[point.name] = str(error)
             continue
         if not isinstance(theirs, Analyzer) or theirs.name != point.name or point.name in found:
             broken[point.name] = f"{quoted(theirs)} is no Analyzer of this name, or the name is taken"

@@ -56,6 +56,12 @@ def test_others_come_by_entry_point_and_broken_ones_are_named(declare):
             get_analyzer(name)
 
 
+def test_one_whose_function_is_nowhere_is_named():
+    lost = Analyzer("lost", "nothing", "no.such:function", "no null")
+    with pytest.raises(RequestError, match="the analyzer 'lost' cannot be loaded: ModuleNotFoundError: No module"):
+        lost(None, 0, {})
+
+
 def test_an_unknown_one_is_refused():
     with pytest.raises(RequestError, match="no analyzer 'frob'; analyzers are balance, stack, topics, variation"):
         get_analyzer("frob")
