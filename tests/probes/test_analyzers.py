@@ -58,7 +58,7 @@ def test_others_come_by_entry_point_and_broken_ones_are_named(declare):
 
 def test_one_whose_function_is_nowhere_is_named():
     lost = Analyzer("lost", "nothing", "no.such:function", "no null")
-    with pytest.raises(RequestError, match="the analyzer 'lost' cannot be loaded: ModuleNotFoundError: No module"):
+    with pytest.raises(RequestError, match="the analyzer 'lost' cannot be loaded: "):
         lost(None, 0, {})
 
 
