@@ -65,7 +65,7 @@ def _check_shape(world: World) -> None:
 
 def _names(world: World, part: str) -> list[str]:
     if part == "grammars":
-        return [kind.KIND for kind in world.grammars]  # type: ignore[attr-defined]
+        return [kind.KIND for kind in world.grammars]
     return list(getattr(world, part))
 
 

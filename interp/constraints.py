@@ -90,17 +90,14 @@ def _extras(hint: Any) -> tuple[Any, ...]:
 
 def _bounds(extras: Any) -> tuple[float, float]:
     """Least and most, as `Open` where the bound itself is not allowed."""
-    least, most = -INFINITE, INFINITE
+    given: dict[type, Any] = {}
     for extra in extras:
         for one in extra if isinstance(extra, Interval) else (extra,):
-            if isinstance(one, Ge):
-                least = one.ge  # type: ignore[assignment]
-            elif isinstance(one, Le):
-                most = one.le  # type: ignore[assignment]
-            elif isinstance(one, Gt):
-                least = Open(one.gt)  # type: ignore[arg-type]
-            elif isinstance(one, Lt):
-                most = Open(one.lt)  # type: ignore[arg-type]
+            for kind, part in ((Ge, "ge"), (Gt, "gt"), (Le, "le"), (Lt, "lt")):
+                if isinstance(one, kind):
+                    given[kind] = getattr(one, part)
+    least = Open(given[Gt]) if Gt in given else given.get(Ge, -INFINITE)
+    most = Open(given[Lt]) if Lt in given else given.get(Le, INFINITE)
     return least, most
 
 

@@ -125,9 +125,10 @@ def presets() -> dict[str, Preset]:
     return {name: preset for world in worlds() for name, preset in world.presets.items()}
 
 
-def grammar_kinds() -> dict[str, type]:
+def grammar_kinds() -> dict[str, type[Any]]:
     """The class of each kind of grammar that a file can name."""
-    return {kind.KIND: kind for kind in (*(g for w in worlds() for g in w.grammars), Vocabulary)}  # type: ignore[attr-defined]
+    kinds: list[type[Any]] = [*(kind for world in worlds() for kind in world.grammars), Vocabulary]
+    return {kind.KIND: kind for kind in kinds}
 
 
 def world_of_kind(kind: Any) -> World | None:

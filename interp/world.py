@@ -31,7 +31,7 @@ class Preset:
     about: str
     model: Callable[[Any], "TransformerConfig"]
     settings: TrainingSettings
-    grammar: type
+    grammar: type[Any]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class World:
 
     name: str
     about: str
-    grammars: tuple[type, ...]
+    grammars: tuple[type[Any], ...]
     settings: type[TrainingSettings] = TrainingSettings
     presets: Mapping[str, Preset] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)

@@ -54,8 +54,8 @@ def _check_names(world: World) -> None:
     for other in worlds():
         if other.name == world.name:
             continue
-        theirs = {kind.KIND for kind in other.grammars}  # type: ignore[attr-defined]
-        clash = next((kind.KIND for kind in world.grammars if kind.KIND in theirs), None)  # type: ignore[attr-defined]
+        theirs = {kind.KIND for kind in other.grammars}
+        clash = next((kind.KIND for kind in world.grammars if kind.KIND in theirs), None)
         must(clash is None, f"KIND={quoted(clash)} is that of a grammar of world {quoted(other.name)}, too")
         for part in ("presets", "embeddings", "constructed"):
             both = sorted(set(getattr(world, part)) & set(getattr(other, part)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,9 @@ class Subject:
     @cached_property
     def trained(self) -> dict[str, tuple[Population, Population, Population]]:
         """Of every preset seeds 0 and 1 trained together, and each alone."""
+        here = partial(train_population, workers=1)  # in this process
         return {
-            name: tuple(train_population(recipe, seeds, workers=1) for seeds in ([0, 1], [0], [1]))  # type: ignore[misc]
-            for name, recipe in self.recipes.items()
+            name: (here(recipe, [0, 1]), here(recipe, [0]), here(recipe, [1])) for name, recipe in self.recipes.items()
         }
 
     def asked(self) -> list[tuple[Any, Ints]]:
