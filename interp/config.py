@@ -107,9 +107,6 @@ class TransformerConfig:
         names = self.class_names
         if names is None:
             return
-        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            raise ConfigError(f"class_names={quoted(names)} is not a list of strings")
-        object.__setattr__(self, "class_names", tuple(names))  # JSON gives lists
         if len(names) != self.d_out or len(set(names)) != len(names):
             raise ConfigError(f"class_names={quoted(list(names))} does not name each of {self.d_out} outputs once")
 

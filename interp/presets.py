@@ -9,7 +9,7 @@ from typing import Any
 
 from interp.checks import plain, whole_number
 from interp.config import TransformerConfig
-from interp.constraints import help_of
+from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
 from interp.registry import broken, presets, worlds
@@ -23,12 +23,13 @@ MODEL_KEYS = {
     "n_ctx": "n_ctx",
     "init_std": "init_std",
 }
+OWN_ARGUMENTS = {"steps", "batch", "snapshots"}  # settings that `make_recipe` and `interp train` take by themselves
 
 
 def set_keys() -> tuple[str, ...]:
     """Every `--set` key of any world, sorted."""
     own = {key for world in worlds() for key in (*world.options, *_setting_keys(world.settings))}
-    return tuple(sorted({*own, *MODEL_KEYS, "width"} - {"steps", "batch"}))
+    return tuple(sorted({*own, *MODEL_KEYS, "width"}))
 
 
 def options_of(preset: str) -> dict[str, str]:
@@ -39,11 +40,11 @@ def options_of(preset: str) -> dict[str, str]:
     told = {key: grammar.get(name, "") for key, name in world.options.items()}
     told |= {key: model.get(name, "") for key, name in MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
-    return told | {key: text for key, text in settings.items() if key not in (*told, "steps", "batch")}
+    return told | {key: text for key, text in settings.items() if key not in {*told, *OWN_ARGUMENTS}}
 
 
 def _setting_keys(settings: type[TrainingSettings]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(settings) if f.name != "snapshots")
+    return tuple(f.name for f in fields(settings) if f.name not in OWN_ARGUMENTS)
 
 
 def __getattr__(name: str) -> Any:
@@ -66,7 +67,7 @@ def make_recipe(
     """The recipe of a preset with `--set` options applied (`set_keys()`).
 
     `width` sets d_model, d_head x n_heads and d_mlp together; for an oracle first layer, whose d_model
-    is fixed, it sets d_head.
+    is fixed, it sets d_head. A field that holds several takes a list, or "a,b,c" as the command line writes it.
     """
     known, known_keys = presets(), set_keys()
     if preset not in known:
@@ -90,13 +91,14 @@ def make_recipe(
     fields_of |= {key: ("config", name) for key, name in (*MODEL_KEYS.items(), ("width", "d_head"))}
     meant = {key: fields_of.get(key, ("settings", key)) for key in (*options, *given)}
     with _in_users_words({key: name for key, (_, name) in fields_of.items() if key != "width"}, options):
-        grammar = kind(**{name: options[key] for key, name in own.items() if key in options})
+        grammar = kind(**{name: read_option(kind, name, options[key]) for key, name in own.items() if key in options})
         config = known[preset].model(grammar)
         model_changes = {name: options[key] for key, name in MODEL_KEYS.items() if key in options}
         config = _resize(config, options.get("width"), model_changes)
-        changes = given | {key: value for key, value in options.items() if meant[key][0] == "settings"}
+        told = {key: value for key, value in options.items() if meant[key][0] == "settings"}
+        changes = given | {key: read_option(world.settings, key, value) for key, value in told.items()}
         if len(snapshots):
-            changes["snapshots"] = tuple(snapshots)
+            changes["snapshots"] = snapshots
         recipe = Recipe(preset, grammar, config, replace(known[preset].settings, **changes))
     refuse_unread(recipe, meant)
     return recipe

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from interp.checks import plain
 from interp.constraints import Annotated, Interval, Literal, check_fields, doc
 from interp.errors import ConfigError, quoted
 
@@ -39,21 +36,20 @@ class TrainingSettings:
     loss: Annotated[Literal["ce", "mse"], doc("cross entropy, or squared distance to the one-hot target")] = "ce"
     l2: Annotated[float, Interval(ge=0, le=LARGEST), doc("weight of half the squared norm of all parameters")] = 0.0
     eval_every: Annotated[int, Interval(ge=1, le=MOST), doc("steps between evaluations")] = 300
-    snapshots: tuple[int, ...] = ()
+    snapshots: Annotated[
+        tuple[Annotated[int, Interval(ge=0, le=MOST)], ...], doc("steps at which weights are kept")
+    ] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.snapshots, (list, tuple, np.ndarray)):
-            raise ConfigError(f"snapshots={quoted(self.snapshots)} is not a list of steps")
-        object.__setattr__(self, "snapshots", tuple(map(plain, self.snapshots)))
         check_fields(self, ConfigError)
         for step in self.snapshots:
-            if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= self.steps:
+            if step > self.steps:
                 raise ConfigError(f"snapshot step {quoted(step)} is not within 0..{self.steps}")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         data = {name: value for name, value in asdict(self).items() if self.LATER.get(name, _NEVER) != value}
-        return {**self.CARRIED, **data, "snapshots": list(self.snapshots)}
+        return {**self.CARRIED, **{name: list(v) if isinstance(v, tuple) else v for name, v in data.items()}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -12,7 +12,7 @@ import numpy as np
 
 from interp.checking.subject import Subject, must, name_of, same
 from interp.config import TransformerConfig
-from interp.constraints import Annotated, declared, help_of
+from interp.constraints import Annotated, Several, declared, help_of
 from interp.errors import ConfigError, InterpError, quoted
 from interp.model import SandboxTransformer
 from interp.presets import make_recipe
@@ -157,16 +157,20 @@ def _check_option(name: str, recipe: Recipe, key: str, field: str) -> None:
 
 def _changed(grammar: Any, field: str) -> Any:
     """The grammar with another value of a field, None where no value is taken."""
-    for value in _others(type(grammar), field, getattr(grammar, field)):
+    for value in _others(get_type_hints(type(grammar))[field], getattr(grammar, field)):
         for make in (partial(replace, grammar), type(grammar)):  # what others depend on it may only go with it
             with suppress(InterpError):
                 return make(**{field: value})
     return None
 
 
-def _others(kind: type, field: str, value: Any) -> Iterator[Any]:
-    hint = get_type_hints(kind)[field]
-    if get_origin(hint) is Literal:
+def _others(hint: Any, value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        of = next(iter(get_args(hint)), None)
+        yield from ((other, *value[1:]) for other in (_others(of, value[0]) if value else ()))
+        yield from (one for one in (value[1:], value + value[:1]) if one != value)
+        yield from ((one,) for one in (get_args(of) if get_origin(of) is Literal else (1, 0.5, "a")) if not value)
+    elif get_origin(hint) is Literal:
         yield from (word for word in get_args(hint) if word != value)
     elif isinstance(value, bool):
         yield not value
@@ -195,8 +199,6 @@ def check_settings(subject: Subject) -> None:
         _check_settings(settings, "")
     for field in fields(kind):
         name = field.name
-        if name == "snapshots":
-            continue
         must(said.get(name), f"setting {quoted(name)} has no help: annotate it with doc(...)")
         hint = get_type_hints(kind)[name]
         hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
@@ -227,6 +229,10 @@ def _wrong(name: str, known: Any) -> Iterator[Any]:
         kind, (least, most), optional = known[name]
         yield "no such word"
         yield from () if optional else (None,)
+        if isinstance(kind, Several):
+            known = {name: (kind.kind, kind.bounds, False)}
+            few, of_text = max(1, kind.least), kind.kind is str
+            yield from ((entry,) * few for entry in _wrong(name, known) if not (of_text and isinstance(entry, str)))
         if kind in (int, float):
             yield from (value for value in (least - 1, 2 * most + 1) if math.isfinite(value))
             yield float("nan")
@@ -238,6 +244,9 @@ def _allowed(name: str, known: Any) -> Iterator[Any]:
         yield from kind if isinstance(kind, tuple) else (True, False) if kind is bool else ()
         yield from (value for value in bounds if kind in (int, float) and math.isfinite(value))
         yield from (None,) if optional else ()
+        if isinstance(kind, Several):
+            entries = {name: (kind.kind, kind.bounds, False)}
+            yield from ((entry,) * max(1, kind.least) for entry in _allowed(name, entries))
 
 
 def check_presets(subject: Subject) -> None:

@@ -114,10 +114,7 @@ TOPIC_CHANGES = {
 
 
 def test_every_key_is_tried():
-    assert set(CHANGES) | set(TOPIC_CHANGES) >= set(SET_KEYS) - {
-        "snapshots",
-        "compute",
-    }  # compute: tests/interp/test_counts.py
+    assert set(CHANGES) | set(TOPIC_CHANGES) >= set(SET_KEYS) - {"compute"}  # it: tests/interp/test_counts.py
 
 
 @pytest.mark.parametrize("key", TOPIC_CHANGES)
@@ -142,7 +139,7 @@ def test_a_topic_key_changes_its_field(key):
         ("dyck-standard", {"topics": 3}, "'topics' is not one of 'dyck-standard'"),
         ("topic-value", {"data": "prefix"}, "documents"),
         ("dyck-standard", {"data": "documents"}, "complete"),
-        ("dyck-standard", {"start": "zero"}, "'start' is not one of 'dyck-standard', which takes batch, compute"),
+        ("dyck-standard", {"start": "zero"}, "'start' is not one of 'dyck-standard', which takes compute"),
         ("topic-value", {"trained": "attention"}, "learned"),
         ("topic-joint", {"trained": "embedding"}, "onehot"),
         ("topic-value", {"data": "exact"}, "idealised"),
@@ -186,10 +183,10 @@ def test_a_key_changes_its_field_and_what_follows_from_it_only(key):
     assert differing == {(part, name)} | follows.get(key, set())
 
 
-def test_steps_and_batch_have_arguments_of_their_own():
-    settings = make_recipe("dyck-minimal", steps=7, batch=3).settings
-    assert (settings.steps, settings.batch) == (7, 3)
-    for key in ("steps", "batch"):
+def test_steps_batch_and_snapshots_have_arguments_of_their_own():
+    settings = make_recipe("dyck-minimal", steps=7, batch=3, snapshots=[0, 7]).settings
+    assert (settings.steps, settings.batch, settings.snapshots) == (7, 3, (0, 7))
+    for key in ("steps", "batch", "snapshots"):
         with pytest.raises(RequestError, match=f"no option '{key}'"):
             make_recipe("dyck-minimal", {key: 3})
 
