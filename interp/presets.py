@@ -12,6 +12,7 @@ from interp.config import TransformerConfig
 from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
+from interp.recipe import own_settings
 from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
@@ -95,11 +96,12 @@ def make_recipe(
         config = known[preset].model(grammar)
         model_changes = {name: options[key] for key, name in MODEL_KEYS.items() if key in options}
         config = _resize(config, options.get("width"), model_changes)
+        usual = own_settings(known[preset].settings, world)
         told = {key: value for key, value in options.items() if meant[key][0] == "settings"}
         changes = given | {key: read_option(world.settings, key, value) for key, value in told.items()}
         if len(snapshots):
             changes["snapshots"] = snapshots
-        recipe = Recipe(preset, grammar, config, replace(known[preset].settings, **changes))
+        recipe = Recipe(preset, grammar, config, replace(usual, **changes))
     refuse_unread(recipe, meant)
     return recipe
 
@@ -112,7 +114,7 @@ def check_read(recipe: Recipe) -> None:
     usual: tuple[TransformerConfig | None, TrainingSettings | None] = (None, None)
     preset = presets().get(recipe.name)
     if preset is not None and isinstance(recipe.grammar, preset.grammar):
-        usual = preset.model(recipe.grammar), preset.settings
+        usual = preset.model(recipe.grammar), own_settings(preset.settings, recipe.world)
     refuse_unread(recipe, {field: (part, field) for part, field in changed_fields(recipe, usual)})
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from interp.config import TransformerConfig
-from interp.errors import ConfigError, quoted
+from interp.errors import ConfigError, WorldError, quoted
 from interp.grammars import Grammar
 from interp.registry import grammar_from_dict, world_of
 from interp.rng import generator
 from interp.settings import TrainingSettings
+from interp.theirs import load_theirs
 from interp.world import World
 
 
@@ -40,20 +41,20 @@ class Recipe:
                 f"d_vocab={self.config.d_vocab}, d_out={self.config.d_out} do not fit the grammar's "
                 f"vocabulary of {self.grammar.vocab_size}{also}"
             )
-        own = self.world.settings
-        if type(self.settings) is TrainingSettings:
-            object.__setattr__(self, "settings", own.of(self.settings))
-        if not isinstance(self.settings, own):
-            raise ConfigError(
-                f"settings={quoted(self.settings)} are {type(self.settings).__name__}, and the world "
-                f"{quoted(self.world.name)} trains by {own.__name__}"
-            )
+        object.__setattr__(self, "settings", own_settings(self.settings, self.world))
         if self.world.check is not None:
             self.world.check(self)
-        if self.world.task is None and self.config.positions == "learned":
-            needed = string_length(self.grammar)
+        if self.config.positions == "learned":
+            what = f"world {quoted(self.world.name)}: how long its strings are cannot be told"
+            needed = load_theirs(self._longest, WorldError, what)
             if needed > self.config.n_ctx:
-                raise ConfigError(f"strings of {needed} tokens are more than n_ctx={self.config.n_ctx} positions")
+                raise ConfigError(f"strings fill {needed} positions, more than n_ctx={self.config.n_ctx}")
+
+    def _longest(self) -> int:
+        """How many positions strings fill; 0 where neither world nor grammar can say."""
+        if self.world.longest is not None:
+            return self.world.longest(self)
+        return string_length(self.grammar) if hasattr(self.grammar, "draw") else 0
 
     @property
     def world(self) -> World:
@@ -80,6 +81,22 @@ class Recipe:
             "config": self.config.to_dict(),
             "settings": self.settings.to_dict(),
         }
+
+
+def own_settings(settings: TrainingSettings, world: World) -> TrainingSettings:
+    """Settings as the world's own: common ones get its further fields, at their defaults.
+
+    Raises `ConfigError` for those of another world.
+    """
+    own = world.settings
+    if type(settings) is TrainingSettings:
+        settings = own.of(settings)
+    if not isinstance(settings, own):
+        raise ConfigError(
+            f"settings={quoted(settings)} are {type(settings).__name__}, and the world "
+            f"{quoted(world.name)} trains by {own.__name__}"
+        )
+    return settings
 
 
 def string_length(grammar: Any) -> int:

@@ -46,9 +46,12 @@ def check(recipe: Recipe) -> None:
         raise ConfigError(f"direction={quoted(c.direction)} sees the token it should predict: use 'causal'")
     if s.data == "complete":  # refuse bounds that admit no string before any work
         grammar.length_distribution(s.min_length, s.max_length)
-    needed = s.length if s.data == "prefix" else s.max_length + 1
-    if c.positions == "learned" and needed > c.n_ctx:
-        raise ConfigError(f"strings fill {needed} positions, more than n_ctx={c.n_ctx}")
+
+
+def longest(recipe: Recipe) -> int:
+    """How many positions the longest string fills, with its START or END."""
+    s = settings_of(recipe)
+    return s.length if s.data == "prefix" else s.max_length + 1
 
 
 # -- presets --------------------------------------------------------------------------------------------
