@@ -16,7 +16,7 @@ from interp.constraints import Annotated, Several, declared, help_of
 from interp.errors import ConfigError, InterpError, quoted
 from interp.model import SandboxTransformer
 from interp.presets import make_recipe
-from interp.recipe import Recipe, num_labels, own_settings
+from interp.recipe import Recipe, num_labels
 from interp.registry import grammar_from_dict, list_worlds, presets, worlds
 from interp.settings import TrainingSettings
 from interp.training.task import make_task
@@ -259,7 +259,7 @@ def check_presets(subject: Subject) -> None:
         )
         recipe = make_recipe(name)
         must(
-            recipe.settings == own_settings(preset.settings, subject.world),
+            recipe.settings == preset.settings,
             f"preset {quoted(name)} makes a recipe with the settings {quoted(recipe.settings)}, not its own",
         )
         own = Recipe(name, recipe.grammar, preset.model(recipe.grammar), preset.settings)

@@ -9,8 +9,6 @@ import pytest
 
 import parity
 from interp import train_population
-from interp.checking.said import check_presets
-from interp.checking.subject import Subject
 from interp.errors import ConfigError, InterpError, WorldError
 from interp.presets import check_read, make_recipe
 from interp.recipe import Recipe
@@ -146,11 +144,6 @@ def test_so_may_a_recipe_that_was_made_in_python():
         recipe = make_recipe("learned", {"noise": 0.25})
         check_read(recipe)
         check_read(Recipe("learned", recipe.grammar, recipe.config, PLAIN))
-
-
-def test_the_checks_of_worlds_take_such_a_preset():
-    with trying(made := world(settings=PLAIN)):
-        check_presets(Subject(made))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise": 0.25}, {"lr": 0.25}], ids=str)
