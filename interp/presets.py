@@ -120,7 +120,7 @@ def check_read(recipe: Recipe) -> None:
 
 @contextmanager
 def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Iterator[None]:
-    """Errors quote options by the keys that the user knows (`k=0`), not by the fields they set (`num_types=0`)."""
+    """Errors quote options by the keys that the user knows (`layers=0`), not by the fields they set (`n_layers=0`)."""
     try:
         yield
     except InterpError as error:

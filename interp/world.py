@@ -112,6 +112,7 @@ class World:
     - `settings`: its own frozen dataclass, a `TrainingSettings`.
     - `presets`: recipes by name.  `options`: `--set` keys of the grammar, each with the field it sets.
     - `check(recipe)`: raises `ConfigError` for a model or settings that cannot learn it.
+    - `fits(config, grammar)`: raises `ConfigError` for a model that was made for another grammar of this world.
     - `longest` (recipe): how many positions the longest string fills that its training reads; without it, the longest
       that the grammar draws.
     - `unread`: which fields of a recipe its training does not read, and why.
@@ -140,6 +141,7 @@ class World:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     check: Callable[["Recipe"], None] | None = None
+    fits: Callable[["TransformerConfig", Any], None] | None = None
     longest: Callable[["Recipe"], int] | None = None
     unread: Sequence["Unread"] = ()
     task: str | None = None

@@ -59,7 +59,7 @@ class Condition:
 class Items:
     """One item an input; arrays [item] unless said. The margin is logit(answer) - logit(foil) at `read`.
 
-    `tokens` and `donors` [item, pos] are a minimal pair: the token at `flipped` differs (and its partner, if any),
+    `tokens` and `donors` [item, pos] are a minimal pair: the token at `flipped` differs (and what changes with it),
     and with it the right answer, which is `answer` for the one and `foil` for the other. `sequence`: which input.
     Without minimal pairs (`flipped` None) a donor is another input, and any of its tokens may differ.
     `seen` [item, pos]: what `read` depends on; None: all up to it. `unit` [item]: items of one unit share a donor.

@@ -1,7 +1,7 @@
 """One layer without positions, exactly, from counts: no work that grows with the length of a string.
 
 What such a layer gives at a position depends on the *state* of its own token and on how often each state occurs
-among the keys it sees. States are (type, depth) of an oracle first layer, and tokens of any other embedding:
+among the keys it sees. States are those that an oracle first layer tells apart, and tokens of any other embedding:
 
     z(q, c) = sum_s c_s exp(score(q, s)) v_s / sum_s c_s exp(score(q, s))
             = softmax over s of (score(q, s) + log c_s), applied to the v_s.

@@ -25,6 +25,7 @@ from interp.model.masks import Prepared
 from interp.model.parts import Embed, LearnedPositions, LinearPositions, TiedUnembed, Unembed, make_norm
 from interp.model.texts import checked_ids, known_ids, read_texts
 from interp.model.view import ConfigView, transformer_lens_view
+from interp.registry import world_of
 from interp.rng import check_seed
 from interp.vocabulary import find_token
 from interp.world import load
@@ -53,9 +54,9 @@ class SandboxTransformer(NamedHooks):
             )
         if grammar is not None and config.d_vocab != grammar.vocab_size:
             raise ConfigError(f"d_vocab={config.d_vocab} does not fit the grammar's vocabulary of {grammar.vocab_size}")
-        depth = getattr(grammar, "max_depth", None)
-        if depth is not None and config.max_depth not in (None, depth):
-            raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={depth}")
+        world = None if grammar is None else world_of(grammar)
+        if world is not None and world.fits is not None:
+            world.fits(config, grammar)
         self.config, self.grammar, self.provenance = config, grammar, dict(provenance or {})
         build(self, config)
         self.setup()

@@ -9,7 +9,7 @@ import numpy as np
 
 from interp.checks import plain
 from interp.errors import RequestError, quoted
-from interp.plots.style import BOXES, DEPTHS, INK, MUTED, PALETTE, escape, mix
+from interp.plots.style import BOXES, INK, LEVELS, MUTED, PALETTE, escape, mix
 from interp.registry import merged, world_of, worlds
 from interp.world import Overlay
 
@@ -141,7 +141,7 @@ def _targets(keys: np.ndarray) -> tuple[Rectangle, ...]:
 
 def _levels(values: np.ndarray, shown: Overlay) -> Strip:
     most = int(values.max())
-    shades = tuple(mix(DEPTHS, level / max(most, 1)) for level in range(most + 1))
+    shades = tuple(mix(LEVELS, level / max(most, 1)) for level in range(most + 1))
     names = tuple(map(shown.name, range(most + 1)))
     return Strip(values, shades, names, names)
 

@@ -62,7 +62,7 @@ DIVERGING = (
     "rgb(193,98,72)",
     "rgb(160,32,43)",
 )
-DEPTHS = ("rgb(255,243,196)", "rgb(240,180,41)", "rgb(178,88,12)", "rgb(84,36,16)")  # pale: depth 0
+LEVELS = ("rgb(255,243,196)", "rgb(240,180,41)", "rgb(178,88,12)", "rgb(84,36,16)")  # pale: level 0
 
 
 def colorscale(power: float = 1.0) -> list[list[object]]:

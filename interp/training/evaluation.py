@@ -26,6 +26,9 @@ _PAIRS = 300_000
 class EvalSet:
     """Held-out strings, each distinct one once with its count. All arrays [string, position].
 
+    Held out means drawn from a stream of random numbers that no training run uses, not unseen: where a world has few
+    strings, most of them occurred in training too.
+
     - `targets`: labels, -100 where nothing is scored.  `weight` [string].
     - `law_nll`: the exact law's surprise (nats) at each target, whose weighted mean is the entropy floor of this very
       sample; NaN where no law is known.

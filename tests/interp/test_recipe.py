@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parity
-from interp import train_population
+from interp import SandboxTransformer, train_population
 from interp.errors import ConfigError, InterpError, WorldError
 from interp.presets import check_read, make_recipe
 from interp.recipe import Recipe
@@ -122,6 +122,35 @@ def test_as_many_positions_as_strings_fill_are_enough(preset, law):
     recipe = make_recipe(preset, {"positions": "learned", "n_ctx": 7, **law})
     with pytest.raises(ConfigError, match="strings fill 7 positions, more than n_ctx=6"):
         replace(recipe, config=replace(recipe.config, n_ctx=6))
+
+
+# -- models that were made for another grammar -----------------------------------------------------------
+
+
+def refuse_short(config, grammar):
+    if config.n_ctx < grammar.length:
+        raise ConfigError(f"n_ctx={config.n_ctx} is of another grammar")
+
+
+def test_a_world_says_which_models_its_grammars_fit():
+    with trying(world(fits=refuse_short)):
+        assert SandboxTransformer(LEARNED(Parity(6)), Parity(6)).grammar == Parity(6)
+        assert SandboxTransformer(LEARNED(Parity(6), n_ctx=6), Parity(6)).grammar == Parity(6)
+        assert SandboxTransformer(LEARNED(Parity(6), n_ctx=5)).grammar is None
+        with pytest.raises(ConfigError, match="n_ctx=5 is of another grammar"):
+            SandboxTransformer(LEARNED(Parity(6), n_ctx=5), Parity(6))
+    assert SandboxTransformer(LEARNED(Parity(6), n_ctx=5), Parity(6)).grammar == Parity(6)  # of no world
+
+
+@pytest.mark.parametrize("preset", ["dyck-standard", "dyck-minimal", "dyck-copy"])
+def test_a_model_is_of_one_depth(preset):
+    recipe = make_recipe(preset)
+    other = replace(recipe.grammar, max_depth=3)
+    with pytest.raises(ConfigError, match="max_depth=4 is not the grammar's max_depth=3"):
+        SandboxTransformer(recipe.config, other)
+    assert SandboxTransformer(recipe.config, recipe.grammar).grammar == recipe.grammar
+    if recipe.config.oracle is None:
+        assert SandboxTransformer(replace(recipe.config, max_depth=None), other).grammar == other
 
 
 # -- settings -------------------------------------------------------------------------------------------

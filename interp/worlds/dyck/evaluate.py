@@ -35,7 +35,7 @@ _LAW = 2**24  # numbers of the exact law that are held at once: 128 MB
 
 @dataclass(frozen=True)
 class BracketSet(EvalSet):
-    """Held-out strings of brackets.
+    """Held-out strings of brackets: from a stream that no training run uses; short ones occurred in training too.
 
     - `distance` [string, position]: of a closer target to its opener; 0 elsewhere.
     - `copying`: each bracket is its own target, and no closer is predicted.

@@ -48,6 +48,12 @@ def check(recipe: Recipe) -> None:
         grammar.length_distribution(s.min_length, s.max_length)
 
 
+def fits(config: TransformerConfig, grammar: DyckGrammar) -> None:
+    """Raise `ConfigError` for a model that tells apart other depths than the grammar has."""
+    if config.max_depth not in (None, grammar.max_depth):
+        raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={grammar.max_depth}")
+
+
 def longest(recipe: Recipe) -> int:
     """How many positions the longest string fills, with its START or END."""
     s = settings_of(recipe)

@@ -6,7 +6,7 @@ from interp.world import Overlay, World
 from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.inputs import sentence, texts
 from interp.worlds.dyck.oracles import EMBEDDINGS
-from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, RULES, UNREAD, check, longest
+from interp.worlds.dyck.recipes import CONSTRUCTED, OPTIONS, PRESETS, RULES, UNREAD, check, fits, longest
 from interp.worlds.dyck.settings import DyckSettings
 
 
@@ -35,6 +35,7 @@ WORLD = World(
     presets=PRESETS,
     options=OPTIONS,
     check=check,
+    fits=fits,
     longest=longest,
     unread=UNREAD,
     task="interp.worlds.dyck.task:Objective",
