@@ -5,13 +5,13 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any
 
 import case_studies
 from case_studies.declaration import Declaration
 from interp.errors import RequestError, quoted
-from interp.theirs import load_theirs
+from interp.plugins import find
 
 GROUP = "interp.studies"  # of entry points: a name, and where its Declaration is
 
@@ -44,35 +44,19 @@ class Studies:
 
 def find_studies() -> Studies:
     """Every study, those of this package first. What is broken is named, with its package, and stops no other."""
-    found: dict[str, Declaration] = {}
-    broken: dict[str, str] = {}
-    for folder in sorted(m.name for m in pkgutil.iter_modules(case_studies.__path__) if m.ispkg):
-        module = f"{case_studies.__name__}.{folder}"
-        _add(found, broken, folder.replace("_", "-"), partial(_declared_in, module), module)
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        package = point.dist.name if point.dist is not None else point.value
-        _add(found, broken, point.name, point.load, package)
-    return Studies(found, broken)
+    return Studies(*find("study", GROUP, _ours, _wrong))
+
+
+def _ours() -> Mapping[str, Callable[[], Any]]:
+    folders = sorted(module.name for module in pkgutil.iter_modules(case_studies.__path__) if module.ispkg)
+    return {folder.replace("_", "-"): partial(_declared_in, f"{case_studies.__name__}.{folder}") for folder in folders}
 
 
 def _declared_in(module: str) -> Any:
     return import_module(module).DECLARED
 
 
-def _add(
-    found: dict[str, Declaration], broken: dict[str, str], name: str, load: Callable[[], Any], package: str
-) -> None:
-    if name in found:
-        broken[f"{name} of {package}"] = "another study has this name"
-        return
-    try:
-        declared = load_theirs(load, RequestError)
-    except RequestError as error:  # it must not end a command that is not about it
-        broken[name] = f"{error} (of {package})"
-        return
+def _wrong(name: str, declared: Any, others: Mapping[str, Any]) -> str:
     if not isinstance(declared, Declaration):
-        broken[name] = f"it names {quoted(declared)}, which is no Declaration (of {package})"
-    elif declared.name != name:
-        broken[name] = f"it declares the name {quoted(declared.name)} (of {package})"
-    else:
-        found[name] = declared
+        return f"it names {quoted(declared)}, which is no Declaration"
+    return "" if declared.name == name else f"it declares the name {quoted(declared.name)}"

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, TypeVar
 
+from interp import plugins
 from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
 from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
@@ -32,7 +33,7 @@ _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `try
 def list_worlds() -> list[str]:
     """Names of all worlds, ours first."""
     tried = _TRIED.get()
-    names = [*_built_in(), *(point.name for point in _declared())]
+    names = [*_built_in(), *_declared()]
     return names if tried is None or tried.name in names else [*names, tried.name]
 
 
@@ -54,7 +55,7 @@ def _found(name: str) -> World:
     elif name in _built_in():
         found = importlib.import_module(f"{GROUP}.{name}.world").WORLD
     else:
-        point = next((point for point in _declared() if point.name == name), None)
+        point = _declared().get(name)
         if point is None:
             known = list_worlds()
             close = difflib.get_close_matches(str(name), known, n=1)
@@ -92,7 +93,8 @@ def kept(function: Callable[[], T]) -> Callable[[], T]:
 
 def refresh() -> None:
     """Look for worlds again: a package was installed, or a test declares one."""
-    for known in (_found, _built_in, _entry_points, _loaded):
+    plugins.refresh()
+    for known in (_found, _built_in, _loaded):
         known.cache_clear()
 
 
@@ -158,24 +160,15 @@ def _built_in() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg))
 
 
-def _declared() -> Iterator[EntryPoint]:
-    """Entry points of other packages; a name that is taken already is left to whoever had it first."""
-    taken = set(_built_in())
-    for point in _entry_points():
-        if point.name not in taken:
-            taken.add(point.name)
-            yield point
-
-
-@cache
-def _entry_points() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
+def _declared() -> Mapping[str, EntryPoint]:
+    """Entry points of other packages by name."""
+    return plugins.declared("world", GROUP, _built_in)[0]
 
 
 @cache
 def _loaded() -> tuple[tuple[World, ...], dict[str, str]]:
     found: list[World] = []
-    lost: dict[str, str] = {}
+    lost = dict(plugins.declared("world", GROUP, _built_in)[1])
     for name in list_worlds():
         try:
             world = _found(name)

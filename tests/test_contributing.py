@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interp import registry, train_population
+from interp import plugins, registry, train_population
 from interp.plots import attention_heatmap
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ def test_the_page_has_its_blocks(page):
 @pytest.mark.slow
 def test_the_smallest_world_trains_and_is_drawn(page, monkeypatch):
     point = EntryPoint("echo", "contributed:WORLD", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == registry.GROUP else [])
     registry.refresh()
     try:
         trained = train_population("echo", 2, workers=1)

@@ -14,7 +14,7 @@ from case_studies.declaration import COMMON, Declaration, Option
 from case_studies.populations import Family
 from case_studies.registry import find_studies
 from case_studies.study import Plan, Run, Study, Wanted, wanted, without_options
-from interp import progress
+from interp import plugins, progress
 from interp.cli import main
 from interp.cli.parser import make_parser
 from interp.errors import RequestError
@@ -316,8 +316,10 @@ def install(tmp_path, monkeypatch):
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
+        plugins.refresh()
 
     yield add
+    plugins.refresh()
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]

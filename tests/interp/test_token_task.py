@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from closeness import assert_close
-from interp import load_checkpoint, registry, save_checkpoint, train_population
+from interp import load_checkpoint, plugins, registry, save_checkpoint, train_population
 from interp.config import TransformerConfig
 from interp.errors import ConfigError
 from interp.model import SandboxTransformer
@@ -93,7 +93,7 @@ WHOLE = World("whole", "whole", (_Whole,))
 @pytest.fixture(autouse=True)
 def worlds(monkeypatch):
     points = [EntryPoint(name, f"{__name__}:{name.upper()}", registry.GROUP) for name in ("letters", "kinds", "whole")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == registry.GROUP else [])
     monkeypatch.setattr(task_module, "EVAL_STRINGS", 40)
     monkeypatch.setattr(task_module, "FINAL_STRINGS", 60)
     registry.refresh()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from interp import plugins
 from interp.errors import RequestError
 from interp.registry import list_worlds
 from interp.world import load
-from probes import analyzers
-from probes.analyzers import GROUP, OURS, TASK, Analyzer, find_analyzers, get_analyzer, table
+from probes.analyzers import GROUP, TASK, TEXT, Analyzer, find_analyzers, get_analyzer, table
+from probes.declared import OURS
 
 ROOT = Path(__file__).parents[2]
 MINE = Analyzer("mine", "nothing", "probes.analyzers:_nothing", "no null", worlds=("dyck",), foreign=False)
@@ -37,20 +38,22 @@ def test_declarations_load_no_torch_and_no_numpy():
 def declare(monkeypatch):
     def make(**points):
         found = [EntryPoint(name, value, GROUP) for name, value in points.items()]
-        monkeypatch.setattr(analyzers, "entry_points", lambda group: found)
-        find_analyzers.cache_clear()
+        monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == GROUP else [])
+        plugins.refresh()
 
     yield make
     monkeypatch.undo()
-    find_analyzers.cache_clear()
+    plugins.refresh()
 
 
 def test_others_come_by_entry_point_and_broken_ones_are_named(declare):
     declare(mine=f"{__name__}:MINE", lost="no_such_module:X", odd=f"{__name__}:ROOT", stack=f"{__name__}:MINE")
     found, broken = find_analyzers()
     assert get_analyzer("mine") is MINE
-    assert set(broken) == {"lost", "odd", "stack"}
-    assert found["stack"] is not MINE
+    taken = f"stack of {__name__}:MINE"
+    assert set(broken) == {"lost", "odd", taken}
+    assert broken[taken] == "another analyzer has this name"
+    assert get_analyzer("stack") is found["stack"] is not MINE
     for name in ("lost", "odd"):
         with pytest.raises(RequestError, match=f"the analyzer '{name}' cannot be used: "):
             get_analyzer(name)
@@ -96,7 +99,7 @@ def test_flags_become_keywords():
         raise Loaded
 
     sys.modules[__name__].run = run
-    one = Analyzer("one", "x", f"{__name__}:run", "x", flags=(TASK, analyzers.TEXT))
+    one = Analyzer("one", "x", f"{__name__}:run", "x", flags=(TASK, TEXT))
     with pytest.raises(Loaded):
         one(None, 7, {"no_task_check": True, "text": ["()"]})
     assert given == {"seed": 7, "task_check": False, "inputs": ["()"]}
