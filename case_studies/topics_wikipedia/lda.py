@@ -68,11 +68,6 @@ def fit(counts: csr_matrix, asked: int, passes: int, seed: int, *, tfidf: bool =
     return Topics(likelihood[used], shares.mean(0)[used], asked)
 
 
-def words_of_threshold(threshold: float, n: int) -> int:
-    """Words a topic keeps at an ambiguity threshold, of a vocabulary of `n`."""
-    return int(threshold * n) + 1
-
-
 def threshold_of_words(words: int, n: int) -> float:
     """A threshold that keeps `words` words a topic: the middle of those that do."""
     return (words - 0.5) / n

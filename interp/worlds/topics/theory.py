@@ -5,7 +5,6 @@ Words are infinite documents' (Assumption 2.1.1), the loss is squared and summed
 [predicted word i, attended word l] with [MASK] first, word w of topic t at 1 + t v + w. Imports no torch.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from interp.numeric_arrays import real_array
 
 Array = NDArray[np.float64]
 Family = Literal["value", "embedding"]
-MOST_SUBSETS = 20_000  # sets of topics that are gone through one by one
 SEARCH = (-8.0, 14.0)  # log10 of the attention ratios among which an optimum is looked for
 GRID = tuple(np.logspace(-4, 7, 111).tolist())  # Figs 2.7 and 2.8: both axes from 1e-4 to 1e7 (L678, L690)
 
@@ -248,22 +246,6 @@ class TopicTheory:
         """What every optimum of stage 1 loses: the spread of the word at a position, 1 - 1 / (tau v)."""
         return 1 - 1 / (self._tau(tau) * self.words_per_topic)
 
-    def stage_one_loss_by_documents(self, matrix: ArrayLike, tau: int) -> float:
-        """`stage_one_loss` of one matrix, document by document, position by position: for small T, as a check."""
-        tau, w = self._tau(tau), self._matrix(matrix)
-        number = math.comb(self.num_topics, tau)
-        if number > MOST_SUBSETS:
-            raise RequestError(f"{number} sets of tau={tau} topics are more than {MOST_SUBSETS}: use stage_one_loss")
-        losses = []
-        for topics in itertools.combinations(range(self.num_topics), tau):
-            present = np.isin(self.topic_of, topics)
-            shown = np.where(present, self.p1(tau), self.p2)
-            shown[0] = self.mask_share
-            guess = w @ shown
-            words = np.eye(self.vocab_size)[present]
-            losses.append(((guess - words) ** 2).sum(1).mean())
-        return float(np.mean(losses))
-
     def _targets(self) -> Array:
         """What a row's columns of each topic sum to, less u_i v: [Tv + 1, T]."""
         return self.c3 * self._own()
@@ -460,19 +442,6 @@ class TopicTheory:
         if self.words_per_topic == 1:
             raise RequestError("words_per_topic=1: no other word shares a topic, and alpha means nothing")
         return 1 / ((self.words_per_topic - 1) * self.a)
-
-    @property
-    def unmet(self) -> tuple[str, ...]:
-        """Which of Assumptions 2.1.3 and 2.1.4, under which the bounds are proved, do not hold (limits apart)."""
-        least = (1 / self.a + 1) ** 2 + 1
-        conditions = (
-            (self.words_per_topic > least, f"v > {number(least, 2)}"),
-            (self.mask_prob < 0.5, "p_m < 1/2"),
-            (self.keep_prob == self.random_prob, "p_c = p_r"),
-            (0 < self.keep_prob < 0.5, "0 < p_c < 1/2"),
-            (0 < self.random_prob < 0.5, "0 < p_r < 1/2"),
-        )
-        return tuple(words for holds, words in conditions if not holds)
 
     def _ratio(self, name: str, value: ArrayLike) -> Array:
         x = _real(name, value)

@@ -1,13 +1,13 @@
 """Words and pictures of the claim bench."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from interp.numbers import ABSENT, absent, estimate, interval, number
+from interp.numbers import ABSENT, absent, estimate, number
 from interp.text import fold
-from probes.audit.bench.family_result import WORDS, FamilyResult, mark
+from probes.audit.bench.family_result import WORDS, FamilyResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -96,22 +96,3 @@ def bench_figure(families: Sequence[FamilyResult], per_family: int) -> "go.Figur
 
 def _detector(family: FamilyResult) -> str:
     return f"{family.detector_errors}/{family.detector_n}" if family.detector_n and family.kind in HAS_WORD else ABSENT
-
-
-def bench_table(data: dict[str, Any]) -> str:
-    """The bench's `to_dict()` as a Markdown table, for the README."""
-    lines = [
-        f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
-        "| `head_detector` errs |",
-        "|---" * (len(WORDS) + 4) + "|",
-    ]
-    for family in data["families"]:
-        counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
-        other = family["detector"]
-        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else ABSENT
-        star = mark(family["developed"], family["corrected"])
-        lines.append(
-            f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
-            f"| {family['errors']} {interval(family['low'], family['high'], 2)} | {missed} |"
-        )
-    return "\n".join(lines)

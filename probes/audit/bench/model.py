@@ -9,7 +9,7 @@ no part has a component along the mean direction, which a LayerNorm removes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -219,12 +219,6 @@ def step_mlp(layout: Layout, source: str, target: str) -> tuple[Floats, Floats, 
     w_in = layout.out_of(source, np.concatenate([eye, eye], axis=1))
     b_in = np.concatenate([np.full(size, -1.25), np.full(size, -1.75)])
     return w_in, b_in, layout.into(target, np.concatenate([2 * eye, -2 * eye]))
-
-
-def without_effect(plan: Plan, slot: Slot) -> Plan:
-    """The same model with nothing written by one head."""
-    head = plan.heads[slot]
-    return replace(plan, heads={**plan.heads, slot: replace(head, write=np.zeros_like(head.write))}, mean=None)
 
 
 def _config(plan: Plan, grammar: Any, width: int) -> TransformerConfig:
