@@ -14,6 +14,7 @@ from interp.cli.commands import worst_measures
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, ConfigError, WorldError
 from interp.model import SandboxTransformer
+from interp.plots import attention_heatmap
 from interp.recipe import Recipe
 from interp.settings import TrainingSettings
 from interp.task_check import check_task, exam_of
@@ -21,7 +22,7 @@ from interp.training import task as task_module
 from interp.training.evaluation import evaluate, plain_set
 from interp.training.layout import IGNORE
 from interp.training.task import TokenTask
-from interp.world import Column, World
+from interp.world import Column, Overlay, World
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ RARE = World("rare", "rare", (_Rare,))
 TOLD = World("told", "told", (_Told,))
 
 
-WORLDS = ("letters", "kinds", "whole", "rare", "told")
+WORLDS = ("letters", "kinds", "whole", "rare", "told", "groups")
 
 
 @pytest.fixture(autouse=True)
@@ -296,3 +297,41 @@ def test_outputs_of_other_names_are_not_asked():
     """A classifier of something else does not tell these labels."""
     config = replace(recipe(_Told()).config, class_names=("x", "y", "z"))
     assert check_task([SandboxTransformer.init(config, 0)], _Told(), None, 0, "test") is None
+
+
+# -- label names in pictures --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Groups(_Whole):
+    """Names that HTML would read, and classes of positions that a bidirectional pattern is sorted by."""
+
+    KIND: ClassVar[str] = "groups"
+    label_names: ClassVar[tuple[str, ...]] = ("<b>no", "yes")
+
+    def labels(self, tokens):
+        return np.where(np.arange(tokens.shape[1]) == 2, IGNORE, (tokens == tokens[:, 1:2]).astype(int))
+
+
+GROUPS = World(
+    "groups", "groups", (_Groups,),
+    overlays={"letters": Overlay("groups", lambda tokens, grammar: tokens, about="letter")},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sorted_by", [None, "letters"])
+def test_pictures_name_the_label_of_each_query(sorted_by):
+    pattern, tokens = np.full((4, 4), 0.25), np.array([0, 2, 1, 2])
+    shown = attention_heatmap(pattern, tokens, grammar=_Groups(), overlay=sorted_by).data[0]
+    names = {0: " (label '&lt;b&gt;no')", 1: " (label 'yes')", 2: "", 3: " (label 'yes')"}
+    order = (0, 2, 1, 3) if sorted_by else (0, 1, 2, 3)
+    vocab = _Groups.vocab
+    assert list(shown.y) == [f"query {at} '{vocab[tokens[at]]}'{names[at]}" for at in order]
+    assert list(shown.x) == [f"key {at} '{vocab[tokens[at]]}'" for at in order]
+
+
+def test_pictures_of_words_and_of_labels_that_are_tokens_name_none():
+    pattern = np.full((4, 4), 0.25)
+    for shown in (attention_heatmap(pattern, list("abca"), grammar=_Groups()),
+                  attention_heatmap(pattern, np.array([0, 2, 1, 2]), grammar=_Letters())):  # fmt: skip
+        assert not any("label" in name for name in shown.data[0].y)
