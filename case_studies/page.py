@@ -81,10 +81,11 @@ class Section:
 class Page:
     """A report, in the order of its fields; whoever reads the first screen knows what came out and how sure it is.
 
-    - `asked`: the question. `said`: what the source claims. `answer`: one to three sentences with numbers and
-      intervals. `sure`: what the intervals and n are over, and what the numbers are compared with.
+    - `asked`: the question. `said`: what the source claims, empty where there is none. `answer`: one to three
+      sentences with numbers and intervals. `sure`: what the intervals and n are over, and what the numbers are
+      compared with.
     - `lead`: the picture to see first.
-    - `compared`: the source's numbers beside ours. `sections`: all else. `settings`: what was run.
+    - `compared`: our numbers, beside the source's where it has some. `sections`: all else. `settings`: what was run.
     - `command` rebuilds the page from files of these `digests` (name, digest).
     """
 
@@ -107,7 +108,7 @@ class Page:
                 raise RequestError(f"{name}={quoted(given)} is no list of sentences")
         if not 1 <= len(self.answer) <= MOST_SENTENCES:
             raise RequestError(f"a report answers in 1 to {MOST_SENTENCES} sentences, not {len(self.answer)}")
-        for name in ("title", "asked", "said", "sure", "command", "digests"):
+        for name in ("title", "asked", "sure", "command", "digests"):
             given = getattr(self, name)
             if not (given.strip() if isinstance(given, str) else given):
                 raise RequestError(f"a report without {quoted(name)}: {quoted(self.title)}")
@@ -128,7 +129,7 @@ class Page:
     def all_sections(self) -> list[Section]:
         """What the list of contents shows."""
         return [
-            Section("Paper and ours", self.compared),
+            Section("Paper and ours" if self.said else "Measured", self.compared),
             *self.sections,
             Section("Settings", self.settings),
         ]
@@ -167,6 +168,7 @@ def render(page: Page) -> str:
     listed = [(_anchor(s.title), s.title) for s in page.all_sections] + [(REBUILD, "Rebuild this page")]
     contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in listed)
     sections = "\n".join(_section(section) for section in page.all_sections)
+    said = f"<dt>The source says</dt>\n<dd>{_list(page.said)}</dd>\n" if page.said else ""
     footer = "\n".join(f"<p>{html.escape(name)}: {html.escape(digest)}</p>" for name, digest in page.digests)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -184,9 +186,7 @@ def render(page: Page) -> str:
 <h1>{html.escape(page.title)}</h1>
 <p class="asked">{html.escape(page.asked)}</p>
 <dl class="brief">
-<dt>The source says</dt>
-<dd>{_list(page.said)}</dd>
-<dt>We measured</dt>
+{said}<dt>We measured</dt>
 <dd class="answer">{_list(page.answer)}</dd>
 <dt>How sure</dt>
 <dd><p>{html.escape(page.sure)}</p></dd>

@@ -14,7 +14,7 @@ from interp.presets import MODEL_KEYS
 from interp.settings import TrainingSettings
 from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
-from interp.world import Embedding, Overlay, Preset, World
+from interp.world import Column, Embedding, Overlay, Preset, World
 
 _PARTS: Mapping[str, type] = {"presets": Preset, "overlays": Overlay, "embeddings": Embedding, "constructed": str}
 
@@ -59,6 +59,9 @@ def _check_shape(world: World) -> None:
             _refuse(world, f"preset {quoted(name)} is for {quoted(preset.grammar)}, no grammar of it")
     if not isinstance(world.options, Mapping) or not isinstance(world.columns, Mapping):
         _refuse(world, "options and columns are mappings of names")
+    for name, column in world.columns.items():
+        if not isinstance(column, (str, Column)):
+            _refuse(world, f"columns[{quoted(name)}]={quoted(column)} is neither a head nor a Column")
     if not isinstance(world.settings, type) or not issubclass(world.settings, TrainingSettings):
         _refuse(world, f"settings={quoted(world.settings)} is no class of TrainingSettings")
 

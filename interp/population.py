@@ -1,8 +1,9 @@
 """`Population`: S models of one config, as stacked tensors with their provenance."""
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import floor, inf, isfinite, log10
 from typing import Any, overload
 
 import numpy as np
@@ -18,10 +19,12 @@ from interp.grammars import Grammar
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.names import printable
-from interp.numbers import ABSENT, number
+from interp.numbers import ABSENT, estimate, number, significant
 from interp.registry import world_of
+from interp.stats import Estimate, mean_over_seeds
 from interp.text import fold
 from interp.torch_modes import ordinary_torch
+from interp.world import Column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,17 +179,22 @@ class Population(Sequence[SandboxTransformer]):
         if self.grammar is not None:
             lines.append(f"grammar: {self.grammar}")
         rows = self.final_metrics()
-        heads = {"seed": "seed", "step": "step", "loss": "loss"} | shown_measures(self.grammar)
+        heads = {"seed": "seed", "step": "step"} | {key: column.head for key, column in self._columns().items()}
         shown = [key for key in heads if any(key in row for row in rows)]
         if rows:
             lines.append("".join(f"{heads[key]:>{_WIDTHS.get(key, 10)}}" for key in shown))
         for row in rows:
             cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
-            lines.append("".join(f"{cell:>{_WIDTHS.get(key, 10)}}" for key, cell in cells.items()))
+            lines.append("".join(f" {cell:>{_WIDTHS.get(key, 10) - 1}}" for key, cell in cells.items()))
+        if len(rows) > 1:
+            means = ", ".join(f"{heads[key]} {estimate(mean, 4)}" for key, mean in self._means(rows).items())
+            lines.append(f"mean of {len(rows)} seeds and its 95 % interval: {means}")
         rungs = {key.removeprefix("rung/"): value for key, value in (rows[0] if rows else {}).items() if "rung/" in key}
+        told = [f"the exact law {_short(rungs.pop('law'))}"] if "law" in rungs else []
         if rungs:
-            told = ", ".join(f"{name} {_short(value)}" for name, value in rungs.items())
-            lines.append(f"loss of simpler predictors on the same strings: {told}")
+            told.append("simpler predictors " + ", ".join(f"{name} {_short(value)}" for name, value in rungs.items()))
+        if told:
+            lines.append("loss on the same strings of " + ", of ".join(told))
         for seed, step in self.provenance.get("diverged", {}).items():
             if int(seed) not in self.seeds:
                 continue  # a slice keeps the provenance of the whole
@@ -198,7 +206,7 @@ class Population(Sequence[SandboxTransformer]):
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()
-        every = ("seed", "step", "loss", *shown_measures(self.grammar))
+        every = ("seed", "step", *self._columns())
         shown = [key for key in every if any(key in row for row in rows)]
         facts = {
             "layers, heads, d_model": f"{c.n_layers}, {c.n_heads}, {c.d_model}",
@@ -211,7 +219,24 @@ class Population(Sequence[SandboxTransformer]):
         page = html.facts(f"{self.provenance.get('name', 'Population')}: {len(self)} models", facts)
         if not rows:
             return page
-        return page + html.table(shown, [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows])
+        cells = [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows]
+        if len(rows) > 1:
+            means = self._means(rows)
+            cells.append(["mean, 95 %", *(estimate(means.get(k), 4) if k in means else "" for k in shown[1:])])
+        return page + html.table(shown, cells)
+
+    def _columns(self) -> dict[str, Column]:
+        """What a table shows of each model: its loss, and what its world shows."""
+        world = world_of(self.grammar)
+        return {"loss": Column("loss", "least", most=inf)} | ({} if world is None else world.shown)
+
+    def _means(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
+        """Of each shown measure that every seed has, the mean over seeds."""
+        return {
+            key: mean_over_seeds([row[key] for row in rows], support=(column.least, column.most))
+            for key, column in self._columns().items()
+            if all(row.get(key) is not None for row in rows)
+        }
 
 
 def seeds_of(given: Any) -> tuple[int, ...]:
@@ -226,14 +251,16 @@ def seeds_of(given: Any) -> tuple[int, ...]:
 _WIDTHS = {"seed": 7, "step": 7}
 
 
-def shown_measures(grammar: Any) -> dict[str, str]:
-    """What a table shows of a model of this grammar beside its loss: names of measures, each with its head."""
-    world = world_of(grammar)
-    return {} if world is None else dict(world.shown)
-
-
 def _short(value: Any) -> str:
-    return number(value, 4) if value is None or isinstance(value, float) else str(value)
+    """Four decimals, and more where they would turn a small error into none: 0.999984 and 1.6e-05."""
+    if value is not None and not isinstance(value, float):
+        return str(value)
+    short = number(value, 4)
+    if value is None or not isfinite(value) or value in (0.0, 1.0):
+        return short
+    if short in ("0.0000", "-0.0000"):
+        return significant(value, 2)
+    return number(value, min(9, 1 - floor(log10(abs(1 - value))))) if short == "1.0000" else short
 
 
 def _check_size(count: int, model: SandboxTransformer) -> None:

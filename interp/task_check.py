@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import Ints, guest_errors, is_bridge, is_model, longest_input, undisturbed
+from interp.label_exam import label_exam
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
+from interp.recipe import num_labels
 from interp.registry import world_of
 from interp.stats import SHARE, Estimate, bootstrap_mean, mean_over_seeds
 from interp.world import Exam
@@ -125,9 +127,14 @@ def check_task(
 
 
 def exam_of(grammar: Any) -> Exam | None:
-    """What to ask whoever is said to speak a grammar, None where nothing is known to ask."""
+    """What to ask whoever is said to speak a grammar, None where nothing is known to ask.
+
+    A world that writes no task has labels to be asked for; another one says itself what is to be asked.
+    """
     world = world_of(grammar)
-    own = None if world is None else world.load("vouch")
+    if world is None:
+        return None
+    own = world.load("vouch") or (label_exam if world.task is None else None)
     return None if own is None else own(grammar)
 
 
@@ -151,12 +158,12 @@ def vouched_for(model: Any, grammar: Any) -> bool:
 
 
 def _predicts(model: Any, grammar: Any) -> bool:
-    """Whether its outputs are next-token logits of this grammar that do not see the token they predict."""
+    """Whether its outputs are this grammar's labels, and if these are tokens, of positions that it does not see."""
     cfg = getattr(model, "cfg", None)
-    outputs = getattr(cfg, "d_vocab_out", None)
-    causal = getattr(cfg, "attention_dir", "causal") == "causal"
+    outputs, labels = getattr(cfg, "d_vocab_out", None), getattr(grammar, "label_names", None)
+    blind = getattr(cfg, "attention_dir", "causal") == "causal" or labels is not None
     named = getattr(getattr(model, "config", None), "class_names", None)
-    return causal and named is None and outputs in (None, -1, grammar.vocab_size)
+    return blind and named in (None, labels) and outputs in (None, -1, num_labels(grammar))
 
 
 @dataclass(frozen=True)
@@ -194,7 +201,7 @@ def _answers(model: Any, grammar: Any, exam: Exam, tokens: Ints, who: str) -> tu
     import torch
 
     asked, right, candidates = exam.questions(tokens)
-    size = grammar.vocab_size
+    size = num_labels(grammar)
     places = np.bincount(right[asked], minlength=size)
     weight = asked / np.maximum(places[np.where(asked, right, 0)], 1)
     where = getattr(getattr(model, "cfg", None), "device", None)

@@ -103,6 +103,20 @@ class Adopted:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A measure that tables of models show.
+
+    - `head`: its head.  `best`: "most" or "least", which way a model is better.
+    - `least`, `most`: the range that it can take, to which intervals are cut.
+    """
+
+    head: str
+    best: Literal["most", "least"] = "most"
+    least: float = 0.0
+    most: float = 1.0
+
+
+@dataclass(frozen=True)
 class World:
     """Everything that is known of one world.
 
@@ -120,7 +134,8 @@ class World:
       entropy on the labels of strings that the grammar draws (`interp.training.task.TokenTask`).
     - `start` (params, recipe) -> params: first weights that are not all drawn.  `size` (recipe, exact) -> `Need`.
     - `norms`: keep the norm of every weight in the history, not only beside snapshots.
-    - `columns`: the measures that a table on the terminal shows, each with its head.  `measures`: all their names.
+    - `columns`: the measures that a table of models shows, each a `Column`, or its head alone: of a share, of which
+      more is better.  `measures`: all their names.
     - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
     - `sentence(grammar)`: the one text that its models are usually shown, None without; `inputs(grammar, count, seed,
       stream)`: else texts or ids [count, pos] of one length, drawn; without it, what the grammar's `draw` gives.
@@ -148,7 +163,7 @@ class World:
     start: str | None = None
     size: str | None = None
     norms: bool = False
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str | Column] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
     embeddings: Mapping[str, Embedding] = field(default_factory=dict)
     overlays: Mapping[str, Overlay] = field(default_factory=dict)
@@ -168,9 +183,10 @@ class World:
                 raise WorldError(f"world {quoted(self.name)}: grammar {kind.__name__} has no KIND, a str of its own")
 
     @property
-    def shown(self) -> Mapping[str, str]:
+    def shown(self) -> dict[str, Column]:
         """`columns`; of a world that writes no task the accuracy, where it names none."""
-        return self.columns or ({} if self.task else {"accuracy": "accuracy"})
+        given = self.columns or ({} if self.task else {"accuracy": "accuracy"})
+        return {name: Column(one) if isinstance(one, str) else one for name, one in given.items()}
 
     def load(self, part: str) -> Any:
         """What the part names, imported; None where the world has none."""

@@ -117,7 +117,8 @@ class Variant:
 def accuracy_of(population: Population) -> Accuracy:
     """From the population's last evaluation."""
     rows = population.final_metrics()
-    names = [name for name in rows[0] if name not in ("seed", "step") and rows[0][name] is not None]
+    there = [name for name in rows[0] if name not in ("seed", "step") and rows[0][name] is not None]
+    names = [name for name in there if not name.startswith("rung/")]
     mean = {n: mean_over_seeds([r[n] for r in rows], support=SHARE) for n in names if "loss" not in n}
     mean |= {n: mean_over_seeds([r[n] for r in rows], support=REALS) for n in names if "excess" in n}
     worst = {n: min(float(r[n]) for r in rows) for n in names if "excess" not in n and "loss" not in n}

@@ -229,13 +229,13 @@ def list_all(arguments: argparse.Namespace) -> int:
 
 
 def worst_measures(meta: dict[str, Any]) -> dict[str, float]:
-    """The least over seeds, at the last step, of each measure that the world shows, from a checkpoint's header."""
+    """Of the worst seed, at the last step, each measure that the world shows, from a checkpoint's header."""
     from interp.registry import world_of_kind
 
     rows = {row["seed"]: row for row in meta["history"]}
     world = world_of_kind((meta.get("grammar") or {}).get("kind"))
     return {
-        rule: min(row[rule] for row in rows.values())
-        for rule in (() if world is None else world.shown)
+        rule: (min if column.best == "most" else max)(row[rule] for row in rows.values())
+        for rule, column in ({} if world is None else world.shown).items()
         if rows and all(row.get(rule) is not None for row in rows.values())
     }

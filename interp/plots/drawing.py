@@ -28,7 +28,8 @@ class Drawing:
     """All that the figure shows: panels of equal size, a label and a place a position, the truth over them.
 
     `notes` are lines of HTML; `text` is what was attended to, for the title; `block` is how many tokens wide a drawn
-    cell is; `seeds` is how many are drawn, in words; `ordered` says that positions are not in the text's order.
+    cell is; `seeds` is how many are drawn, in words; `ordered` says that positions are not in the text's order;
+    `answers` are the names of the labels that are asked for at the positions, "" where none is, or no names at all.
     """
 
     panels: tuple[Panel, ...]
@@ -43,6 +44,7 @@ class Drawing:
     seeds: str = ""
     block: int = 1
     ordered: bool = False
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
         subplot_titles=heads if count > 1 else None,
         figure=CompactFigure(),
     )
-    queries, keys = _axis_names(drawing, "query"), _axis_names(drawing, "key")
+    queries, keys = _axis_names(drawing, "query", drawing.answers), _axis_names(drawing, "key")
     for i, panel in enumerate(drawing.panels):
         trace = go.Heatmap(
             z=np.where(np.tri(n, dtype=bool), panel.weights, np.nan) if drawing.causal else panel.weights,
@@ -172,9 +174,11 @@ def _verb(drawing: Drawing) -> str:
 # -- axes ------------------------------------------------------------------------------------------
 
 
-def _axis_names(drawing: Drawing, word: str) -> list[str]:
+def _axis_names(drawing: Drawing, word: str, answers: tuple[str, ...] = ()) -> list[str]:
     """`query 5 ')'` for each position: unique, so they serve as categories and as hover text."""
-    return [f"{word} {p} '{escape(label)}'" for p, label in zip(drawing.places, drawing.labels, strict=True)]
+    asked = [f" (label '{escape(answer)}')" if answer else "" for answer in answers or ("",) * len(drawing.labels)]
+    every = zip(drawing.places, drawing.labels, asked, strict=True)
+    return [f"{word} {p} '{escape(label)}'{answer}" for p, label, answer in every]
 
 
 def _axes(fig: Any, drawing: Drawing, sizes: Sizes, columns: int, queries: list[str], keys: list[str]) -> None:

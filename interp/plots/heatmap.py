@@ -142,6 +142,7 @@ def attention_heatmap(
         strip=truth.strip,
         causal=causal,
         seeds=_told(len(shown), len(choice.seeds)) if population == "grid" else "",
+        answers=_answers(source, n),
     )
     heading = title if title is None or isinstance(title, str) else quoted(title)
     return draw(_reduced(_ordered(drawing, truth.order), block), heading)
@@ -193,6 +194,15 @@ def _told(drawn: int, given: int) -> str:
     return f"{drawn} seeds" if drawn == given else f"{drawn} of {given} seeds"
 
 
+def _answers(source: Source, n: int) -> tuple[str, ...]:
+    """Names of the labels of a grammar that names some, one a position, "" where none is asked for."""
+    names = getattr(source.grammar, "label_names", None)
+    if names is None or source.tokens is None:
+        return ()
+    labels = np.asarray(source.grammar.labels(source.tokens[None]))[0, :n]
+    return tuple(names[label] if label >= 0 else "" for label in labels)
+
+
 def _text(labels: Sequence[str]) -> str:
     words = [t for t in labels if t not in ("START", "END")]
     return ("" if all(len(w) == 1 for w in words) else " ").join(words)
@@ -202,8 +212,9 @@ def _ordered(drawing: Drawing, order: np.ndarray | None) -> Drawing:
     """Labels rearranged; weights, boxes and strip are in the new order already."""
     if order is None:
         return drawing
-    labels, places = (tuple(row[i] for i in order) for row in (drawing.labels, drawing.places))
-    return replace(drawing, labels=labels, places=places, ordered=True)
+    rows = (drawing.labels, drawing.places, drawing.answers)
+    labels, places, answers = (tuple(row[i] for i in order) if row else () for row in rows)
+    return replace(drawing, labels=labels, places=places, answers=answers, ordered=True)
 
 
 def _reduced(drawing: Drawing, block: int) -> Drawing:
@@ -223,6 +234,7 @@ def _reduced(drawing: Drawing, block: int) -> Drawing:
         strip=None if strip is None else replace(strip, classes=strip.classes[::block]),
         notes=(*drawing.notes, escape(note)),
         block=block,
+        answers=(),
     )
 
 

@@ -125,8 +125,12 @@ def evaluate(template: SandboxTransformer, params: Params, data: EvalSet) -> dic
     found = evaluate_positions(template, params, data, measure)
     if np.isnan(data.law_nll).any():
         found.pop("excess")
-    seeds = len(found["loss"])
-    return found | {f"rung/{name}": np.full(seeds, value) for name, value in data.rung_losses().items()}
+    return found | beside(data.rung_losses(), len(found["loss"]))
+
+
+def beside(rungs: Mapping[str, float], seeds: int) -> dict[str, NDArray[np.float64]]:
+    """Losses of rungs as measures [S] beside the models': the same for each seed."""
+    return {f"rung/{name}": np.full(seeds, loss) for name, loss in rungs.items()}
 
 
 def evaluate_positions(

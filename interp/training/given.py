@@ -21,16 +21,19 @@ def drawn(grammar: Any, given: Any, count: int) -> NDArray[np.int64]:
     return array
 
 
-def labelled(grammar: Any, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Labels [count, length] of tokens, -100 where there is none. Raises `WorldError` for anything else."""
+def labelled(grammar: Any, tokens: NDArray[np.int64], *, some: bool = True) -> NDArray[np.int64]:
+    """Labels [count, length] of tokens, -100 where there is none. Raises `WorldError` for anything else.
+
+    `some`: no label at all is an error, as in a large sample; a single batch may have none where labels are rare.
+    """
     array, size = _whole(grammar, "labels", grammar.labels(tokens)), num_labels(grammar)
     if array.shape != tokens.shape:
         _wrong(grammar, "labels", f"shape {list(array.shape)}", str(list(tokens.shape)))
-    some = array[array != IGNORE]
-    if some.size == 0:
-        _wrong(grammar, "labels", "no label at all", "labels somewhere")
-    if some.min() < 0 or some.max() >= size:
-        _wrong(grammar, "labels", f"labels {some.min()} to {some.max()}", f"{IGNORE}, or labels from 0 to {size - 1}")
+    found = array[array != IGNORE]
+    if found.size == 0 and some:
+        _wrong(grammar, "labels", f"no label at all in {len(array)} strings", "labels somewhere")
+    if found.min(initial=0) < 0 or found.max(initial=0) >= size:
+        _wrong(grammar, "labels", f"labels {found.min()} to {found.max()}", f"{IGNORE}, or labels from 0 to {size - 1}")
     return array
 
 

@@ -78,7 +78,7 @@ class TokenTask:
                 f"grammar {quoted(self.grammar)}: draw gives strings of several lengths; fill them with PAD"
             )
         tokens = np.stack(parts)
-        labels = np.stack([labelled(self.grammar, part) for part in tokens])
+        labels = np.stack([labelled(self.grammar, part, some=False) for part in tokens])
         if self.recipe.config.direction != "causal" and (tokens == getattr(self.grammar, "pad", None)).any():
             raise ConfigError("direction='bidirectional' sees the PAD of short strings: give strings of one length")
         shape = (len(steps), self.layout.rows, self.layout.width)

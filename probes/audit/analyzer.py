@@ -44,6 +44,7 @@ from interp.stats import CONFIDENCE
 from interp.task_check import TaskCheck, check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
 from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
+from probes.audit.kinds import by_kind
 from probes.audit.labels import Labels, LaidOut, labelled, lay_out
 from probes.audit.model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
 from probes.audit.pattern import Laid
@@ -263,9 +264,13 @@ def _tasks(
 
 
 def _setting(laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterable[Any], seed: int) -> Setting:
-    """What all models share: the claims, each with its task, are corrected for their number."""
+    """What all models share: the claims, each with its task, are corrected for their number.
+
+    A question with several kinds of minimal pair asks several times, and one kind is enough for `used`: it counts so
+    often.
+    """
     nulls = Nulls(laid, untrained, list(tasks))
-    level = 1 - (1 - CONFIDENCE) / len(tasks)
+    level = 1 - (1 - CONFIDENCE) / sum(len(by_kind(task)) for task in tasks.values())
     return Setting(laid, nulls, lambda claim: tasks[claim], level, len(tasks), seed)
 
 

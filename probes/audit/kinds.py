@@ -10,7 +10,7 @@ from typing import Any
 
 from interp.claims.types import Bools, Ints, Items
 from probes.audit.rows import Finding
-from probes.audit.tasks import Task
+from probes.audit.tasks import NoTask, Task
 
 # The first of these words that any kind has is the word of all; "unused" thus needs every kind.
 ORDER = ("used", "redundant", "undecided", "unused")
@@ -37,7 +37,7 @@ class OfKind:
         return found
 
 
-def by_kind(task: Task) -> tuple[Task, ...]:
+def by_kind(task: Task | NoTask) -> tuple[Any, ...]:
     """A question for each of its kinds; itself where it names none."""
     kinds: Sequence[str] = getattr(task, "kinds", ())
     return tuple(OfKind(task, kind) for kind in kinds) if kinds else (task,)

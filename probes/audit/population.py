@@ -18,7 +18,7 @@ from probes.audit.population_rules import (
     binomial,
     seed_shares,
 )
-from probes.audit.rows import Evidence, Verdict
+from probes.audit.rows import Evidence, Verdict, stem
 from probes.audit.rules import decide, known
 from probes.audit.stats import SUPPORTS, high, low, ratio
 from probes.claims import Claim, heads_text
@@ -117,7 +117,7 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     found: dict[tuple[str, str], list[Evidence]] = {}
     decided: Counter[tuple[str, str]] = Counter()
     for outcome in best:
-        rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if row.name not in NOT_AVERAGED]
+        rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if stem(row.name) not in NOT_AVERAGED]
         decided.update({(row.group, row.name.split(" ")[0]) for row in rows if row.decides})
         for row in rows:
             if row.estimate.value is not None:
@@ -125,7 +125,7 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     out = []
     for (group, name), rows in found.items():
         values = np.array([row.estimate.value for row in rows])
-        mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(name, REALS))  # of a mean: Student's t
+        mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(stem(name), REALS))  # of a mean: Student's t
         mean = replace(mean, over="seeds")
         mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
@@ -133,7 +133,7 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
             words += f"; decides in {times} of {len(best)} seeds"
         side, threshold = rows[0].side, rows[0].threshold
         if group == "use":  # what is asked of an effect differs by seed, as the word on its use does
-            side, threshold = (">=", t.USED) if name == "effect" else (None, None)
+            side, threshold = (">=", t.USED) if stem(name) == "effect" else (None, None)
         out.append(Evidence(group, name, words, mean, side, threshold, _met(mean, side, threshold)))
     return out
 
@@ -179,8 +179,9 @@ def _reason(
 
 
 def _row(number: int, chosen: Outcome, named: Outcome) -> dict[str, Any]:
-    score = next((row.estimate.value for row in chosen.pattern.evidence if row.name.startswith("score")), None)
-    effect = next((row.estimate.value for row in chosen.use.evidence if row.name == "effect"), None)
+    score = next((row.estimate.value for row in chosen.pattern.evidence if stem(row.name) == "score"), None)
+    effects = [row for row in chosen.use.evidence if stem(row.name) == "effect"]
+    effects.sort(key=lambda row: row.finding is None)  # of several kinds of minimal pair, one that the word rests on
     return {
         "seed": int(number),
         "heads": [list(head) for head in chosen.heads],
@@ -188,6 +189,6 @@ def _row(number: int, chosen: Outcome, named: Outcome) -> dict[str, Any]:
         "use": chosen.use.word,
         "verdict": chosen.verdict,
         "score": score,
-        "effect": effect,
+        "effect": effects[0].estimate.value if effects else None,
         "named_verdict": named.verdict,
     }

@@ -10,7 +10,7 @@ from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
 from probes.audit.figure import audit_figure
-from probes.audit.rows import COUNTS
+from probes.audit.rows import COUNTS, stem
 from probes.audit.words import (
     CELL,
     NAME,
@@ -39,8 +39,9 @@ class AuditResult(Result):
     - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
       required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
       what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
-    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together; of one model stricter still
-      where several heads were tried for "some head".
+    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together, each counted as often as
+      its question has kinds of minimal pair; of one model stricter still where several heads were tried for "some
+      head".
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
     - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
@@ -136,5 +137,5 @@ def by_head(results: Sequence[AuditResult]) -> dict[str, list[AuditResult]]:
 
 def score_of(audit: AuditResult) -> Estimate | None:
     """The claim score; None where too few rows made one impossible."""
-    row = next((row for row in audit.evidence if row["name"].split(" ")[0] == "score"), None)
+    row = next((row for row in audit.evidence if stem(row["name"]) == "score"), None)
     return None if row is None else Estimate.from_dict(row)

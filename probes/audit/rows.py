@@ -76,7 +76,7 @@ class Evidence:
     @property
     def unit(self) -> str:
         """What the number counts or is a share of: numbers of different units share no axis."""
-        return _UNITS.get(self.name.split(" ")[0], _UNITS_OF_GROUPS[self.group])
+        return _UNITS.get(stem(self.name), _UNITS_OF_GROUPS[self.group])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, one flat row."""
@@ -93,6 +93,11 @@ class Finding:
     because: str
     evidence: tuple[Evidence, ...]
     rule: str = ""
+
+
+def stem(name: str) -> str:
+    """What a row of this name measures, whichever head or kind of minimal pair it is of: "score L0H1" -> "score"."""
+    return name.split(" ")[0].split("/")[0]
 
 
 def resting(word: str, rows: Iterable[Evidence], names: Iterable[str]) -> list[Evidence]:
@@ -124,7 +129,7 @@ def _marked(finding: Finding, group: str, decides: bool) -> Finding:
 
 def proves(row: dict[str, Any]) -> str:
     """What a row of `Evidence.to_dict` is required for: the word that its number shows once it meets the threshold."""
-    group, name, least = row["group"], row["name"].split(" ")[0], row["side"] in (">", ">=")
+    group, name, least = row["group"], stem(row["name"]), row["side"] in (">", ">=")
     if group == "pattern":
         return "holds"
     if group == "population" and name != "floor":

@@ -5,7 +5,7 @@ from typing import Any
 
 from interp.numbers import ABSENT, UNDEFINED, estimate, number, power, size
 from interp.stats import Estimate
-from probes.audit.rows import COUNTS, LOGITS, OUTPUTS, proves
+from probes.audit.rows import COUNTS, LOGITS, OUTPUTS, proves, stem
 from probes.audit.thresholds import MIXED
 
 Row = dict[str, Any]
@@ -50,7 +50,7 @@ def cell(row: Row) -> str:
         return number(row["value"], 0)
     if row["unit"] == OUTPUTS:
         return number(row["value"], None)
-    one = row["low"] is None and row["name"].split(" ")[0] in ("floor", "aimed")
+    one = row["low"] is None and stem(row["name"]) in ("floor", "aimed")
     return number(row["value"], 2) if one else estimate(Estimate.from_dict(row), 2)
 
 

@@ -47,7 +47,6 @@ MISSING = [
     ({"answer": ["one"] * 4}, "1 to 3 sentences, not 4"),
     *(({name: ""}, f"without '{name}'") for name in ("title", "asked", "sure", "command", "digests")),
     ({"asked": "  "}, "without 'asked'"),
-    ({"said": []}, "without 'said'"),
     ({"said": "A sentence."}, "said='A sentence.' is no list of sentences"),
     ({"answer": ["one", ""]}, "is no list of sentences"),
     ({"lead": go.Figure()}, "is no Figure of a report"),
@@ -61,6 +60,14 @@ MISSING = [
 def test_a_report_with_a_part_missing_is_refused(changed, message):
     with pytest.raises(RequestError, match=message):
         page(**changed)
+
+
+def test_a_report_on_no_paper_compares_with_none():
+    with_one, without = render(page()), render(page(said=[]))
+    for words in ("The source says", "Paper and ours"):
+        assert words in with_one
+        assert words not in without
+    assert ">Measured<" in without
 
 
 def test_parts_say_what_is_wrong_with_them():

@@ -16,6 +16,7 @@ from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
+from interp.training.run import train_population
 from interp.worlds.dyck import batches as layout_module
 from interp.worlds.dyck import evaluate as evaluate_module
 from interp.worlds.dyck import grammar as dyck_module
@@ -29,6 +30,7 @@ from interp.worlds.dyck.evaluate import (
     held_out,
     rule_floors,
 )
+from interp.worlds.dyck.finite import BOUNDS, ShortStrings
 from interp.worlds.dyck.shared import evaluate_shared, share_rows
 
 SETS = {
@@ -412,6 +414,55 @@ def test_targets_distances_and_law_of_held_out_strings(grammar, options):
         if not options.get("score_from"):
             row = np.array(string or [grammar.pad])
             assert -data.law_nll[i].sum() == pytest.approx(grammar.log_prob(row, mode=options["data"], **bounds))
+
+
+@pytest.mark.parametrize("num_types", [1, 2])
+def test_rungs_of_brackets_against_the_list_of_all_strings(num_types):
+    """Of who knows what is legal, and of who knows how deep it is and where, but not which types are open."""
+    grammar = ShortStrings(num_types, 2)
+    strings, chances = grammar.enumerate()
+    data = held_out(grammar, 300, data="complete", **BOUNDS)
+    assert sorted(data.rungs) == ["any legal token", "depth without types"]
+    after, shallow = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    depths, goals = grammar.depth(strings), grammar.labels(strings)
+    for row, chance, depth, goal in zip(strings.tolist(), chances, depths.tolist(), goals.tolist(), strict=True):
+        for at, label in enumerate(goal):
+            if label != IGNORE:
+                after[tuple(row[: at + 1])][label] += chance
+                shallow[at, depth[at]][label] += chance
+    asked = 0
+    for i, (row, depth) in enumerate(zip(data.inputs.tolist(), grammar.depth(data.inputs).tolist(), strict=True)):
+        for at in np.flatnonzero(data.targets[i] != IGNORE):
+            label, seen = data.targets[i, at], shallow[at, depth[at]]
+            legal = len(after[tuple(row[: at + 1])])
+            assert data.rungs["any legal token"][i, at] == pytest.approx(math.log(legal))
+            literal = -math.log(seen[label] / sum(seen.values()))
+            assert data.rungs["depth without types"][i, at] == pytest.approx(literal)
+            asked += 1
+    losses = data.rung_losses()
+    assert asked > 30
+    assert losses["law"] <= losses["depth without types"] + 1e-12  # absolute: rounding of a mean of order 1
+    assert all((rung[data.targets == IGNORE] == 0).all() for rung in data.rungs.values())
+
+
+def test_a_copys_rung_is_any_bracket():
+    data = held_out(make_recipe("dyck-copy").grammar, 20)
+    assert data.rung_losses() == {"law": 0.0, "any bracket": pytest.approx(math.log(4))}
+
+
+@pytest.mark.parametrize("preset", ["dyck-minimal", "dyck-copy", "topic-joint"])
+def test_rungs_stand_beside_the_loss_in_history_and_summary(preset):
+    """On the same strings at each evaluation: the excess over the law is the loss less that of the law."""
+    trained = train_population(preset, 2, steps=2, workers=1)
+    for row in trained.history:
+        rungs = {name: value for name, value in row.items() if name.startswith("rung/")}
+        assert len(rungs) >= 1
+        assert all(math.isfinite(value) for value in rungs.values())
+        if "excess" in row:
+            assert row["excess"] == pytest.approx(row["loss"] - row["rung/law"], abs=1e-6)  # absolute: float32
+    told = trained.summary().replace("\n    ", " ")
+    assert "loss on the same strings of" in told
+    assert all(name.removeprefix("rung/") in told for name in rungs if name != "rung/law")
 
 
 def test_score_from_leaves_out_the_early_targets_only():

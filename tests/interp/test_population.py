@@ -185,6 +185,42 @@ def test_summary_names_seeds_and_those_that_diverged(population):
     assert repr(population) == "<Population of 4 mine>"
 
 
+def test_a_table_of_seeds_ends_with_their_mean_and_its_interval(population):
+    """Student's t over the four seeds' last losses; one seed has no mean but itself."""
+    losses = np.array(SEEDS) + 0.4
+    half = 3.1824463 * losses.std(ddof=1) / 2  # t quantile .975 on 3 degrees of freedom
+    low, high = max(0, losses.mean() - half), losses.mean() + half  # no loss is below 0
+    told = f"loss {losses.mean():.4f} [{low:.4f}, {high:.4f}]"
+    assert f"mean of 4 seeds and its 95 % interval: {told}" in population.summary().replace("\n    ", " ")
+    assert told.removeprefix("loss ") in population._repr_html_()
+    assert "mean of" not in population[:1].summary()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5000"),
+        (1.0, "1.0000"),
+        (0.0, "0.0000"),
+        (0.999984, "0.999984"),
+        (1 - 4e-8, "0.999999960"),
+        (1.00002, "1.000020"),
+        (0.99995, "0.999950"),
+        (0.9999, "0.9999"),
+        (-1.0, "-1.0000"),
+        (0.000016, "1.6e-05"),
+        (-0.00003, "-3.0e-05"),
+        (None, "undefined"),
+        (float("nan"), "undefined"),
+        (12, "12"),
+    ],
+)
+def test_rounding_makes_no_error_none(population, value, text):
+    history = tuple({"seed": seed, "step": 4, "loss": value} for seed in SEEDS)
+    row = replace(population, history=history).summary().splitlines()[3]
+    assert row.split()[-1] == text
+
+
 def test_html_is_escaped(population):
     shown = replace(population, provenance={"name": "<script>alert(1)</script>"})._repr_html_()
     assert "<script>" not in shown

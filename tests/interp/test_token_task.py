@@ -10,16 +10,19 @@ import torch
 
 from closeness import assert_close
 from interp import load_checkpoint, plugins, registry, save_checkpoint, train_population
+from interp.cli.commands import worst_measures
 from interp.config import TransformerConfig
-from interp.errors import ConfigError
+from interp.errors import AnalysisError, ConfigError, WorldError
 from interp.model import SandboxTransformer
+from interp.plots import attention_heatmap
 from interp.recipe import Recipe
 from interp.settings import TrainingSettings
+from interp.task_check import check_task, exam_of
 from interp.training import task as task_module
 from interp.training.evaluation import evaluate, plain_set
 from interp.training.layout import IGNORE
 from interp.training.task import TokenTask
-from interp.world import World
+from interp.world import Column, Overlay, World
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,42 @@ class _Whole(_Letters):
 
 LETTERS = World("letters", "letters", (_Letters,))
 KINDS = World("kinds", "kinds", (_Kinds,))
-WHOLE = World("whole", "whole", (_Whole,))
+WHOLE = World("whole", "whole", (_Whole,), columns={"accuracy": "accuracy", "loss": Column("loss", "least")})
+
+
+@dataclass(frozen=True)
+class _Rare(_Kinds):
+    """One string in some has a label at all; the law leaves doubt of the first letter alone."""
+
+    KIND: ClassVar[str] = "rare"
+    every: int = 8
+
+    def labels(self, tokens):
+        chosen = (np.arange(len(tokens)) % self.every == self.every - 1)[:, None]
+        return np.where(chosen, super().labels(tokens), IGNORE)
+
+
+@dataclass(frozen=True)
+class _Told(_Kinds):
+    """The same labels everywhere, with the exact law: they follow from the first letter."""
+
+    KIND: ClassVar[str] = "told"
+    doubt: float = 0.0
+
+    def law_nll(self, tokens):
+        return np.full(tokens.shape, self.doubt)
+
+
+RARE = World("rare", "rare", (_Rare,))
+TOLD = World("told", "told", (_Told,))
+
+
+WORLDS = ("letters", "kinds", "whole", "rare", "told", "groups")
 
 
 @pytest.fixture(autouse=True)
 def worlds(monkeypatch):
-    points = [EntryPoint(name, f"{__name__}:{name.upper()}", registry.GROUP) for name in ("letters", "kinds", "whole")]
+    points = [EntryPoint(name, f"{__name__}:{name.upper()}", registry.GROUP) for name in WORLDS]
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == registry.GROUP else [])
     monkeypatch.setattr(task_module, "EVAL_STRINGS", 40)
     monkeypatch.setattr(task_module, "FINAL_STRINGS", 60)
@@ -171,7 +204,7 @@ def test_labels_live_in_config_and_checkpoint(grammar, tmp_path):
     assert {"loss", "accuracy", "accuracy_forced", "rung/uniform"} <= set(row)
     assert "excess" not in row  # no law is known
     assert "accuracy" in back.summary()
-    assert "loss of simpler predictors on the same strings: uniform 1.6094" in back.summary()
+    assert "loss on the same strings of simpler predictors uniform 1.6094" in back.summary().replace("\n    ", " ")
 
 
 @pytest.mark.parametrize("grammar", [_Letters(), _Kinds()], ids=lambda grammar: grammar.KIND)
@@ -212,3 +245,93 @@ def test_outputs_must_be_as_many_as_labels():
 def test_padding_that_would_be_seen_is_refused():
     with pytest.raises(ConfigError, match="give strings of one length"):
         train_population(recipe(_Kinds(), direction="bidirectional"), 1, workers=1)
+
+
+def test_a_batch_without_a_label_teaches_nothing_and_stops_nothing():
+    """Where labels are rare, a batch may have none; a large sample without one is an error."""
+    r = recipe(_Rare(), batch=4, steps=3, eval_every=3)  # of 4 strings none has a label, of 60 some have
+    task = TokenTask(SandboxTransformer.init(r.config, 0), r, "cpu")
+    inputs, targets = (torch.from_numpy(part) for part in task.draw(0, range(1)))
+    assert (targets == IGNORE).all()
+    params = {n: p.detach()[None] for n, p in SandboxTransformer.init(r.config, 0).named_parameters()}
+    assert task(params, inputs, targets).tolist() == [0.0]
+    assert train_population(r, 1, workers=1).final_metrics()[0]["step"] == 3
+    with pytest.raises(WorldError, match=r"labels gives no label at all in \d+ strings"):
+        plain_set(_Rare(every=100), 60)
+
+
+def test_the_worst_seed_is_the_one_with_the_largest_loss():
+    rows = [{"seed": seed, "step": 1, "accuracy": a, "loss": b} for seed, a, b in ((0, 0.5, 0.9), (1, 0.75, 0.25))]
+    assert worst_measures({"history": rows, "grammar": {"kind": "whole"}}) == {"accuracy": 0.5, "loss": 0.9}
+
+
+# -- whether it was learnt ----------------------------------------------------------------------------
+
+
+def test_a_model_that_tells_no_label_is_refused():
+    """Labels that follow from what is read are asked of who was not trained here; one who learnt them passes."""
+    r = recipe(_Told(), steps=200, eval_every=200)
+    trained = train_population(r, 1, workers=1)[0]
+    tokens = _Told().draw(task_module.generator(0, "asked"), 30)
+    stranger = SandboxTransformer(trained.config, trained.grammar)
+    stranger.load_state_dict(trained.state_dict())
+    found = check_task([stranger], _Told(), tokens, 0, "test")
+    assert found is not None
+    assert found.accuracy.value > 0.9
+    assert_close(found.accuracy.null, 1 / 3)
+    assert found.task == "tells the labels that follow from what is read"
+    untrained = SandboxTransformer.init(trained.config, 0, trained.grammar)
+    with pytest.raises(AnalysisError, match="is at chance: tells the labels"):
+        check_task([untrained], _Told(), tokens, 0, "test")
+    assert check_task([untrained], _Told(), tokens, 0, "test", wanted=False) is None
+
+
+@pytest.mark.parametrize("grammar", [_Kinds(), _Told(doubt=0.1)], ids=["no law is known", "none follows"])
+def test_labels_that_do_not_follow_are_not_asked(grammar):
+    assert exam_of(grammar) is None
+    model = SandboxTransformer.init(recipe(grammar).config, 0, grammar)
+    assert check_task([model], grammar, None, 0, "test") is None
+
+
+def test_outputs_of_other_names_are_not_asked():
+    """A classifier of something else does not tell these labels."""
+    config = replace(recipe(_Told()).config, class_names=("x", "y", "z"))
+    assert check_task([SandboxTransformer.init(config, 0)], _Told(), None, 0, "test") is None
+
+
+# -- label names in pictures --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Groups(_Whole):
+    """Names that HTML would read, and classes of positions that a bidirectional pattern is sorted by."""
+
+    KIND: ClassVar[str] = "groups"
+    label_names: ClassVar[tuple[str, ...]] = ("<b>no", "yes")
+
+    def labels(self, tokens):
+        return np.where(np.arange(tokens.shape[1]) == 2, IGNORE, (tokens == tokens[:, 1:2]).astype(int))
+
+
+GROUPS = World(
+    "groups", "groups", (_Groups,),
+    overlays={"letters": Overlay("groups", lambda tokens, grammar: tokens, about="letter")},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sorted_by", [None, "letters"])
+def test_pictures_name_the_label_of_each_query(sorted_by):
+    pattern, tokens = np.full((4, 4), 0.25), np.array([0, 2, 1, 2])
+    shown = attention_heatmap(pattern, tokens, grammar=_Groups(), overlay=sorted_by).data[0]
+    names = {0: " (label '&lt;b&gt;no')", 1: " (label 'yes')", 2: "", 3: " (label 'yes')"}
+    order = (0, 2, 1, 3) if sorted_by else (0, 1, 2, 3)
+    vocab = _Groups.vocab
+    assert list(shown.y) == [f"query {at} '{vocab[tokens[at]]}'{names[at]}" for at in order]
+    assert list(shown.x) == [f"key {at} '{vocab[tokens[at]]}'" for at in order]
+
+
+def test_pictures_of_words_and_of_labels_that_are_tokens_name_none():
+    pattern = np.full((4, 4), 0.25)
+    for shown in (attention_heatmap(pattern, list("abca"), grammar=_Groups()),
+                  attention_heatmap(pattern, np.array([0, 2, 1, 2]), grammar=_Letters())):  # fmt: skip
+        assert not any("label" in name for name in shown.data[0].y)

@@ -38,9 +38,12 @@ def report(found: Any, command: str) -> Page:
     return Page(
         title="Heads that tell the last letter",
         asked="Do models that solve a regular language equally well attend alike?",
-        said=["Nothing: this is an example."],
-        answer=[f"Their attention varies by {estimate(variation, n=True)} on {TEXT}."],
-        sure="95 % interval over seeds.",
+        said=[],  # what a paper says, where there is one
+        answer=[
+            f"Their attention varies by {estimate(variation, n=True)} on {TEXT}; before training it is "
+            f"{number(variation.null['untrained'])}."
+        ],
+        sure="95 % interval over seeds, of which three at least are needed; the null is the same seeds untrained.",
         lead=Figure(attention_heatmap(one.population, TEXT, overlay="last_letter"), "The last letter boxed."),
         compared=[Table(["model", *columns], rows)],
         sections=[],

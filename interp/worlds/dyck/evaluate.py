@@ -93,12 +93,13 @@ def held_out(
         inputs, targets = full[:, :width], full[:, 1 : width + 1].copy()
         bounds = {"mode": "prefix"}
     scored = (targets != grammar.pad) & (np.arange(targets.shape[1]) >= score_from)
-    picked = np.ones(targets.shape)
+    picked, legal = np.ones(targets.shape), np.ones(targets.shape)
     step = max(1, _LAW // (targets.shape[1] * grammar.vocab_size))
     for begin in range(0, rows, step):  # the law has a number for each token of the vocabulary at each position
         here = slice(begin, begin + step)
         law = grammar.next_token_probs(inputs[here], **bounds)
         picked[here] = np.take_along_axis(law, targets[here, :, None], axis=-1)[..., 0]
+        legal[here] = np.maximum((law > 0).sum(-1), 1)
     law_nll = np.where(scored, -np.log(np.where(scored, picked, 1.0)), 0.0)
     partner = grammar.partner(full)[:, 1 : targets.shape[1] + 1]
     position = np.arange(1, targets.shape[1] + 1)
@@ -107,10 +108,15 @@ def held_out(
     if grammar.copies:
         targets = np.where(np.arange(targets.shape[1]) > score_from, copy_targets(grammar, inputs), IGNORE)
         nothing = np.zeros(targets.shape)  # the law of a copy is certain, and no closer is predicted
-        return BracketSet(
-            inputs, targets, counts.astype(float), nothing, nothing.astype(np.int64), grammar.num_types, True
-        )
-    return BracketSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types)
+        even = {"any bracket": np.full(targets.shape, np.log(2 * grammar.num_types))}
+        weight, none = counts.astype(float), nothing.astype(np.int64)
+        return BracketSet(inputs, targets, weight, nothing, none, grammar.num_types, True, rungs=even)
+    closer = scored & (targets < 2 * grammar.num_types) & (targets % 2 == 1)
+    rungs = {
+        "any legal token": np.where(scored, np.log(legal), 0.0),
+        "depth without types": law_nll + closer * np.log(grammar.num_types),  # each type is as likely to be open
+    }
+    return BracketSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types, rungs=rungs)
 
 
 def evaluate(

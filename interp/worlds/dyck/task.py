@@ -16,6 +16,7 @@ from interp.model.counts import CountModel, count_arrays, counted_logits, num_st
 from interp.model.masks import Trusted
 from interp.recipe import Recipe
 from interp.rng import generator
+from interp.training.evaluation import beside
 from interp.training.layout import IGNORE, Layout, pack
 from interp.training.task import (
     DRAW_AHEAD,
@@ -94,12 +95,14 @@ class Objective:
         return self._losses(params, *batch)
 
     def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
-        """Losses and closing accuracy of each seed on held-out strings: few on the way, all at the end."""
+        """Losses, closing accuracy and rungs on held-out strings: few on the way, all at the end."""
         if self._small is None:
             self._small = [("", in_distribution(self.recipe, EVAL_STRINGS))]
         out: dict[str, NDArray[Any]] = {}
         for prefix, data in final_eval_sets(self.recipe) if final else self._small:
             out |= {prefix + name: v for name, v in evaluate(self.template, params, data).items()}
+            if not prefix:
+                out |= beside(data.rung_losses(), len(out["loss"]))
         return out
 
     def _logits(self, params: Params, read: Sequence[Tensor], where: dict[str, Trusted]) -> Tensor:

@@ -21,6 +21,7 @@ from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.recipe import Recipe
 from interp.rng import generator
+from interp.training.evaluation import beside
 from interp.training.task import DRAW_AHEAD
 from interp.worlds.topics.grammar import Documents, TopicGrammar
 from interp.worlds.topics.recipes import grammar_of, settings_of
@@ -194,7 +195,9 @@ class TopicTask:
             data = self._eval[count]
         with torch.no_grad():
             loss = torch.vmap(lambda p: self._plain(p, *data))(params)
-        return {"loss": loss.cpu().numpy()}
+        words = self.grammar.num_words
+        even = math.log(words) if self.settings.loss == "ce" else 1 - 1 / words
+        return {"loss": loss.cpu().numpy(), **beside({"any word": even}, len(loss))}
 
     def _exact(self) -> list[Tensor]:
         assert self.exact is not None

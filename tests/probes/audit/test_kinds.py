@@ -10,7 +10,7 @@ from interp.claims import Items
 from interp.worlds.dyck.claims import Closers
 from probes import Claim, audit_claim
 from probes.audit.kinds import ORDER, OfKind, by_kind, together
-from probes.audit.rows import Finding
+from probes.audit.rows import Finding, stem
 
 CLAIM = "L1H0 uses the last unmatched open bracket to predict closing brackets"
 
@@ -69,8 +69,34 @@ def test_the_audit_asks_each_kind():
     assert "Of same pairs" in both.reason
     assert alone.use == both.use == "used"
     assert both.verdict == "supported"
+    assert both.level == pytest.approx(1 - 0.05 / 2)  # either kind is enough, so each is held to a stricter level
+    assert {row["unit"] for row in both.evidence if row["name"].startswith("margin/")} == {"logits"}
     shown = next(row for row in both.evidence if row["name"] == "effect/type")["value"]
     assert shown == next(row for row in alone.evidence if row["name"] == "effect")["value"]
     only = audit_claim(model, Claim.parse(CLAIM), task=TwoKinds(kinds=("type",)))
     assert only.reason == alone.reason
     assert only.verdict == alone.verdict
+    assert only.level == alone.level == 0.95
+
+
+@pytest.mark.slow
+def test_seeds_with_several_kinds_are_told_as_those_with_one():
+    """Rows of a kind keep their unit, range and bound over seeds, and each seed shows an effect its word rests on."""
+    models = [load_checkpoint("constructed/stack") for _ in range(2)]
+    one, two = (audit_claim(models, Claim.parse(CLAIM), task=TwoKinds(kinds=k)) for k in (("type",), ("same", "type")))
+    alone = {row["name"]: row for row in one.evidence}
+    for row in two.evidence:
+        name, _, kind = row["name"].partition("/")
+        if kind == "type":
+            told = ("value", "side", "threshold", "unit", "says")
+            assert {part: row[part] for part in told} == {part: alone[name][part] for part in told}, name
+    assert [seed["effect"] for seed in two.seeds] == [seed["effect"] for seed in one.seeds]
+    assert all(seed["effect"] is not None for seed in two.seeds)
+
+
+@pytest.mark.parametrize(
+    ("name", "measured"),
+    [("score", "score"), ("score L0H1", "score"), ("effect/content", "effect"), ("mean_fill/a b", "mean_fill")],
+)
+def test_a_row_is_known_by_what_it_measures(name, measured):
+    assert stem(name) == measured
