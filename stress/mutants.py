@@ -34,6 +34,8 @@ SUMMARY = ROOT / "stress" / "mutants.json"
 BALANCE, VARIATION = ["tests/probes/balance"], ["tests/probes/variation"]
 DYCK = ["tests/interp/test_dyck.py"]
 CLAIMS = ["tests/interp/test_dyck_claims.py", "tests/probes/claims"]
+AUDIT = "tests/probes/audit"
+RULES, MEASURED, PIECES, SHOWN = (f"{AUDIT}/test_{name}.py" for name in ("rules", "measured", "audit", "audit_figure"))
 INSERTIONS = (
     "insertions_equal_the_literal_definition",
     "inserted_nests_are_balanced_and_within_depth",
@@ -46,6 +48,29 @@ MODULES = {
     "interp/worlds/dyck/grammar.py": DYCK,
     "interp/worlds/dyck/pairs.py": DYCK,
     "interp/worlds/dyck/claims.py": CLAIMS,
+    **{
+        f"probes/audit/{name}.py": tests
+        for name, tests in {
+            "rules": [RULES, MEASURED],
+            "pattern_rules": [RULES, MEASURED, SHOWN],
+            "use_rules": [RULES, MEASURED, SHOWN],
+            "population_rules": [RULES, MEASURED, SHOWN],
+            "verdicts": [RULES, MEASURED],
+            "thresholds": [RULES, MEASURED, PIECES],
+            "stats": [MEASURED, RULES, PIECES],
+            "decide": [SHOWN, RULES, PIECES],
+            "effects": [RULES, MEASURED],
+            "conditions": [RULES, MEASURED],
+            "pattern": [MEASURED, PIECES],
+            "use": [MEASURED, PIECES],
+            "side": [MEASURED, PIECES],
+            "rows": [RULES, MEASURED, SHOWN],
+            "partners": [MEASURED, PIECES],
+            "population": [SHOWN, MEASURED],
+            "edits": [PIECES, MEASURED],
+            "labels": [MEASURED, f"{AUDIT}/test_audit_foreign.py"],
+        }.items()
+    },
     "probes/balance/analyzer.py": BALANCE,
     "probes/balance/insertions.py": [f"{BALANCE[0]}/test_balance.py::test_{name}" for name in INSERTIONS],
     "probes/balance/table.py": BALANCE,

@@ -1,0 +1,540 @@
+"""What an audit measures before it decides: each piece beside a literal loop, or cases small enough to do by hand."""
+
+import importlib
+import math
+import pkgutil
+from dataclasses import is_dataclass
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import probes.audit
+from interp.claims.types import Condition, Relation
+from interp.stats import Estimate
+from probes.audit import thresholds as limits
+from probes.audit.inputs import Inputs
+from probes.audit.partners import candidates, find_company, find_partners, idle_heads
+from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, top_share
+from probes.audit.side import Side
+from probes.audit.stats import high, low, ratio, reach, sign_flips
+from probes.claims import BUILT_IN, Claim, offset, position
+
+
+def test_what_was_found_is_not_changed_afterwards():
+    """All that holds findings, rules or evidence is frozen; a side of items keeps what it has run."""
+    modules = [
+        importlib.import_module(f"probes.audit.{module.name}") for module in pkgutil.iter_modules(probes.audit.__path__)
+    ]
+    kinds = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
+    mine = {kind for kind in kinds if kind.__module__.startswith("probes.audit.") and isinstance(kind, type)}
+    assert len(mine) > 20
+    assert {kind for kind in mine if not kind.__dataclass_params__.frozen} == {Side}
+
+
+# -- one head's pattern, row by row -------------------------------------------------------------------------------------------
+
+INPUTS, WIDTH = 120, 8
+EVEN_TOKENS = Condition("even tokens", "the token is even", "tokens", lambda tokens, grammar, keys: tokens % 2 == 0)
+
+
+def laid_out(several):
+    """Inputs and one relation: of random sets of keys, some with the first key among them, or of one key each.
+
+    The one key lies two back, in the last inputs three back: there alone it is told from the offset -2.
+    """
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(0, 40, (INPUTS, WIDTH))
+    visible = np.repeat(np.tri(WIDTH, dtype=bool)[None], INPUTS, 0)
+    if several:
+        chosen = rng.random(visible.shape) < 0.4
+        chosen[..., 0] = rng.random((INPUTS, WIDTH)) < 0.2
+    else:
+        back = np.where(np.arange(INPUTS) < INPUTS - 14, 2, 3)
+        places = np.arange(WIDTH)
+        chosen = places[None, None, :] == places[None, :, None] - back[:, None, None]
+    roles = rng.integers(0, 2, tokens.shape)
+    return Laid(Inputs(tokens, visible, roles, None)), visible & chosen
+
+
+def weights_on(laid, keys):
+    """Rows of all kinds: resting on the first key, wholly or nearly; tied at the top; on the relation or beside it."""
+    rng = np.random.default_rng(2)
+    visible = laid.inputs.visible
+    raw = rng.integers(1, 5, visible.shape) * visible * np.where(keys, rng.uniform(0.5, 9, (INPUTS, WIDTH, 1)), 1.0)
+    rest = rng.choice([0.0, 0.0, 20.0, 3e3, 1e5], (INPUTS, WIDTH))
+    raw[..., 0] += rest
+    whole = (rng.random((INPUTS, WIDTH)) < 0.05)[..., None]
+    raw = np.where(whole, np.eye(WIDTH)[0], raw)
+    return raw / raw.sum(-1, keepdims=True), rng.random((INPUTS, WIDTH)) + 0.1
+
+
+def fit(row, keys):
+    return sum(min(row[k], 1 / len(keys)) for k in keys)
+
+
+def literal(laid, keys, weights, norms, kind, when):
+    """(number by name of each row, what the row's keys are compared in), of the rows that the claim is about."""
+    rows = {}
+    for b in range(INPUTS):
+        for q in range(WIDTH):
+            named = set(np.flatnonzero(keys[b, q]))
+            seen = set(np.flatnonzero(laid.inputs.visible[b, q]))
+            about = when is None or laid.inputs.tokens[b, q] % 2 == 0
+            if not about or not named or not (len(seen) > 1 if kind == "even" else len(named) < len(seen)):
+                continue
+            row, chance = weights[b, q], len(named) / len(seen)
+            if kind == "even":
+                chance = 0 if named == seen else chance
+                score = (fit(row, named) - chance) / (1 - chance)
+            else:
+                score = (sum(row[k] for k in named) - chance) / (1 - chance)
+            valued = row * norms[b]
+            found = {"score": score, "by_value": sum(valued[k] for k in named) / valued.sum()}
+            if 0 not in named:
+                seen, rest = seen - {0}, 1 - row[0]
+                found["sink"] = row[0]
+                row = np.where(np.arange(WIDTH) > 0, row, 0.0) / rest if rest > 0.01 else np.zeros(WIDTH)
+            if len(seen) > 1 if kind == "even" else len(named) < len(seen):
+                mass, chance = sum(row[k] for k in named), len(named) / len(seen)
+                most = max(row[k] for k in seen)
+                top = [k for k in seen if most > 0 and row[k] >= most * (1 - 1e-5)]
+                fits = score if kind == "even" else (mass - chance) / (1 - chance)
+                found |= {"without_sink": mass, "share": float(fits > 0.5)}
+                found |= {"top1": sum(k in named for k in top) / max(len(top), 1)}
+            else:
+                seen = None
+            rows[b, q] = found, row, named, seen
+    return rows
+
+
+def literal_lift(laid, rows, half):
+    """{row: weight on the relation less what keys like those get off it}, of the rows of one half with a choice."""
+    mine = {place: (row, named, seen) for place, (_, row, named, seen) in rows.items() if seen and place[0] in half}
+    off = [
+        (laid.inputs.roles[b, k], q - k, row[k]) for (b, q), (row, named, seen) in mine.items() for k in seen - named
+    ]
+    out = {}
+    for (b, q), (row, named, _) in mine.items():
+        out[b, q] = 0.0
+        for k in named:
+            role, distance = laid.inputs.roles[b, k], q - k
+            like = [
+                [w for r, d, w in off if (r, d) == (role, distance)], [w for _, d, w in off if d == distance],
+                [w for r, _, w in off if r == role], [w for _, _, w in off],
+            ]  # fmt: skip
+            out[b, q] += row[k] - next((np.mean(group) for group in like if len(group) >= 20), 0.0)
+    return out
+
+
+def of_half(rows, half, name):
+    values = [found[name] for (b, _), (found, *_) in rows.items() if b in half and name in found]
+    return pytest.approx(np.mean(values), rel=1e-9) if values else None
+
+
+LAYOUTS = [(True, "mass", None), (True, "mass", EVEN_TOKENS), (True, "even", None), (False, "mass", None)]
+
+
+@pytest.mark.parametrize(("several", "kind", "when"), LAYOUTS)
+def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when):
+    laid, keys = laid_out(several)
+    weights, norms = weights_on(laid, keys)
+    asked = laid.asked(Claim([(0, 0)], Relation("mine", "mine", kind, "tokens", lambda *_: keys), when=when))
+    head, half = Head(laid, weights, norms), set(laid.inputs.half_b)
+    look, rows = head.look(asked, 0.95), literal(laid, keys, weights, norms, kind, when)
+    names = {"score": "score", "share": "share", "sink": "on_sink", "without_sink": "without_sink", "top1": "top1",
+             "by_value": "by_value"}  # fmt: skip
+    for name, field in names.items():
+        found = getattr(look, field)
+        if kind == "even" and name == "top1":
+            assert found is None
+        else:
+            assert found.value == of_half(rows, half, name), name
+            assert found.n == len({b for (b, _), (row, *_) in rows.items() if b in half and name in row}), name
+    of_a = [found["score"] for (b, _), (found, *_) in rows.items() if b not in half]
+    assert head.score_on_a(asked) == pytest.approx(np.mean(of_a))
+    assert Head(laid, weights).look(asked, 0.95).by_value.value == pytest.approx(
+        np.mean([weights[b, q][list(named)].sum() for (b, q), (_, _, named, _) in rows.items() if b in half])
+    )
+    if kind == "even":
+        assert look.matched is None
+        assert not look.matched_rows.any()
+    else:
+        lift = literal_lift(laid, rows, half)
+        assert look.matched.value == pytest.approx(np.mean(list(lift.values())))
+        each = [sum(value for (b, _), value in lift.items() if b == one) for one in sorted(half)]
+        assert look.matched_rows == pytest.approx(each)
+    expected = list(literal_rivals(laid, rows))
+    assert [rival.name for rival in look.rivals] == [name for name, *_ in expected]
+    for rival, (_, different, lead, lead_a) in zip(look.rivals, expected, strict=True):
+        assert rival.different == different, rival.name
+        assert (rival.lead is None, rival.lead_a is None) == (lead is None, lead_a is None), rival.name
+        if lead is not None:
+            assert (rival.lead.value, rival.lead_a) == pytest.approx((lead, lead_a)), rival.name
+    assert len({rival.lead is None for rival in look.rivals}) == 2  # both kinds are met
+
+
+def literal_rivals(laid, rows):
+    """(name, rows of half B that differ, lead in B, lead in A) of each rival that the look must name."""
+    halves = set(laid.inputs.half_a), set(laid.inputs.half_b)
+    free = {place: (row, named, seen) for place, (_, row, named, seen) in rows.items() if seen}
+
+    def against(relation, keys_of):
+        differ, leads = 0, ([], [])
+        for (b, q), (row, named, seen) in free.items():
+            rival = {k for k in keys_of(b, q) if k in seen}
+            if rival == named:
+                continue
+            which = int(b in halves[1])
+            differ += which
+            if rival:
+                leads[which].append((b, fit(row, named) - fit(row, rival)))
+        enough = all(len(found) >= 50 and len({b for b, _ in found}) >= 10 for found in leads)
+        of_a, of_b = (np.mean([lead for _, lead in found]) if enough else None for found in leads)
+        return relation.name, differ, of_b, of_a
+
+    known = {}
+    for relation in laid.rivals(Claim([(0, 0)], Relation("mine", "mine", "mass", "tokens", None))):
+        known[relation] = relation.keys(laid.inputs.tokens, None, laid.inputs.visible)
+        yield against(relation, lambda b, q, relation=relation: np.flatnonzero(known[relation][b, q]))
+    last = WIDTH - 1
+    for family in (
+        [(offset(step), lambda b, q, step=step: [q + step]) for step in range(-last, last + 1)],
+        [(position(place), lambda b, q, place=place: [place]) for place in range(last + 1)],
+    ):
+        compared = []
+        for relation, keys_of in family:
+            if not any(set(keys_of(b, q)) <= seen for (b, q), (_, _, seen) in free.items()):
+                continue
+            one = against(relation, keys_of)
+            if one[1] < 50:
+                yield one
+            compared.append(one)
+        if compared:
+            yield min(compared, key=lambda one: math.inf if one[3] is None else one[3])
+
+
+def test_a_head_without_a_row_scores_less_than_any():
+    laid, keys = laid_out(several=True)
+    asked = laid.asked(Claim([(0, 0)], Relation("none", "none", "mass", "tokens", lambda *_: keys & False)))
+    assert Head(laid, weights_on(laid, keys)[0]).score_on_a(asked) == -1
+
+
+def halves(count):
+    return Laid(
+        Inputs(np.zeros((count, 60), dtype=int), np.ones((count, 60, 60), dtype=bool), np.zeros((count, 60)), None)
+    )
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "enough"), [(50, 10, True), (49, 10, False), (50, 9, False), (51, 11, True)]
+)
+def test_two_relations_are_compared_on_enough_rows_of_either_half(half, rows, inputs, enough):
+    laid = halves(40)
+    there = np.ones((40, 60), dtype=bool)
+    mine = np.arange(half, 40, 2)
+    there[mine] = False
+    for row in range(rows):
+        there[mine[row % inputs], row // inputs] = True
+    assert Head(laid, np.zeros((40, 60, 60)))._enough(there) is enough
+
+
+@pytest.mark.parametrize(("count", "expected"), [(49, 0.0), (50, 0.8)])
+def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
+    """Four of five rows fit; half B, where none does, does not count."""
+    laid = halves(4)
+    keys = np.zeros((4, 60, 60), dtype=bool)
+    keys[..., 1] = True
+    asked = laid.asked(Claim([(0, 0)], Relation("second", "second", "mass", "tokens", lambda *_: keys)))
+    weights = np.zeros((4, 60, 60))
+    # Of 59 keys the second has a share of 1/59, so that a weight of w scores (59 w - 1) / 58.
+    weights[0, :, 1], weights[0, :, 2] = 0.51, 0.49
+    weights[0, ::5, 1], weights[0, ::5, 2] = 0.505, 0.495
+    weights[1:, :, 2] = 1.0
+    rows = np.zeros((4, 60), dtype=bool)
+    rows[0, :count] = True
+    rows[1] = True
+    assert fits_when(Head(laid, weights), asked, rows) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("number", [19, 20])
+@pytest.mark.parametrize("alike", ["class and distance", "distance", "class"])
+def test_keys_are_like_each_other_from_twenty_on(alike, number):
+    """Two queries an input, which see two keys each: the second is asked for in the first input alone.
+
+    Off the relation `number` edges are alike in what `alike` says, with weight 0.3; all others have 0.1.
+    """
+    assert FEW == 20
+    count = 100
+    keys, weights = np.zeros((count, 5, 5), dtype=bool), np.zeros((count, 5, 5))
+    seen = keys.copy()
+    free = np.zeros((count, 5), dtype=bool)
+    roles = np.zeros((count, 5), dtype=int)
+    keys[0, 4, 3] = seen[0, 4, 3] = free[0, 4] = True
+    weights[0, 4, 3], roles[0, 3] = 1.0, 1
+    for one in range(1, count):
+        like = one <= number
+        same_class, near = (like and "class" in alike), (like and "distance" in alike)
+        key = 3 if near else 2
+        seen[one, 4, key] = free[one, 4] = True
+        roles[one, key], weights[one, 4, key] = int(same_class), 0.3 if like else 0.1
+    asked = SimpleNamespace(free=free, keys=keys, seen=seen)
+    found = matched_lift(weights, asked, roles, np.arange(count))
+    mean = 0.3 if number == 20 else (0.3 * 19 + 0.1 * 80) / 99
+    assert found[0, 4] == pytest.approx(1 - mean)
+    assert np.count_nonzero(found) == 1
+
+
+def test_ties_share_the_top_place_up_to_rounding():
+    rows = np.array(
+        [[[0.4, 0.4 * (1 - 5e-6), 0.2, 0.0], [0.4, 0.4 * (1 - 2e-5), 0.2, 0.0], [0.0] * 4, [0.1, 0.2, 0.3, 0.4]]]
+    )
+    asked = SimpleNamespace(seen=np.ones((1, 4, 4), dtype=bool), keys=np.zeros((1, 4, 4), dtype=bool))
+    asked.keys[..., 1] = asked.keys[..., 3] = True
+    assert top_share(rows, asked).tolist() == [[0.5, 0.0, 0.0, 1.0]]
+    asked.seen[..., 3] = False
+    assert top_share(rows, asked)[0, 3] == 0
+
+
+# -- statistics ---------------------------------------------------------------------------------------------
+
+
+def test_the_reach_of_a_number_is_its_farther_bound_or_what_so_few_units_hide():
+    wide = Estimate(0.1, -0.4, 0.6, 10_000, "inputs")
+    assert reach(wide, 0.95) == 0.6
+    assert reach(Estimate(-0.1, -0.7, 0.6, 10_000, "inputs"), 0.95) == 0.7
+    for n, hidden in ((0, 0.95), (1, 0.95), (2, 1 - math.sqrt(0.05))):
+        assert reach(Estimate(0.0, 0.0, 0.0, n, "inputs"), 0.95) == pytest.approx(hidden)
+    bare = Estimate(0.0, None, None, 500, "inputs")
+    assert (low(bare), high(bare), reach(bare, 0.95)) == (-math.inf, math.inf, math.inf)
+
+
+def test_a_ratio_needs_two_inputs_that_count_for_an_interval():
+    one, none = np.array([3.0, 0.0]), np.array([2.0, 0.0])
+    assert ratio(one, none, 0.95) == Estimate(
+        1.5, None, None, 1, "inputs", reason="one of the inputs gives no interval"
+    )
+    for bottom, n in ((np.zeros(2), 0), (np.array([1.0, -1.0]), 2)):
+        found = ratio(one, bottom, 0.95)
+        assert (found.value, found.n, found.over) == (None, n, "inputs")
+    # Without the first of them nothing is left to divide by.
+    assert ratio(np.ones(3), np.array([2.0, 1.0, -1.0]), 0.95).low is None
+    assert ratio(np.ones(2), np.ones(2), 0.95) == Estimate(1.0, 1.0, 1.0, 2, "inputs")
+
+
+def test_sign_flips_count_every_draw_and_the_data_once():
+    """Of three equal inputs one draw of eight turns none of them."""
+    same = np.ones((3, 1))
+    for draws in (1999, 4999):
+        (p,) = sign_flips(same, draws, 0)
+        assert p * (draws + 1) == pytest.approx(round(p * (draws + 1)))
+        assert p == pytest.approx(1 / 8, abs=5 * math.sqrt(7 / 64 / draws))  # absolute: five standard errors
+    assert sign_flips(same, 1, 0)[0] in (0.5, 1.0)
+    assert sign_flips(same, 0, 0)[0] == 1
+    # A half of all draws is as large but for rounding: such a tie counts against the claim.
+    tied = sign_flips(np.array([[1.0], [1e-12]]), 999, 0)
+    assert tied[0] == pytest.approx(0.5, abs=0.08)  # absolute: five standard errors
+
+
+# -- partners and company, of heads whose effects are given -------------------------------------------------
+
+H = [(0, head) for head in range(16)]
+MEAN, LOSS, SLACK = object(), -0.3, 1e-9
+
+
+class Given:
+    """A side of two items whose margins follow from which heads are out, and which edges are exchanged.
+
+    `effect(group)`: what the interchange takes off while `group` is out; `rise(group)`: what the margin gains by that,
+    norms held; `donated(group, edges)`: what is taken off while they give the donor's. All in tenths of the margin.
+    """
+
+    def __init__(self, effect=None, rise=None, donated=None, heads=16, intact=10.0, few=None):
+        self.effect, self.rise, self.donated = effect, rise or (lambda group: 0.0), donated
+        self.margin, self.few, self.level = np.array([intact - 1, intact + 1]), few, 0.95
+        self.model = SimpleNamespace(cfg=SimpleNamespace(n_layers=1, n_heads=heads))
+        self.donor_cache = SimpleNamespace(z=[np.zeros((2, 3, heads, 1))])
+        self.tried = []
+
+    def without(self, group, held=False):
+        return self.margin + (self.rise(frozenset(group)) if held else LOSS * len(group))
+
+    def fill(self, group):
+        return dict.fromkeys(group, MEAN)
+
+    def edited(self, edges, ablated):
+        return tuple(edges), ablated
+
+    def margin_of(self, done):
+        edges, ablated = done
+        group = frozenset(ablated)
+        if edges:
+            self.tried.append(tuple(ablated))
+        if self.donated is not None:
+            assert all(given is not MEAN for given in ablated.values())
+            return self.margin - self.donated(group, edges)
+        return self.without(group) - (self.effect(group) if edges else 0)
+
+    def part(self, count):
+        assert count == limits.SEARCH_ITEMS
+        return self if self.few is None else self.few
+
+
+def swap(side):
+    return ["exchanged"]
+
+
+def at_least(table):
+    """The effect of the largest set of the table that is out, in a margin of 10."""
+    sets = {frozenset(H[h] for h in heads): size for heads, size in table.items()}
+    return lambda group: 10 * max((size for heads, size in sets.items() if heads <= group), default=0.0)
+
+
+# Effects of sets as shares of the margin, what losses add to the margin of 10, and the set that the search must find.
+PARTNERS = {
+    "none gains, and the last of them is first": ({}, {}, (4,)),
+    "one": ({(2,): 0.3}, {}, (2,)),
+    "the largest": ({(1,): 0.4, (2,): 0.3}, {}, (1,)),
+    "a second that gains enough": ({(1,): 0.3, (1, 2): 0.31 + SLACK}, {}, (1, 2)),
+    "a second that gains too little": ({(1,): 0.3, (1, 2): 0.31 - SLACK}, {}, (1,)),
+    "three and no fourth": ({(0,): 0.2, (0, 1): 0.3, (0, 1, 2): 0.4, (0, 1, 2, 3): 0.9}, {}, (0, 1, 2)),
+    "not one whose loss makes the answer surer": ({(1,): 0.3, (2,): 0.4}, {2: 0.5 + SLACK}, (1,)),
+    "one whose loss hardly does": ({(1,): 0.3, (2,): 0.4}, {2: 0.5 - SLACK}, (2,)),
+    "each loss is counted beside those before": (
+        {(1,): 0.3, (1, 2): 0.4, (1, 2, 3): 0.5}, {1: 0.4, 2: 0.4, 3: 0.4}, (1, 2, 3),
+    ),
+    "two at once": ({(2, 3): 0.06 + SLACK}, {}, (0, 2, 3)),
+    "two at once that move too little": ({(2, 3): 0.06 - SLACK}, {}, (4,)),
+    "two at once, more than one alone": ({(1,): 0.08, (3, 4): 0.09 + SLACK}, {}, (0, 3, 4)),
+    "two at once, hardly more than one alone": ({(1,): 0.08, (3, 4): 0.09 - SLACK}, {}, (1,)),
+    "one alone is enough": ({(1,): 0.1, (3, 4): 0.9}, {}, (1,)),
+    "one alone is not quite enough": ({(1,): 0.1 - SLACK, (3, 4): 0.9}, {}, (0, 3, 4)),
+    "no set with one that works against them": ({(1,): 0.08, (3, 4): 0.9}, {3: 0.5 + SLACK}, (1,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTNERS)
+def test_partners_are_those_that_the_search_must_find(case):
+    table, rises, expected = PARTNERS[case]
+    side = Given(at_least(table), lambda group: sum(rises.get(h, 0.0) for _, h in group))
+    assert find_partners(side, swap, H[:5], 0) == tuple(H[h] for h in expected)
+
+
+def test_partners_are_looked_for_where_there_is_a_margin_to_lose():
+    gains = at_least({(1,): 0.08, (2, 3): 0.9})
+    for intact in (0.0, -1.0):
+        assert find_partners(Given(gains, intact=intact), swap, H[:5], 0) == ()
+        few = Given(gains, intact=intact)
+        assert find_partners(Given(gains, few=few), swap, H[:5], 0) == (H[1],)
+        assert find_company(few, swap, H[:5], 0) == ()
+    assert find_partners(Given(gains), swap, [], 0) == ()
+    assert find_partners(Given(gains), swap, H[1:2], 0) == (H[1],)
+
+
+def only(group, size):
+    return lambda out: 10 * size * (out == frozenset(group))
+
+
+def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
+    assert find_partners(Given(only(H[:2], 0.2)), swap, H[:3], 0) == tuple(H[:2])
+    assert find_partners(Given(only(H[:2], 0.2)), swap, H[:4], 0) == (H[3],)
+    for count, expected in ((4, 4), (6, 20), (7, 32), (9, 32)):
+        side = Given(lambda group: 0.0)
+        find_partners(side, swap, H[:count][::-1], 3)
+        drawn = [group for group in side.tried if len(group) == 3]
+        assert len(set(drawn)) == len(drawn) == expected
+        assert drawn == sorted(drawn)
+        assert all(list(group) == sorted(group) for group in drawn)
+    assert {h for group in drawn for h in group} == set(H[:9])
+
+
+def test_candidates_are_the_twelve_whose_loss_moves_the_margin_most():
+    class Each(Given):
+        def without(self, group, held=False):
+            ((_, head),) = group
+            return self.margin + (-1) ** head * (head % 8 + head / 100)
+
+    moved = sorted(H[1:], key=lambda head: -(head[1] % 8 + head[1] / 100))
+    assert candidates(Each(), H[:1]) == moved[:12]
+    assert candidates(Each(heads=13), H[:1]) == H[1:13]
+    assert candidates(Each(heads=13), [H[2], H[4]]) == [h for h in H[:13] if h not in (H[2], H[4])]
+
+
+def test_company_is_the_set_in_which_the_interchange_moves_most():
+    def donated(group, edges):
+        taken = {frozenset(H[:6]): 2.0, frozenset(H[:5]): 7.0}.get(group, 0.1 * len(group))
+        return taken * (1 if edges else -1)
+
+    for sign in (1, -1):
+        found = []
+        for seed in range(12):
+            side = Given(donated=lambda group, edges: sign * donated(group, edges))  # noqa: B023
+            found.append(find_company(side, swap, H[:6], seed))
+            assert len(side.tried) == 33
+            assert side.tried[0] == tuple(H[:6])
+            assert found[-1] == max(side.tried, key=lambda group: abs(donated(frozenset(group), True)))
+        assert {len(group) for group in found} == {5, 6}
+    sets = Given(donated=lambda group, edges: 0.0)
+    sets.donor_cache = SimpleNamespace(z=[np.zeros((2, 3, 400, 1))])
+    everyone = [(0, head) for head in range(400)]
+    assert find_company(sets, swap, everyone, 0) == tuple(everyone)
+    for place, share in enumerate((0.25, 0.5, 0.75)):
+        for group in sets.tried[1 + place :: 3]:
+            assert len(group) / 400 == pytest.approx(share, abs=0.125)  # absolute: five standard errors
+
+
+@pytest.mark.parametrize(("rise", "there"), [(0.5 - SLACK, True), (0.5 + SLACK, False), (-3.0, True)])
+def test_no_company_works_against_the_claimed_heads(rise, there):
+    side = Given(donated=lambda group, edges: 0.0, rise=lambda group: rise if H[1] in group else 0.0)
+    assert find_company(side, swap, H[:3], 0) == tuple(h for h in H[:3] if there or h != H[1])
+    alone = find_company(Given(donated=lambda group, edges: 0.0, rise=lambda group: rise), swap, H[:3], 0)
+    assert alone == (tuple(H[:3]) if there else ())
+
+
+# -- heads that are claimed together ------------------------------------------------------------------------
+
+
+class Exchanged:
+    """A side whose margins follow from the heads on whose edges values are exchanged."""
+
+    def __init__(self, effect):
+        self.effect, self.margin, self.asked = effect, 10.0, []
+
+    def edited(self, group):
+        return group
+
+    def margin_of(self, group):
+        self.asked.append(group)
+        return 10.0 - self.effect(frozenset(h for _, h in group))
+
+    def share(self, change):
+        return change / 10
+
+    def nothing(self, share):
+        return abs(share) < limits.UNUSED
+
+
+@pytest.mark.parametrize(
+    ("effect", "idle"),
+    [
+        (lambda group: 3 * (0 in group) + 2 * (1 in group), [2]),
+        (lambda group: 3 * (0 in group or 1 in group), [2]),  # either alone does it, so neither adds nothing
+        (lambda group: 3 * (group >= {0, 1, 2}), []),  # only together
+        (lambda group: 0.0, [0, 1, 2]),
+        (lambda group: 3 * (0 in group) + 0.4 * (1 in group) - 0.6 * (2 in group), [1]),
+    ],
+)
+def test_idle_heads_add_nothing_to_any_of_the_others(effect, idle):
+    side = Exchanged(effect)
+    assert idle_heads(side, tuple, H[:3]) == [H[h] for h in idle]
+    assert len(side.asked) == len(set(side.asked))
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2}), (4, {1, 2, 3, 4}), (5, {1, 2, 4, 5})])
+def test_of_many_heads_not_every_set_is_tried(count, sizes):
+    side = Exchanged(lambda group: 0.0)
+    idle_heads(side, lambda group: group, H[:count])
+    assert {len(group) for group in side.asked} == sizes
+    assert set(side.asked) == {group for size in sizes for group in combinations(H[:count], size)}
