@@ -26,7 +26,7 @@ from interp.errors import AnalysisError, InterpError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
-from interp.stats import clopper_pearson
+from interp.stats import Estimate, clopper_pearson
 from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
 from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
@@ -752,12 +752,12 @@ def test_the_interchange_is_what_a_literal_loop_says():
     assert base.norm.shape == (3,)
 
 
-def measuring(layers, answer, claim=STACK):
+def measuring(layers, answer, claim=STACK, heads=((0, 0),), **toy):
     """What an audit measures of a toy's heads, and the items that it measures on."""
-    model = Toy(layers, answer)
+    model = Toy(layers, answer, **toy)
     laid = Laid(make_inputs(model, GRAMMAR, None, 160, 16, 0))
     used, asked = Used(model, laid.inputs, Closers(), 0.95, 0), laid.asked(Claim.parse(claim))
-    return used.evidence(asked, ((0, 0),)), used.side(asked, "b")
+    return used.evidence(asked, heads), used.side(asked, "b")
 
 
 ALONE, PAIR = [[(TOP, TYPE)]], [[(TOP, TYPE), (TOP, TYPE)]]
@@ -785,6 +785,140 @@ def test_what_a_sham_of_the_same_size_does_is_taken_off(layers, answer, expected
     measured = {name: getattr(found, name).value for name in expected}
     # Filled-in means are those of a sample, in which the types are not quite as many.
     assert measured == pytest.approx(expected, abs=0.1)  # absolute: shares of the margin, by sampling
+
+
+FIRST, CLOSING = (
+    onto("first"),
+    "L0H0 attends to the last unmatched open bracket when the current token is an open bracket",
+)
+
+
+@pytest.mark.parametrize(
+    ("layers", "answer", "claim", "expected"),
+    [
+        # Logits of 5 and -5, and the other way round: the margin moves by four times their size, an output by two.
+        (ALONE, lambda a: a[..., 0], STACK,
+         {"answer_change": 4, "aimed": 1, "every": 2, "token": 2, "output_change": 2}),
+        # The answer does not turn on what is read, nor does any output.
+        (ALONE, lambda a: 0 * a[..., 0] + 1, STACK, {"answer_change": 0, "aimed": 1, "output_change": 0}),
+        # These edges read no token that is exchanged, and move nothing in any head.
+        (ALONE, lambda a: a[..., 0], "L0H0 attends to START", {"aimed": 0, "every": 0, "token": 2, "answer_change": 4}),
+    ],
+    ids=["read", "silent", "elsewhere"],
+)  # fmt: skip
+def test_what_could_move_is_measured_first(layers, answer, claim, expected):
+    gather, side = measuring(layers, answer, claim)
+    found = gather(frozenset(expected))
+    measured = {name: getattr(found, name) for name in expected}
+    assert {name: getattr(x, "value", x) for name, x in measured.items()} == pytest.approx(expected)
+    assert (found.paired, found.dead, found.items) == (True, None, len(side.items))
+    assert found.margin.value == pytest.approx(side.margin.mean())
+
+
+def test_what_comes_later_may_make_up_for_a_part():
+    """The later head looks at the stack top, with twice the value, once the first is wrong: -1 + 2 is as good as 1."""
+    layers = [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]]
+    gather, _ = measuring(layers, lambda a: clip(a.sum(-1)))
+    found = gather(frozenset({"total", "direct", "direct_fill", "raw"}))
+    measured = {name: getattr(found, name).value for name in ("raw", "total", "direct", "direct_fill")}
+    # Filled in, 0 is not right either, and a head at the stack top makes 2 of it; frozen, 0 stays.
+    expected = {"raw": 0, "total": 0, "direct": 1, "direct_fill": 1}
+    assert measured == pytest.approx(expected, abs=0.1)  # absolute: shares of the margin, by sampling
+
+
+def test_one_of_nine_that_say_the_same_matters_while_four_say_the_other():
+    """Of 9 votes one counts only at 5 to 4, and no three that go make it count."""
+    gather, _ = measuring([[(TOP, TYPE)] * 9], lambda a: clip(a.sum(-1)))
+    found = gather(frozenset({"total", "with_partners", "in_company"}))
+    assert found.total.value == found.raw.value == 0
+    assert len(found.company) == 4
+    assert found.in_company.value == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "idle"),
+    [(lambda a: a[..., 0], [(0, 1)]), (lambda a: a.sum(-1) / 2, []), (lambda a: a[..., 1], [(0, 0)])],
+)
+def test_heads_that_add_nothing_to_the_others_are_named(answer, idle):
+    heads = ((0, 0), (0, 1))
+    gather, _ = measuring(PAIR, answer, heads=heads)
+    found = gather(frozenset({"idle"})).idle
+    assert [head for head, _ in found] == idle
+    assert all(alone(frozenset({"raw"})).raw.value == 0 for _, alone in found)
+    assert measuring(PAIR, answer)[0](frozenset({"idle"})).idle == ()
+
+
+def test_what_is_dead_is_said_before_anything_is_measured(monkeypatch):
+    gather, _ = measuring(ALONE, lambda a: a[..., 0], deaf=True)
+    assert gather.found.dead == "what is written to hook_z of layer 0 does not reach the output"
+    monkeypatch.setattr("probes.audit.use.is_pattern_times_values", lambda cache, layer: False)
+    gather, _ = measuring(ALONE, lambda a: a[..., 0])
+    assert gather.found.dead == "hook_z of layer 0 is not pattern times values"
+    assert gather(frozenset({"output_change", "total"})).output_change == math.inf
+    monkeypatch.undo()
+
+    def endless(logits, read):
+        return torch.where(torch.arange(7) == 1, torch.nan, logits)
+
+    gather, _ = measuring(ALONE, lambda a: a[..., 0], extra=endless)
+    assert gather.found.dead == "the logit of an answer or a foil is not finite"
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        ([(1.0, -1.0)], 0.0),  # 1 always
+        ([(1.0, -3.0)], 0.0),  # 1 and 3, and the other way round
+        ([(1.0, -3.0), (3.0, 1.0)], 1.0),  # the root of 10 always; exchanged, that of 18 or of 2
+    ],
+)
+def test_norms_beyond_the_quantiles_of_the_intact_ones_are_counted(values, share):
+    """What the heads write is all that there is in the residual stream: for openers of either type these values."""
+    layers = [[(TOP, (one, 0.0, other, 0.0, 0.0, 0.0, 0.0)) for one, other in values]]
+    gather, _ = measuring(layers, lambda a: torch.sign(a[..., 0]))
+    assert gather(frozenset({"unnatural"})).unnatural == share
+
+
+def test_a_side_adds_up_what_its_items_share():
+    """What an ablated head gives is its mean over all that is read; items that share a donor count as one."""
+    _, side = measuring([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    upto, z = side.items.upto, side.cache.z[0].numpy()
+    for head in range(2):
+        mean = np.mean([z[b, q, head, 0] for b, q in zip(*np.nonzero(upto), strict=True)])
+        (fill,) = side.fill(((0, head),)).values()
+        assert fill.item() == pytest.approx(mean)
+    out = side.without(((0, 0),))
+    assert out == pytest.approx(side.margin_of(side.edited([], ablated=side.fill(((0, 0),)))))
+    assert side.without(((0, 0),)) is out
+    each = np.arange(len(side.items))
+    logits = side.base.logits.numpy()
+    two = np.abs(np.stack([logits[each, side.items.answer], logits[each, side.items.foil]]))
+    assert side.loudness() == pytest.approx(two.max(0))
+    differ = side.items.tokens != side.items.donors
+    assert side.margin_of(side.mixed(differ)) == pytest.approx(side.margin_of(side.donor))
+    assert side.margin_of(side.mixed(differ & False)) == pytest.approx(side.margin)
+    assert side.by_unit(side.margin) is side.margin
+    side.items = replace(side.items, unit=each // 2 * 3)
+    pairs = [side.margin[place : place + 2].sum() for place in range(0, len(each), 2)]
+    assert side.by_unit(side.margin) == pytest.approx(pairs)
+    assert side.share(side.margin).n == len(pairs)
+
+
+def test_a_part_of_a_side_is_its_first_items():
+    _, side = measuring(ALONE, lambda a: a[..., 0])
+    count = len(side.items)
+    assert side.part(count) is side.part(count + 1) is side
+    few = side.part(count - 1)
+    assert few is side.part(count - 1)
+    assert len(few.items) == count - 1
+    assert few.margin == pytest.approx(side.margin[:-1])
+    assert few.level == side.level
+
+
+@pytest.mark.parametrize(("ends", "none"), [((-0.04, 0.0499), True), ((-0.05, 0.01), False), ((0.0, 0.05), False)])
+def test_nothing_moves_within_the_bound(ends, none):
+    _, side = measuring(ALONE, lambda a: a[..., 0])
+    assert side.nothing(Estimate(0.0, *ends, 10_000, "inputs")) is none
 
 
 def test_a_piece_is_measured_when_it_is_asked_for(monkeypatch):

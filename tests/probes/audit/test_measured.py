@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import probes.audit
 from interp.claims.types import Condition, Relation
@@ -19,21 +20,21 @@ from probes.audit.partners import candidates, find_company, find_partners, idle_
 from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, top_share
 from probes.audit.side import Side
 from probes.audit.stats import high, low, ratio, reach, sign_flips
-from probes.claims import BUILT_IN, Claim, offset, position
+from probes.audit.tasks import Items
+from probes.audit.use import Used, output_change, sham_pairs
+from probes.claims import Claim, offset, position
 
 
 def test_what_was_found_is_not_changed_afterwards():
     """All that holds findings, rules or evidence is frozen; a side of items keeps what it has run."""
-    modules = [
-        importlib.import_module(f"probes.audit.{module.name}") for module in pkgutil.iter_modules(probes.audit.__path__)
-    ]
-    kinds = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
-    mine = {kind for kind in kinds if kind.__module__.startswith("probes.audit.") and isinstance(kind, type)}
+    names = [module.name for module in pkgutil.iter_modules(probes.audit.__path__, "probes.audit.")]
+    found = [kind for name in names for kind in vars(importlib.import_module(name)).values() if is_dataclass(kind)]
+    mine = {kind for kind in found if isinstance(kind, type) and kind.__module__ in names}
     assert len(mine) > 20
     assert {kind for kind in mine if not kind.__dataclass_params__.frozen} == {Side}
 
 
-# -- one head's pattern, row by row -------------------------------------------------------------------------------------------
+# -- one head's pattern, row by row -------------------------------------------------------------------------
 
 INPUTS, WIDTH = 120, 8
 EVEN_TOKENS = Condition("even tokens", "the token is even", "tokens", lambda tokens, grammar, keys: tokens % 2 == 0)
@@ -222,6 +223,7 @@ def test_a_head_without_a_row_scores_less_than_any():
 
 
 def halves(count):
+    """As many inputs, of 60 tokens that all see each other."""
     return Laid(
         Inputs(np.zeros((count, 60), dtype=int), np.ones((count, 60, 60), dtype=bool), np.zeros((count, 60)), None)
     )
@@ -296,6 +298,111 @@ def test_ties_share_the_top_place_up_to_rounding():
     assert top_share(rows, asked).tolist() == [[0.5, 0.0, 0.0, 1.0]]
     asked.seen[..., 3] = False
     assert top_share(rows, asked)[0, 3] == 0
+
+
+# -- the use, in pieces -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("logits", "change"),
+    [
+        ([[1, 2], [1, 2]], 0.0),
+        ([[2, 100], [1, 100]], 0.5),
+        ([[1, 100], [-4, 100], [2, 100]], 1.25),  # from the first item, by the largest size
+        ([[0, 10, 20], [0.001, 10, 20]], 0.0001),  # by the usual size: of three the second
+        ([[0, 10, 20, 30], [0.001, 10, 20, 30]], 0.0001),  # of four the second too
+        ([[0, 5], [0, 5]], 0.0),
+        ([[0, 0, 5], [0, 0, 4]], 0.2),
+        ([[0, 0, 0], [1e-40, 0, 0]], 1.0),  # by its own size where the usual one is 0
+        ([[math.inf, 2, 4], [1, 2, 3]], 0.25),  # an output that is not finite somewhere is left out
+        ([[-math.inf, math.nan], [1, 2]], math.inf),
+        ([[3.0, 4.0]], 0.0),
+    ],
+)
+def test_the_change_of_an_output_is_by_its_own_size_or_the_usual_one(logits, change):
+    assert output_change(torch.tensor(logits, dtype=torch.float64)) == pytest.approx(change, rel=1e-9)
+
+
+def a_pair(count, width, **given):
+    """Items that differ from their donors in the first token and are read at the last."""
+    tokens = np.arange(count * width).reshape(count, width)
+    each = np.arange(count)
+    how = {"read": np.full(count, width - 1), "flipped": 0 * each, "answer": 0 * each, "foil": 0 * each + 1} | given
+    return Items(each, tokens, tokens + (np.arange(width) == 0), **how)
+
+
+def test_a_sham_comes_from_keys_of_the_same_class_off_the_relation():
+    """Class 0: two keys off the relation; class 1: one, so that the claimed ones serve too; class 2: none is read."""
+    roles = np.tile([0, 0, 0, 1, 1, 2], (3, 1))
+    items = a_pair(3, 6, read=np.full(3, 4))
+    keys = np.zeros((3, 6, 6), dtype=bool)
+    keys[:, 4, :5] = True
+    keys[0, 4, :2] = keys[0, 4, 3] = False  # (0, 0), (0, 1), (0, 3) are off it
+    pairs = sham_pairs(items, roles, keys, 0)
+    assert len(pairs) == 6
+    met = {0: set(), 1: set(), 2: set()}
+    for ends in pairs:
+        for rows, columns in ends:
+            for role, found in met.items():
+                place = torch.from_numpy(roles == role)
+                found |= set(zip(rows[place].tolist(), columns[place].tolist(), strict=True))
+    assert met[0] == {(0, 0), (0, 1)}
+    assert met[1] == {(item, key) for item in range(3) for key in (3, 4)}
+    assert met[2] == {(0, 0)}  # nothing to draw from: the place itself is never claimed
+    assert len({tuple(x.sum().item() for end in ends for x in end) for ends in pairs}) > 1
+    assert any(not torch.equal(one[1], other[1]) for one, other in pairs)
+    again = sham_pairs(items, roles, keys, 0)
+    assert all(torch.equal(a, b) for p, q in zip(pairs, again, strict=True) for x, y in zip(p, q, strict=True)
+               for a, b in zip(x, y, strict=True))  # fmt: skip
+
+
+class Counts:
+    """A question whose items are the inputs with a row that the claim is about; it keeps what it was asked."""
+
+    name = words = "counts"
+
+    def __init__(self):
+        self.asked = []
+
+    def items(self, tokens, grammar, rows, seed, *keys):
+        self.asked.append((rows, keys))
+        return np.flatnonzero(rows.any(1))
+
+
+class Keyed(Counts):
+    items_on = Counts.items
+
+
+ODD = Condition("odd tokens", "the token is odd", "tokens", lambda tokens, grammar, keys: tokens % 2 == 1)
+
+
+@pytest.mark.parametrize(("question", "times"), [(Counts, 3), (Keyed, 4)])
+def test_sides_are_those_of_a_half_and_a_condition(question, times, monkeypatch):
+    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: (items.tolist(), level))
+    tokens = np.array([[0, 1], [0, 2], [0, 4], [0, 3], [0, 5], [0, 5]])
+    laid = Laid(Inputs(tokens, np.repeat(np.tri(2, dtype=bool)[None], 6, 0), tokens * 0, None))
+    task = question()
+    used = Used(None, laid.inputs, task, 0.9, 3)
+    plain, other = (laid.asked(Claim([(0, 0)], name)) for name in ("previous", "current"))
+    for _ in range(2):
+        assert used.side(plain, "a") == ([0, 2, 4], 0.9)
+        assert used.side(other, "a") == ([0, 2, 4], 0.9)
+        assert used.side(plain, "b") == ([1, 3, 5], 0.9)
+    assert len(task.asked) == times - 1
+    assert used.side(laid.asked(Claim([(0, 0)], "previous", when=ODD)), "b") == ([3, 5], 0.9)
+    assert used.side(laid.asked(Claim([(0, 0)], "current", when=EVEN_TOKENS)), "a") == ([0, 2, 4], 0.9)
+    assert (task.asked[times - 1][0] == (tokens % 2 == 1) * (np.arange(6) % 2 == 1)[:, None]).all()
+    assert used.side(laid.asked(Claim([(0, 0)], "current", when=ODD)), "b") == ([3, 5], 0.9)
+    assert len(task.asked) == times + 2
+    assert {len(keys) for _, keys in task.asked} == {int(question is Keyed)}
+
+
+@pytest.mark.parametrize(("count", "there"), [(1, False), (2, True)])
+def test_one_item_is_no_side(count, there, monkeypatch):
+    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: items)
+    laid = halves(2 * count)
+    found = Used(None, laid.inputs, Counts(), 0.95, 0).side(laid.asked(Claim([(0, 0)], "previous")), "b")
+    assert (found is not None) is there
 
 
 # -- statistics ---------------------------------------------------------------------------------------------
