@@ -35,7 +35,9 @@ BALANCE, VARIATION = ["tests/probes/balance"], ["tests/probes/variation"]
 DYCK = ["tests/interp/test_dyck.py"]
 CLAIMS = ["tests/interp/test_dyck_claims.py", "tests/probes/claims"]
 AUDIT = "tests/probes/audit"
-RULES, MEASURED, PIECES, SHOWN = (f"{AUDIT}/test_{name}.py" for name in ("rules", "measured", "audit", "audit_figure"))
+RULES, MEASURED, TOLD, PIECES, SHOWN, LABELS = (
+    f"{AUDIT}/test_{name}.py" for name in ("rules", "measured", "told", "audit", "audit_figure", "audit_foreign")
+)
 INSERTIONS = (
     "insertions_equal_the_literal_definition",
     "inserted_nests_are_balanced_and_within_depth",
@@ -52,23 +54,23 @@ MODULES = {
         f"probes/audit/{name}.py": tests
         for name, tests in {
             "rules": [RULES, MEASURED],
-            "pattern_rules": [RULES, MEASURED, SHOWN],
-            "use_rules": [RULES, MEASURED, SHOWN],
-            "population_rules": [RULES, MEASURED, SHOWN],
+            "pattern_rules": [RULES, MEASURED, TOLD],
+            "use_rules": [RULES, MEASURED, TOLD],
+            "population_rules": [RULES, MEASURED, TOLD],
             "verdicts": [RULES, MEASURED],
             "thresholds": [RULES, MEASURED],
             "stats": [MEASURED, RULES],
-            "decide": [SHOWN, RULES],
+            "decide": [TOLD, RULES],
             "effects": [RULES, MEASURED],
             "conditions": [RULES, MEASURED],
             "pattern": [MEASURED],
             "use": [MEASURED, PIECES],
             "side": [MEASURED, PIECES],
-            "rows": [RULES, MEASURED, SHOWN],
+            "rows": [TOLD, MEASURED, SHOWN],
             "partners": [MEASURED],
-            "population": [SHOWN, MEASURED],
+            "population": [TOLD, MEASURED],
             "edits": [PIECES, MEASURED],
-            "labels": [MEASURED, f"{AUDIT}/test_audit_foreign.py"],
+            "labels": [MEASURED, LABELS],
         }.items()
     },
     "probes/balance/analyzer.py": BALANCE,

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import t as student
 from transformer_lens.hook_points import HookPoint
 from transformer_lens.HookedRootModule import HookedRootModule
 
@@ -34,10 +33,9 @@ from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
 from probes.audit.model import Nulls, Subject
-from probes.audit.pattern import Head, Laid, matched_lift, overlap
+from probes.audit.pattern import Head, Laid, matched_lift
 from probes.audit.population import binomial
 from probes.audit.side import Side
-from probes.audit.stats import ratio, sign_flips
 from probes.audit.use import Used, interchange
 from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
@@ -1041,39 +1039,6 @@ def test_margins_are_of_the_right_answer():
     side = Side(model, items, 0.95)
     assert side.margin.mean() > 2
     assert side.margin_of(side.donor).mean() < -2
-
-
-# -- statistics ---------------------------------------------------------------------------------------------
-
-
-def test_the_jackknife_of_a_ratio():
-    rng = np.random.default_rng(0)
-    top, bottom = rng.normal(1, 1, 30), rng.integers(1, 5, 30).astype(float)
-    found = ratio(top, bottom, 0.99)
-    without = np.array([np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(30)])
-    error = math.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
-    assert found.value == pytest.approx(top.sum() / bottom.sum())
-    assert found.high - found.value == pytest.approx(student.ppf(0.995, 29) * error)
-    mean = ratio(top, np.ones(30), 0.95)
-    assert mean.high - mean.value == pytest.approx(student.ppf(0.975, 29) * top.std(ddof=1) / math.sqrt(30))
-    assert ratio(top, np.zeros(30), 0.95).value is None
-    assert ratio(top[:1], bottom[:1], 0.95).low is None
-
-
-def test_sign_flips_can_pass_the_correction_and_do_not_pass_noise():
-    rng = np.random.default_rng(0)
-    clear, noise, nothing = rng.normal(1, 1, 60), rng.normal(0, 1, 60), np.zeros(60)
-    p = sign_flips(np.stack([clear, noise, nothing, -clear], 1), 9999, 0)
-    assert p[0] == pytest.approx(1e-4)
-    assert p[1] > 0.01
-    assert p[2] == 1
-    assert p[3] > 0.99
-
-
-def test_overlap_is_one_less_total_variation():
-    keys = np.array([[[True, True, False, False], [False, False, False, True]]])
-    weights = np.array([[[0.7, 0.1, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]]])
-    assert_close(overlap(weights, keys), [[0.6, 0.4]])
 
 
 def test_a_head_that_goes_by_class_and_distance_has_no_lift():

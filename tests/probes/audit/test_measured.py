@@ -10,14 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t as student
 
 import probes.audit
+from closeness import assert_close
 from interp.claims.types import Condition, Relation
 from interp.stats import Estimate
 from probes.audit import thresholds as limits
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, find_company, find_partners, idle_heads
-from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, top_share
+from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
 from probes.audit.side import Side
 from probes.audit.stats import high, low, ratio, reach, sign_flips
 from probes.audit.tasks import Items
@@ -408,6 +410,36 @@ def test_one_item_is_no_side(count, there, monkeypatch):
 # -- statistics ---------------------------------------------------------------------------------------------
 
 
+def test_the_jackknife_of_a_ratio():
+    rng = np.random.default_rng(0)
+    top, bottom = rng.normal(1, 1, 30), rng.integers(1, 5, 30).astype(float)
+    found = ratio(top, bottom, 0.99)
+    without = np.array([np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(30)])
+    error = math.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
+    assert found.value == pytest.approx(top.sum() / bottom.sum())
+    assert found.high - found.value == pytest.approx(student.ppf(0.995, 29) * error)
+    mean = ratio(top, np.ones(30), 0.95)
+    assert mean.high - mean.value == pytest.approx(student.ppf(0.975, 29) * top.std(ddof=1) / math.sqrt(30))
+    assert ratio(top, np.zeros(30), 0.95).value is None
+    assert ratio(top[:1], bottom[:1], 0.95).low is None
+
+
+def test_sign_flips_can_pass_the_correction_and_do_not_pass_noise():
+    rng = np.random.default_rng(0)
+    clear, noise, nothing = rng.normal(1, 1, 60), rng.normal(0, 1, 60), np.zeros(60)
+    p = sign_flips(np.stack([clear, noise, nothing, -clear], 1), 9999, 0)
+    assert p[0] == pytest.approx(1e-4)
+    assert p[1] > 0.01
+    assert p[2] == 1
+    assert p[3] > 0.99
+
+
+def test_overlap_is_one_less_total_variation():
+    keys = np.array([[[True, True, False, False], [False, False, False, True]]])
+    weights = np.array([[[0.7, 0.1, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]]])
+    assert_close(overlap(weights, keys), [[0.6, 0.4]])
+
+
 def test_the_reach_of_a_number_is_its_farther_bound_or_what_so_few_units_hide():
     wide = Estimate(0.1, -0.4, 0.6, 10_000, "inputs")
     assert reach(wide, 0.95) == 0.6
@@ -440,9 +472,12 @@ def test_sign_flips_count_every_draw_and_the_data_once():
         assert p == pytest.approx(1 / 8, abs=5 * math.sqrt(7 / 64 / draws))  # absolute: five standard errors
     assert sign_flips(same, 1, 0)[0] in (0.5, 1.0)
     assert sign_flips(same, 0, 0)[0] == 1
-    # A half of all draws is as large but for rounding: such a tie counts against the claim.
-    tied = sign_flips(np.array([[1.0], [1e-12]]), 999, 0)
-    assert tied[0] == pytest.approx(0.5, abs=0.08)  # absolute: five standard errors
+
+
+@pytest.mark.parametrize(("large", "small", "p"), [(1.0, 1e-12, 0.5), (1e6, 1e-6, 0.5), (1e-6, 1e-9, 0.25)])
+def test_a_tie_but_for_rounding_counts_against_the_claim(large, small, p):
+    found = sign_flips(np.array([[large], [small]]), 999, 0)
+    assert found[0] == pytest.approx(p, abs=0.08)  # absolute: five standard errors
 
 
 # -- partners and company, of heads whose effects are given -------------------------------------------------
