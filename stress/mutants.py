@@ -257,6 +257,7 @@ def main() -> None:
     import scipy.optimize
     import scipy.stats  # noqa: F401
     import torch  # noqa: F401
+    import transformer_lens  # noqa: F401
 
     unanswered = 0
     for module in given.modules or MODULES:
