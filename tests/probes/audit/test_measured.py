@@ -40,16 +40,17 @@ def test_what_was_found_is_not_changed_afterwards():
 
 INPUTS, WIDTH = 120, 8
 EVEN_TOKENS = Condition("even tokens", "the token is even", "tokens", lambda tokens, grammar, keys: tokens % 2 == 0)
+FEW_TOKENS = Condition("few tokens", "the token is 0", "tokens", lambda tokens, grammar, keys: tokens == 0)
 
 
-def laid_out(several):
+def laid_out(several, causal=True):
     """Inputs and one relation: of random sets of keys, some with the first key among them, or of one key each.
 
     The one key lies two back, in the last inputs three back: there alone it is told from the offset -2.
     """
     rng = np.random.default_rng(1)
     tokens = rng.integers(0, 40, (INPUTS, WIDTH))
-    visible = np.repeat(np.tri(WIDTH, dtype=bool)[None], INPUTS, 0)
+    visible = np.repeat(np.tri(WIDTH, k=0 if causal else WIDTH, dtype=bool)[None], INPUTS, 0)
     if several:
         chosen = rng.random(visible.shape) < 0.4
         chosen[..., 0] = rng.random((INPUTS, WIDTH)) < 0.2
@@ -70,7 +71,8 @@ def weights_on(laid, keys):
     raw[..., 0] += rest
     whole = (rng.random((INPUTS, WIDTH)) < 0.05)[..., None]
     raw = np.where(whole, np.eye(WIDTH)[0], raw)
-    return raw / raw.sum(-1, keepdims=True), rng.random((INPUTS, WIDTH)) + 0.1
+    norms = (rng.random((INPUTS, WIDTH)) + 0.1) * (np.arange(INPUTS) > 3)[:, None]  # some write nothing at all
+    return raw / raw.sum(-1, keepdims=True), norms
 
 
 def fit(row, keys):
@@ -84,7 +86,8 @@ def literal(laid, keys, weights, norms, kind, when):
         for q in range(WIDTH):
             named = set(np.flatnonzero(keys[b, q]))
             seen = set(np.flatnonzero(laid.inputs.visible[b, q]))
-            about = when is None or laid.inputs.tokens[b, q] % 2 == 0
+            token = laid.inputs.tokens[b, q]
+            about = when is None or (token % 2 == 0 and (token == 0 or when is EVEN_TOKENS))
             if not about or not named or not (len(seen) > 1 if kind == "even" else len(named) < len(seen)):
                 continue
             row, chance = weights[b, q], len(named) / len(seen)
@@ -94,7 +97,7 @@ def literal(laid, keys, weights, norms, kind, when):
             else:
                 score = (sum(row[k] for k in named) - chance) / (1 - chance)
             valued = row * norms[b]
-            found = {"score": score, "by_value": sum(valued[k] for k in named) / valued.sum()}
+            found = {"score": score, "by_value": sum(valued[k] for k in named) / (valued.sum() or 1)}
             if 0 not in named:
                 seen, rest = seen - {0}, 1 - row[0]
                 found["sink"] = row[0]
@@ -136,12 +139,15 @@ def of_half(rows, half, name):
     return pytest.approx(np.mean(values), rel=1e-9) if values else None
 
 
-LAYOUTS = [(True, "mass", None), (True, "mass", EVEN_TOKENS), (True, "even", None), (False, "mass", None)]
+LAYOUTS = [
+    (True, "mass", None, True), (True, "mass", EVEN_TOKENS, True), (True, "mass", FEW_TOKENS, True),
+    (True, "even", None, True), (False, "mass", None, True), (True, "mass", EVEN_TOKENS, False),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("several", "kind", "when"), LAYOUTS)
-def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when):
-    laid, keys = laid_out(several)
+@pytest.mark.parametrize(("several", "kind", "when", "causal"), LAYOUTS)
+def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when, causal):
+    laid, keys = laid_out(several, causal)
     weights, norms = weights_on(laid, keys)
     asked = laid.asked(Claim([(0, 0)], Relation("mine", "mine", kind, "tokens", lambda *_: keys), when=when))
     head, half = Head(laid, weights, norms), set(laid.inputs.half_b)
@@ -175,7 +181,7 @@ def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when)
         assert (rival.lead is None, rival.lead_a is None) == (lead is None, lead_a is None), rival.name
         if lead is not None:
             assert (rival.lead.value, rival.lead_a) == pytest.approx((lead, lead_a)), rival.name
-    assert len({rival.lead is None for rival in look.rivals}) == 2  # both kinds are met
+    assert len({rival.lead is None for rival in look.rivals}) == 2 - (when is FEW_TOKENS)  # both kinds are met
 
 
 def literal_rivals(laid, rows):
@@ -247,15 +253,17 @@ def test_two_relations_are_compared_on_enough_rows_of_either_half(half, rows, in
 
 @pytest.mark.parametrize(("count", "expected"), [(49, 0.0), (50, 0.8)])
 def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
-    """Four of five rows fit; half B, where none does, does not count."""
+    """Four of five rows fit; half B, where none does, does not count; one row sees nothing but the first key."""
     laid = halves(4)
+    laid.inputs.visible[0, 59, 1:] = laid._free[0, 59, 1:] = False
     keys = np.zeros((4, 60, 60), dtype=bool)
     keys[..., 1] = True
+    keys[0, 59] = False
     asked = laid.asked(Claim([(0, 0)], Relation("second", "second", "mass", "tokens", lambda *_: keys)))
     weights = np.zeros((4, 60, 60))
     # Of 59 keys the second has a share of 1/59, so that a weight of w scores (59 w - 1) / 58.
     weights[0, :, 1], weights[0, :, 2] = 0.51, 0.49
-    weights[0, ::5, 1], weights[0, ::5, 2] = 0.505, 0.495
+    weights[0, 1::5, 1], weights[0, 1::5, 2] = 0.505, 0.495
     weights[1:, :, 2] = 1.0
     rows = np.zeros((4, 60), dtype=bool)
     rows[0, :count] = True
@@ -289,6 +297,18 @@ def test_keys_are_like_each_other_from_twenty_on(alike, number):
     mean = 0.3 if number == 20 else (0.3 * 19 + 0.1 * 80) / 99
     assert found[0, 4] == pytest.approx(1 - mean)
     assert np.count_nonzero(found) == 1
+
+
+def test_fewer_inputs_than_tokens_have_keys_alike_too():
+    """Each row has 0.3 on one key and 0.7 evenly on 58 others of its class, at distances of either sign."""
+    laid = halves(4)
+    keys = np.zeros((4, 60, 60), dtype=bool)
+    keys[..., 7] = True
+    asked = laid.asked(Claim([(0, 0)], Relation("eighth", "eighth", "mass", "tokens", lambda *_: keys)))
+    weights = np.where(keys, 0.3, 0.7 / 58)
+    found = matched_lift(weights, asked, laid.inputs.roles, np.array([1, 3]))
+    assert found[[1, 3]] == pytest.approx(0.3 - 0.7 / 58)
+    assert not found[[0, 2]].any()
 
 
 def test_ties_share_the_top_place_up_to_rounding():
