@@ -233,7 +233,12 @@ def test_a_head_without_a_row_scores_less_than_any():
 def halves(count):
     """As many inputs, of 60 tokens that all see each other."""
     return Laid(
-        Inputs(np.zeros((count, 60), dtype=int), np.ones((count, 60, 60), dtype=bool), np.zeros((count, 60)), None)
+        Inputs(
+            np.zeros((count, 60), dtype=int),
+            np.ones((count, 60, 60), dtype=bool),
+            np.zeros((count, 60), dtype=int),
+            None,
+        )
     )
 
 
@@ -584,6 +589,25 @@ def test_partners_are_those_that_the_search_must_find(case):
     assert find_partners(side, swap, H[:5], 0) == tuple(H[h] for h in expected)
 
 
+@pytest.mark.parametrize(
+    ("table", "rises", "expected"),
+    [
+        ({(1,): 0.25, (1, 2): 0.5}, {}, (1, 2)),  # gains just enough
+        ({(1,): 0.25, (2,): 0.5}, {2: 2.0}, (2,)),  # makes the answer surer by as much as it may
+        ({(1,): 1.0, (2, 3): 8.0}, {}, (1,)),  # is just enough alone
+        ({(2, 3): 0.5}, {}, (0, 2, 3)),  # is just enough as a set
+        ({(1,): 0.5, (2, 3): 0.75}, {}, (0, 2, 3)),
+    ],
+)
+def test_partners_are_found_at_the_very_bounds(table, rises, expected, monkeypatch):
+    """With bounds that binary numbers hold exactly, and a margin of 8."""
+    for name, value in {"GAIN": 0.25, "UNUSED": 0.25, "USED": 1.0}.items():
+        monkeypatch.setattr(limits, name, value)
+    effect = at_least(table)
+    side = Given(lambda group: 0.8 * effect(group), lambda group: sum(rises.get(h, 0.0) for _, h in group), intact=8.0)
+    assert find_partners(side, swap, H[:5], 0) == tuple(H[h] for h in expected)
+
+
 def test_partners_are_looked_for_where_there_is_a_margin_to_lose():
     gains = at_least({(1,): 0.08, (2, 3): 0.9})
     for intact in (0.0, -1.0):
@@ -591,6 +615,10 @@ def test_partners_are_looked_for_where_there_is_a_margin_to_lose():
         few = Given(gains, intact=intact)
         assert find_partners(Given(gains, few=few), swap, H[:5], 0) == (H[1],)
         assert find_company(few, swap, H[:5], 0) == ()
+    little = Given(lambda group: 0.02 * gains(group), intact=0.2)
+    assert find_partners(little, swap, H[:5], 0) == find_partners(Given(gains), swap, H[:5], 0) == (H[0], H[2], H[3])
+    assert find_partners(Given(gains, few=little), swap, H[:5], 0) == (H[0], H[2], H[3])
+    assert find_company(Given(donated=lambda group, edges: 0.0, intact=0.2), swap, H[:5], 0) == tuple(H[:5])
     assert find_partners(Given(gains), swap, [], 0) == ()
     assert find_partners(Given(gains), swap, H[1:2], 0) == (H[1],)
 
@@ -602,6 +630,9 @@ def only(group, size):
 def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:3], 0) == tuple(H[:2])
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:4], 0) == (H[3],)
+    # Of two, the second adds more to the margin than it may beside the first; as a pair they may go.
+    side = Given(only(H[:2], 0.2), lambda group: (0.0, 0.4, 1.0)[len(group)])
+    assert find_partners(side, swap, H[:2], 0) == tuple(H[:2])
     for count, expected in ((4, 4), (6, 20), (7, 32), (9, 32)):
         side = Given(lambda group: 0.0)
         find_partners(side, swap, H[:count][::-1], 3)
