@@ -723,6 +723,14 @@ def test_idle_heads_add_nothing_to_any_of_the_others(effect, idle):
     side = Exchanged(effect)
     assert idle_heads(side, tuple, H[:3]) == [H[h] for h in idle]
     assert len(side.asked) == len(set(side.asked))
+    many = idle_heads(Exchanged(effect), tuple, [*H[:3], H[8], H[9]])
+    assert many == [*[H[h] for h in idle], H[8], H[9]]
+
+
+def test_a_head_that_does_it_alone_is_not_idle_beside_others_that_do_too():
+    for count in (2, 4, 5, 6):
+        assert idle_heads(Exchanged(lambda group: 3.0 * bool(group)), tuple, H[:count]) == []
+        assert idle_heads(Exchanged(lambda group: 3.0 * (len(group) == count)), tuple, H[:count]) == []  # noqa: B023
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2}), (4, {1, 2, 3, 4}), (5, {1, 2, 4, 5})])
