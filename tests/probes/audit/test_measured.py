@@ -23,7 +23,7 @@ from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overl
 from probes.audit.side import Side
 from probes.audit.stats import high, low, ratio, reach, sign_flips
 from probes.audit.tasks import Items
-from probes.audit.use import Used, output_change, sham_pairs
+from probes.audit.use import Measuring, Used, output_change, sham_pairs
 from probes.claims import Claim, offset, position
 
 
@@ -430,6 +430,132 @@ def test_one_item_is_no_side(count, there, monkeypatch):
     laid = halves(2 * count)
     found = Used(None, laid.inputs, Counts(), 0.95, 0).side(laid.asked(Claim([(0, 0)], "previous")), "b")
     assert (found is not None) is there
+
+
+def measured_on(side, heads=((0, 0), (1, 1)), keys=None, **known):
+    """A measuring of a side that is made by hand; `known`: pieces that are not asked for again."""
+    made = object.__new__(Measuring)
+    made.used, made.side, made.heads, made.asked = SimpleNamespace(inputs=None, seed=0), side, heads, None
+    made.__dict__.update(known, keys=keys)
+    return made
+
+
+def values(seed, *scales):
+    """[item, pos, head, d_head] of two items of three tokens, each head of a size of its own."""
+    drawn = torch.randn(2, 3, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return drawn * torch.tensor(scales)[:, None]
+
+
+def test_shams_are_as_large_as_the_exchange_along_the_first_difference_that_is_one(monkeypatch):
+    """Heads of a thousandth and a hundred times the size: what is no difference is so by the size of each."""
+    v, donor = [values(0, 1e-3, 100.0), values(1, 5.0, 0.1)], [values(2, 1e-3, 100.0), values(3, 5.0, 0.1)]
+    v[0][1, 0] = v[0][0, 0]  # the first pair of the first key differs in nothing
+    v[1][1, 0] = v[1][0, 0] * (1 + 1e-6)  # and in layer 1 in next to nothing
+
+    def place(*items):
+        rows, columns = zip(*items, strict=True)
+        return torch.tensor([rows[:3], rows[3:]]), torch.tensor([columns[:3], columns[3:]])
+
+    pairs = [
+        (place(*[(0, 0)] * 6), place((1, 0), *[(0, 1)] * 5)),
+        (place(*[(0, 2)] * 6), place(*[(1, 2)] * 6)),
+        (place(*[(1, 1)] * 6), place(*[(0, 1)] * 6)),
+    ]
+    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: pairs)
+    keys = torch.rand(2, 3, 3) < 0.5
+    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    made = measured_on(side, keys=keys)
+    made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
+    up, down = made.shams
+    assert [(one.layer, one.heads) for one in up] == [(one.layer, one.heads) for one in down] == [(0, (0,)), (1, (1,))]
+    for layer, (one, other) in enumerate(zip(up, down, strict=True)):
+        assert one.keys is other.keys is keys
+        assert one.values is other.values is None
+        assert torch.equal(one.shift, -other.shift)
+        for item in range(2):
+            for key in range(3):
+                for head in range(2):
+                    first = v[layer][0, 0, head] - v[layer][0, 1, head]
+                    if (item, key) == (0, 0):
+                        first = v[layer][0, 2, head] - v[layer][1, 2, head]
+                    size = (donor[layer][item, key, head] - v[layer][item, key, head]).norm()
+                    expected = size * first / first.norm()
+                    assert one.shift[item, key, head].tolist() == pytest.approx(expected.tolist(), rel=1e-9)
+
+
+def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
+    v = [values(0, 1.0, 2.0), values(1, 1.0, 2.0)]
+    keys = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [1, 0, 1]]], dtype=torch.bool)
+    fills = measured_on(SimpleNamespace(cache=SimpleNamespace(v=v)), keys=keys).fills
+    assert [(one.layer, one.heads) for one in fills] == [(0, (0,)), (1, (1,))]
+    for layer, one in enumerate(fills):
+        read = [
+            v[layer][item, key] for item in range(2) for query in range(3) for key in range(3) if keys[item, query, key]
+        ]
+        assert one.values.shape == v[layer].shape
+        assert all(torch.allclose(value, torch.stack(read).mean(0)) for value in one.values.flatten(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("token", "loud", "change"),
+    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
+     ([0.0, 1.0], [0.0, 4.0], 0.25), ([0.5, 0.0], [0.25, 1e-9], 2.0)],
+)  # fmt: skip
+def test_an_answer_that_moves_from_nothing_has_moved_beyond_all_bounds(token, loud, change):
+    side = SimpleNamespace(
+        items=a_pair(2, 3), loudness=lambda: np.array(loud),
+        base=SimpleNamespace(logits=torch.tensor([[1.0, 2.0], [1.0, 4.0]])),
+    )  # fmt: skip
+    attended = np.array([[True, False, False], [False, True, True]])
+    found = measured_on(side, token_change=np.array(token), attended=attended).answer()
+    assert found == {"output_change": 0.5, "answer_change": change, "aimed": 0.5, "paired": True}
+
+
+def test_of_other_inputs_all_that_is_read_is_exchanged():
+    side = SimpleNamespace(
+        items=a_pair(2, 3), donor="donor", mixed=lambda places: places.tolist(), margin=np.array([5.0, 6.0]),
+        margin_of=lambda run: np.array([1.0, 2.0]) if run == "donor" else np.array([[3.0, 4.0], [0.0, 0.0]][run[0][0]]),
+    )  # fmt: skip
+    attended = np.array([[True, False, False], [False, True, True]])
+    assert measured_on(side, attended=attended).token_change.tolist() == [4.0, 4.0]
+    side.items = a_pair(2, 3, flipped=None)
+    assert measured_on(side, attended=attended).token_change.tolist() == [5.0, 6.0]
+
+
+def test_edges_that_are_read_are_those_up_to_the_place():
+    keys = np.zeros((2, 3, 3), dtype=bool)
+    keys[0, 2, 1] = keys[0, 0, 0] = keys[1, 2, 2] = keys[1, 1, 0] = True
+    side = SimpleNamespace(items=a_pair(2, 3, read=np.array([1, 2])))
+    found = measured_on(side, keys=torch.from_numpy(keys)).attended
+    # Of the first item the query at 2 comes after the place that is read.
+    assert found.tolist() == [[True, False, False], [True, False, True]]
+
+
+def test_beside_partners_the_exchange_is_measured_free_and_held(monkeypatch):
+    """Free: from margins with the partners ablated; held: norms are those of the intact run on both sides."""
+    partners = ((1, 0),)
+    side = SimpleNamespace(
+        cache="intact", share=lambda change: change, fill=lambda heads: ("means", heads),
+        without=lambda heads, held=False: ("held" if held else "free", heads),
+    )  # fmt: skip
+    made = measured_on(side, search="search", others="others")
+    made.net = lambda rest, **how: ((rest, how), "whole")
+    made.found = SimpleNamespace(partners=partners)
+    monkeypatch.setattr("probes.audit.use.find_partners", lambda search, swap, others, seed: partners)
+    how = {"ablated": ("means", partners)}
+    assert made.partners() == {
+        "partners": partners, "with_partners": (("free", partners), how), "raw_with_partners": "whole",
+    }  # fmt: skip
+    assert made.held() == {"held_with_partners": (("held", partners), how | {"frozen": "intact"})}
+    monkeypatch.setattr("probes.audit.use.find_partners", lambda *_: ())
+    assert made.partners() == {}
+    assert measured_on(side, search=None).partners() == measured_on(side, search=None).company() == {}
+
+
+def test_without_items_there_is_no_effect():
+    used = Used(None, halves(2).inputs, Counts(), 0.9, 0)
+    found = used.evidence(halves(2).asked(Claim([(0, 0)], "previous")), ((0, 0),))(frozenset({"total"}))
+    assert (found.items, found.margin.value, found.margin.n, found.level, found.total) == (0, None, 0, 0.9, None)
 
 
 # -- statistics ---------------------------------------------------------------------------------------------
