@@ -902,6 +902,19 @@ def test_a_side_adds_up_what_its_items_share():
     assert side.share(side.margin).n == len(pairs)
 
 
+def test_a_head_is_taken_out_with_norms_as_they_come_or_held():
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    inputs = make_inputs(model, GRAMMAR, None, 40, 12, 0)
+    side = Side(model, Closers().items(inputs.tokens, GRAMMAR, np.ones(inputs.tokens.shape, dtype=bool), 0), 0.95)
+    heads = ((0, 0),)
+    free, held = (
+        side.margin_of(side.edited([], ablated=side.fill(heads), frozen=frozen)) for frozen in (None, side.cache)
+    )
+    assert np.abs(free - held).max() > 1e-3
+    assert side.without(heads) == pytest.approx(free)
+    assert side.without(heads, held=True) == pytest.approx(held)
+
+
 def test_a_part_of_a_side_is_its_first_items():
     _, side = measuring(ALONE, lambda a: a[..., 0])
     count = len(side.items)
