@@ -266,6 +266,14 @@ def test_the_rows_of_a_pattern_and_their_nulls():
     assert row_of(told, "better").words == "fits better than a better one"
     assert row_of(told, "better").met is False
     assert not [row for row in pattern_of({"rivals": (better,)}).evidence if row.name == "better"]
+    assert {row.name: (row.side, row.threshold) for row in told} == {
+        "rows": (">=", 200), "score": (">=", 0.25), "top1": (">=", 0.75), "share": ("not in", 0.8),
+        "matched": (">", 0.0), "untrained": (">", 0.1), "rival": (">=", 0.0), "better": (">=", 0.0),
+        "without_sink": (None, None), "sink": (None, None), "by_value": (None, None),
+    }  # fmt: skip
+    none = pattern_of({"rivals": (), "matched": None, "top1": None}, untrained=None)
+    assert [row.name for row in none.evidence] == ["rows", "score", "share", "without_sink", "sink", "by_value"]
+    assert none.because == "L0H0 scores 0.90 [0.80, 0.95] (n=200 inputs) on the last unmatched open bracket."
 
 
 LOW, DOUBT = {"score": span(0.0, 0.1, 0.2)}, {"score": span(0.2, 0.3, 0.5)}
