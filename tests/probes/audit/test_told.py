@@ -373,7 +373,7 @@ GOOD, BAD = outcome("supported", "holds"), outcome("refuted", "fails", "not aske
     ("pairs", "claim", "because"),
     [
         (
-            [(GOOD, GOOD)] * 5 + [(BAD, BAD)], PLAIN,
+            [(BAD, BAD)] + [(GOOD, GOOD)] * 5, PLAIN,
             "In 5 of 6 seeds some head of layer 0 supports the claim (supported in 5, refuted in 1): between 35.9 % "
             "and "
             "99.6 % of such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. "
@@ -398,13 +398,18 @@ GOOD, BAD = outcome("supported", "holds"), outcome("refuted", "fails", "not aske
             "Use: used.",
         ),
         (
+            [(replace(GOOD, heads=((2, 1),)),) * 2] * 6, Claim([(2, 1)], "stack-top"),
+            "In 6 of 6 seeds some head of layer 2 supports the claim (supported in 6): between 54.1 % and 100.0 % of "
+            "such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. Use: used.",
+        ),
+        (
             [(GOOD, BAD)] * 6, Claim([], "stack-top"),
             "In 6 of 6 seeds some head supports the claim (supported in 6): between 54.1 % and 100.0 % of such "
             "models. Even "
             "6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. Use: used.",
         ),
     ],
-    ids=["most", "too few", "two layers", "any"],
+    ids=["most", "too few", "two layers", "another layer", "any"],
 )  # fmt: skip
 def test_the_reason_of_a_population(pairs, claim, because):
     assert over_seeds(claim, range(len(pairs)), pairs, 0.95).reason == because
