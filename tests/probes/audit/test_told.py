@@ -400,7 +400,8 @@ GOOD, BAD = outcome("supported", "holds"), outcome("refuted", "fails", "not aske
         (
             [(replace(GOOD, heads=((2, 1),)),) * 2] * 6, Claim([(2, 1)], "stack-top"),
             "In 6 of 6 seeds some head of layer 2 supports the claim (supported in 6): between 54.1 % and 100.0 % of "
-            "such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. Use: used.",
+            "such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. "
+            "Use: used.",
         ),
         (
             [(GOOD, BAD)] * 6, Claim([], "stack-top"),
