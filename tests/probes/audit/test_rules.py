@@ -12,6 +12,7 @@ import pytest
 import probes.audit
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson
 from probes.audit import rules_table
+from probes.audit import thresholds as limits
 from probes.audit.conditions import Bound, Not, all_of, any_of
 from probes.audit.decide import SHOWN, decide_use
 from probes.audit.effects import Effects
@@ -437,6 +438,16 @@ def test_every_bound_of_every_rule_is_pinned():
         for bound in rule.holds.bounds
     }  # fmt: skip
     assert {(pin.table, pin.rule, pin.bound) for pin in PINS} == declared
+
+
+def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
+    """How much is searched, shared and compared: a change moves verdicts, and is to be seen."""
+    bounds = {float(pin.bound.split(" ")[2]) for pin in PINS if pin.limit is None}
+    told = {name: value for name, value in vars(limits).items() if name.isupper()}
+    assert {name: value for name, value in told.items() if value not in bounds} == {
+        "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
+    }  # fmt: skip
 
 
 def test_few_items_cannot_show_that_nothing_moves():
