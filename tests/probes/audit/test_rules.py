@@ -483,6 +483,11 @@ def test_conditions_are_what_their_parts_are():
         assert Not(all_of(high, low))(evidence) is not both
     assert str(Not(any_of(high, all_of(high, low)))) == "not (x >= 1 or (x >= 1 and y < 2))"
     assert not high(SimpleNamespace(x=None))
+    nothing = SimpleNamespace(x=Estimate.undefined("none", 0, "inputs"))
+    assert Bound("x.value", ">=", 0.0)(nothing)
+    assert Bound("x.value", "<=", 0.0)(nothing)
+    # Evidence without a level of its own reaches as far as its bounds do.
+    assert Bound("x.reach", "<=", 0.1)(SimpleNamespace(x=span(-0.1, 0.0, 0.05, n=2)))
 
 
 # -- what is measured ---------------------------------------------------------------------------------------
