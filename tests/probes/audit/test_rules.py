@@ -508,6 +508,16 @@ def test_heads_are_asked_alone_only_where_they_are_of_use_together():
         assert ("idle" in asked) == (finding in ("used", "redundant")), name
 
 
+def test_what_was_not_measured_speaks_for_nothing():
+    bare = Effects(200, MUCH)
+    assert {f.name: getattr(bare, f.name) for f in fields(Effects)} == {
+        **dict.fromkeys((f.name for f in fields(Effects))), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
+        "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
+        "company": (), "idle": (),
+    }  # fmt: skip
+    assert decider("use", bare) == "no_power_not_aimed"
+
+
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     given = [name for stage in STAGES for name in stage.gives]
     assert len(set(given)) == len(given)
