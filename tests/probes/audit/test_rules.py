@@ -511,7 +511,7 @@ def test_heads_are_asked_alone_only_where_they_are_of_use_together():
 def test_what_was_not_measured_speaks_for_nothing():
     bare = Effects(200, MUCH)
     assert {f.name: getattr(bare, f.name) for f in fields(Effects)} == {
-        **dict.fromkeys((f.name for f in fields(Effects))), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
+        **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (),
     }  # fmt: skip
