@@ -54,7 +54,7 @@ MODULES = {
         f"probes/audit/{name}.py": tests
         for name, tests in {
             "rules": [RULES, MEASURED],
-            "pattern_rules": [RULES, MEASURED, TOLD],
+            "pattern_rules": [RULES, MEASURED, f"{SHOWN}::test_each_cause_of_a_pattern_is_marked"],
             "use_rules": [RULES, MEASURED, TOLD],
             "population_rules": [RULES, MEASURED, TOLD],
             "verdicts": [RULES, MEASURED],

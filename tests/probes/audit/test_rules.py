@@ -482,6 +482,7 @@ def test_conditions_are_what_their_parts_are():
         assert any_of(high, low)(evidence) is either
         assert Not(all_of(high, low))(evidence) is not both
     assert str(Not(any_of(high, all_of(high, low)))) == "not (x >= 1 or (x >= 1 and y < 2))"
+    assert str(all_of(any_of(low), all_of(high), all_of())) == "y < 2 and x >= 1 and always"
     assert not high(SimpleNamespace(x=None))
     nothing = SimpleNamespace(x=Estimate.undefined("none", 0, "inputs"))
     assert Bound("x.value", ">=", 0.0)(nothing)
