@@ -483,6 +483,24 @@ def test_shams_are_as_large_as_the_exchange_along_the_first_difference_that_is_o
                     assert one.shift[item, key, head].tolist() == pytest.approx(expected.tolist(), rel=1e-9)
 
 
+def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(monkeypatch):
+    """Values of one size in one item and a million times as large, along one direction, in the other."""
+    v, donor = [values(0, 1.0, 1.0)], [values(1, 1.0, 1.0)]
+    v[0][1] = torch.tensor([1e6, 0.0, 0.0])
+    ends = [(torch.zeros(2, 3, dtype=torch.long), torch.full((2, 3), key)) for key in (0, 1)]
+    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: [tuple(ends)])
+    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    made = measured_on(side, heads=((0, 0), (0, 1)), keys=torch.ones(2, 3, 3, dtype=torch.bool))
+    made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
+    assert not any(one.shift.any() for sign in made.shams for one in sign)
+    v[0][1] = torch.tensor([1e3, 0.0, 0.0])
+    assert all(
+        one.shift.any(-1).all()
+        for sign in measured_on(side, made.heads, made.keys, used=made.used).shams
+        for one in sign
+    )
+
+
 def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
     v = [values(0, 1.0, 2.0), values(1, 1.0, 2.0)]
     keys = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [1, 0, 1]]], dtype=torch.bool)
@@ -498,7 +516,7 @@ def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
 
 @pytest.mark.parametrize(
     ("token", "loud", "change"),
-    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
+    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 0.0], 0.0), ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
      ([0.0, 1.0], [0.0, 4.0], 0.25), ([0.5, 0.0], [0.25, 1e-9], 2.0)],
 )  # fmt: skip
 def test_an_answer_that_moves_from_nothing_has_moved_beyond_all_bounds(token, loud, change):
