@@ -516,7 +516,8 @@ def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
 
 @pytest.mark.parametrize(
     ("token", "loud", "change"),
-    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 0.0], 0.0), ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
+    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 0.0], 0.0),
+     ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
      ([0.0, 1.0], [0.0, 4.0], 0.25), ([0.5, 0.0], [0.25, 1e-9], 2.0)],
 )  # fmt: skip
 def test_an_answer_that_moves_from_nothing_has_moved_beyond_all_bounds(token, loud, change):
