@@ -28,7 +28,7 @@ from interp.population import Population
 from interp.stats import Estimate, clopper_pearson
 from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
-from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
+from probes.audit.edits import Edges, _Editing, is_pattern_times_values, reaches_output, run
 from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
@@ -987,6 +987,37 @@ def test_frozen_patterns_are_those_of_the_intact_run():
         for size in (1.0, 3.0)
     ]
     assert (3 * free[0] - free[1]).abs().max() > 0.01
+
+
+def test_a_pattern_that_is_shown_too_late_is_made_from_queries_and_keys():
+    """Of two inputs of five tokens, three heads of four dimensions: no axis is as long as another."""
+    q, k = (torch.randn(2, 5, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(s)) for s in (0, 1))
+    visible = torch.ones(5, 5, dtype=torch.bool).tril()
+    model = SimpleNamespace(cfg=SimpleNamespace(n_layers=1), visible_keys=lambda tokens: visible, late_patterns=True)
+    editing = _Editing(model, torch.zeros(2, 5), [Edges(0, (0,), visible)], {}, None)
+    assert {"blocks.0.attn.hook_q", "blocks.0.attn.hook_k"} <= editing.writers(keep=False).keys()
+    editing.seen |= {"blocks.0.attn.hook_q": q, "blocks.0.attn.hook_k": k}
+    pattern = editing._pattern(0)
+    for item, head, query in np.ndindex(2, 3, 5):
+        scores = [torch.dot(q[item, query, head], k[item, key, head]) / 2 for key in range(query + 1)]
+        expected = torch.stack(scores).softmax(0)
+        assert_close(pattern[item, head, query, : query + 1], expected)
+        assert not pattern[item, head, query, query + 1 :].any()
+
+
+def test_weights_made_in_inference_mode_are_differentiated_and_put_back():
+    model = bare_model()
+    tokens = torch.from_numpy(GRAMMAR.to_tokens(["([])"]))
+    model.register_parameter("absent", None)
+    with torch.inference_mode():
+        for module in model.modules():
+            for name, weight in list(module._parameters.items()):
+                if weight is not None:
+                    module._parameters[name] = torch.nn.Parameter(weight.clone(), requires_grad=False)
+    weights = dict(model.named_parameters())
+    assert all(weight.is_inference() for weight in weights.values())
+    assert reaches_output(model, tokens, 0)
+    assert all(weight is weights[name] for name, weight in model.named_parameters())
 
 
 def test_ablated_heads_are_set_to_their_constant():

@@ -14,6 +14,7 @@ from closeness import assert_close
 from interp import Population, SandboxTransformer, TransformerConfig, load_foreign
 from interp.cli import main
 from interp.errors import InterpError
+from interp.grammars import DyckGrammar
 from probes import LabelledInput, audit_claim
 from probes.audit.bridge import ridge
 from probes.audit.labels import Labels, LaidOut, labelled, lay_out
@@ -413,6 +414,16 @@ def test_what_is_just_within_a_text_a_model_or_its_classes_is_read():
     assert given.strata.tolist() == [[0, 6, 0], [0, 6, 5], [2, 16, 0], [0, 3, 2], [2, 2, 0], [-1, 2, 0]]
 
 
+def test_a_list_of_brackets_begins_with_start_once():
+    grammar = DyckGrammar(2, 4)
+    start, model = grammar.vocab[grammar.start], foreign()
+    entries = [LabelledInput(["(", "["], ")"), LabelledInput([start, "[", "("], "]"), LabelledInput([start], "(")]
+    given = lay_out(entries, model, grammar)
+    assert given.tokens[:, 0].tolist() == [grammar.start] * 3
+    assert given.length.tolist() == [3, 3, 1]
+    assert given.tokens[0, 1:].tolist() == given.tokens[1, :0:-1].tolist()
+
+
 def foreign(**cfg):
     """A model of which nothing is known but these settings: without a vocabulary, 5 token ids."""
     return SimpleNamespace(cfg=SimpleNamespace(d_vocab=5, **cfg))
@@ -553,8 +564,6 @@ def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
 
 
 def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
-    from interp.grammars import DyckGrammar
-
     grammar = DyckGrammar(2, 4)
     drawn = grammar.sample(400, mode="prefix", length=20, seed=0)
     top = grammar.stack_top(drawn)[:, -1]
