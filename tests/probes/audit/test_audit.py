@@ -1006,7 +1006,7 @@ def test_a_pattern_that_is_shown_too_late_is_made_from_queries_and_keys():
 
 
 def test_weights_made_in_inference_mode_are_differentiated_and_put_back():
-    model = bare_model()
+    model = load_checkpoint("constructed/stack")
     tokens = torch.from_numpy(GRAMMAR.to_tokens(["([])"]))
     model.register_parameter("absent", None)
     with torch.inference_mode():
