@@ -34,6 +34,10 @@ SUMMARY = ROOT / "stress" / "mutants.json"
 BALANCE, VARIATION = ["tests/probes/balance"], ["tests/probes/variation"]
 DYCK = ["tests/interp/test_dyck.py"]
 CLAIMS = ["tests/interp/test_dyck_claims.py", "tests/probes/claims"]
+AUDIT = "tests/probes/audit"
+RULES, MEASURED, TOLD, PIECES, SHOWN, LABELS = (
+    f"{AUDIT}/test_{name}.py" for name in ("rules", "measured", "told", "audit", "audit_figure", "audit_foreign")
+)
 INSERTIONS = (
     "insertions_equal_the_literal_definition",
     "inserted_nests_are_balanced_and_within_depth",
@@ -46,6 +50,29 @@ MODULES = {
     "interp/worlds/dyck/grammar.py": DYCK,
     "interp/worlds/dyck/pairs.py": DYCK,
     "interp/worlds/dyck/claims.py": CLAIMS,
+    **{
+        f"probes/audit/{name}.py": tests
+        for name, tests in {
+            "rules": [RULES, MEASURED],
+            "pattern_rules": [RULES, MEASURED, f"{SHOWN}::test_each_cause_of_a_pattern_is_marked"],
+            "use_rules": [RULES, MEASURED, TOLD],
+            "population_rules": [RULES, MEASURED, TOLD],
+            "verdicts": [RULES, MEASURED],
+            "thresholds": [RULES, MEASURED],
+            "stats": [MEASURED, RULES],
+            "decide": [TOLD, RULES],
+            "effects": [RULES, MEASURED],
+            "conditions": [RULES, MEASURED],
+            "pattern": [MEASURED],
+            "use": [MEASURED, PIECES],
+            "side": [MEASURED, PIECES],
+            "rows": [TOLD, MEASURED, SHOWN],
+            "partners": [MEASURED],
+            "population": [TOLD, MEASURED],
+            "edits": [PIECES, MEASURED],
+            "labels": [MEASURED, LABELS],
+        }.items()
+    },
     "probes/balance/analyzer.py": BALANCE,
     "probes/balance/insertions.py": [f"{BALANCE[0]}/test_balance.py::test_{name}" for name in INSERTIONS],
     "probes/balance/table.py": BALANCE,
@@ -230,6 +257,7 @@ def main() -> None:
     import scipy.optimize
     import scipy.stats  # noqa: F401
     import torch  # noqa: F401
+    import transformer_lens  # noqa: F401
 
     unanswered = 0
     for module in given.modules or MODULES:

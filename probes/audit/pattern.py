@@ -209,8 +209,9 @@ class Head:
             yield self._against(rival.name, rival.words, own - other, differ, named, level)
         last = inputs.tokens.shape[1] - 1
         places = np.arange(last + 1)
-        # The one key of each row, -1 where there are several: only a relation of one key can be an offset.
-        only = np.where(asked.keys.sum(-1) == 1, asked.keys.argmax(-1), -1)
+        # The one key of each row; where there are several, what no target is: only a relation of one key can be an
+        # offset.
+        only = np.where(asked.keys.sum(-1) == 1, asked.keys.argmax(-1), -last - 1)
         for family in (
             [(offset(step), places + step) for step in range(-last, last + 1)],
             [(position(place), np.full(last + 1, place)) for place in range(last + 1)],

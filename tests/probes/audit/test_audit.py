@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import t as student
 from transformer_lens.hook_points import HookPoint
 from transformer_lens.HookedRootModule import HookedRootModule
 
@@ -26,18 +25,17 @@ from interp.errors import AnalysisError, InterpError, RequestError
 from interp.grammars import CopyGrammar, DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
-from interp.stats import clopper_pearson
+from interp.stats import Estimate, clopper_pearson
 from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
-from probes.audit.edits import Edges, is_pattern_times_values, reaches_output, run
+from probes.audit.edits import Edges, _Editing, is_pattern_times_values, reaches_output, run
 from probes.audit.effects import Effects
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
 from probes.audit.model import Nulls, Subject
-from probes.audit.pattern import Head, Laid, matched_lift, overlap
+from probes.audit.pattern import Head, Laid, matched_lift
 from probes.audit.population import binomial
 from probes.audit.side import Side
-from probes.audit.stats import ratio, sign_flips
 from probes.audit.use import Used, interchange
 from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
@@ -752,12 +750,12 @@ def test_the_interchange_is_what_a_literal_loop_says():
     assert base.norm.shape == (3,)
 
 
-def measuring(layers, answer, claim=STACK):
+def measuring(layers, answer, claim=STACK, heads=((0, 0),), **toy):
     """What an audit measures of a toy's heads, and the items that it measures on."""
-    model = Toy(layers, answer)
+    model = Toy(layers, answer, **toy)
     laid = Laid(make_inputs(model, GRAMMAR, None, 160, 16, 0))
     used, asked = Used(model, laid.inputs, Closers(), 0.95, 0), laid.asked(Claim.parse(claim))
-    return used.evidence(asked, ((0, 0),)), used.side(asked, "b")
+    return used.evidence(asked, heads), used.side(asked, "b")
 
 
 ALONE, PAIR = [[(TOP, TYPE)]], [[(TOP, TYPE), (TOP, TYPE)]]
@@ -785,6 +783,153 @@ def test_what_a_sham_of_the_same_size_does_is_taken_off(layers, answer, expected
     measured = {name: getattr(found, name).value for name in expected}
     # Filled-in means are those of a sample, in which the types are not quite as many.
     assert measured == pytest.approx(expected, abs=0.1)  # absolute: shares of the margin, by sampling
+
+
+FIRST, CLOSING = (
+    onto("first"),
+    "L0H0 attends to the last unmatched open bracket when the current token is an open bracket",
+)
+
+
+@pytest.mark.parametrize(
+    ("layers", "answer", "claim", "expected"),
+    [
+        # Logits of 5 and -5, and the other way round: the margin moves by four times their size, an output by two.
+        (ALONE, lambda a: a[..., 0], STACK,
+         {"answer_change": 4, "aimed": 1, "every": 2, "token": 2, "output_change": 2}),
+        # The answer does not turn on what is read, nor does any output.
+        (ALONE, lambda a: 0 * a[..., 0] + 1, STACK, {"answer_change": 0, "aimed": 1, "output_change": 0}),
+        # These edges read no token that is exchanged, and move nothing in any head.
+        (ALONE, lambda a: a[..., 0], "L0H0 attends to START", {"aimed": 0, "every": 0, "token": 2, "answer_change": 4}),
+    ],
+    ids=["read", "silent", "elsewhere"],
+)  # fmt: skip
+def test_what_could_move_is_measured_first(layers, answer, claim, expected):
+    gather, side = measuring(layers, answer, claim)
+    found = gather(frozenset(expected))
+    measured = {name: getattr(found, name) for name in expected}
+    assert {name: getattr(x, "value", x) for name, x in measured.items()} == pytest.approx(expected)
+    assert (found.paired, found.dead, found.items) == (True, None, len(side.items))
+    assert found.margin.value == pytest.approx(side.margin.mean())
+
+
+def test_what_comes_later_may_make_up_for_a_part():
+    """The later head looks at the stack top, with twice the value, once the first is wrong: -1 + 2 is as good as 1."""
+    layers = [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]]
+    gather, _ = measuring(layers, lambda a: clip(a.sum(-1)))
+    found = gather(frozenset({"total", "direct", "direct_fill", "raw"}))
+    measured = {name: getattr(found, name).value for name in ("raw", "total", "direct", "direct_fill")}
+    # Filled in, 0 is not right either, and a head at the stack top makes 2 of it; frozen, 0 stays.
+    expected = {"raw": 0, "total": 0, "direct": 1, "direct_fill": 1}
+    assert measured == pytest.approx(expected, abs=0.1)  # absolute: shares of the margin, by sampling
+
+
+def test_one_of_nine_that_say_the_same_matters_while_four_say_the_other():
+    """Of 9 votes one counts only at 5 to 4, and no three that go make it count."""
+    gather, _ = measuring([[(TOP, TYPE)] * 9], lambda a: clip(a.sum(-1)))
+    found = gather(frozenset({"total", "with_partners", "in_company"}))
+    assert found.total.value == found.raw.value == 0
+    assert len(found.company) == 4
+    assert found.in_company.value == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "idle"),
+    [(lambda a: a[..., 0], [(0, 1)]), (lambda a: a.sum(-1) / 2, []), (lambda a: a[..., 1], [(0, 0)])],
+)
+def test_heads_that_add_nothing_to_the_others_are_named(answer, idle):
+    heads = ((0, 0), (0, 1))
+    gather, _ = measuring(PAIR, answer, heads=heads)
+    found = gather(frozenset({"idle"})).idle
+    assert [head for head, _ in found] == idle
+    assert all(alone(frozenset({"raw"})).raw.value == 0 for _, alone in found)
+    assert measuring(PAIR, answer)[0](frozenset({"idle"})).idle == ()
+
+
+def test_what_is_dead_is_said_before_anything_is_measured(monkeypatch):
+    gather, _ = measuring(ALONE, lambda a: a[..., 0], deaf=True)
+    assert gather.found.dead == "what is written to hook_z of layer 0 does not reach the output"
+    monkeypatch.setattr("probes.audit.use.is_pattern_times_values", lambda cache, layer: False)
+    gather, _ = measuring(ALONE, lambda a: a[..., 0])
+    assert gather.found.dead == "hook_z of layer 0 is not pattern times values"
+    assert gather(frozenset({"output_change", "total"})).output_change == math.inf
+    monkeypatch.undo()
+
+    def endless(logits, read):
+        return torch.where(torch.arange(7) == 1, torch.nan, logits)
+
+    gather, _ = measuring(ALONE, lambda a: a[..., 0], extra=endless)
+    assert gather.found.dead == "the logit of an answer or a foil is not finite"
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        ([(1.0, -1.0)], 0.0),  # 1 always
+        ([(1.0, -3.0)], 0.0),  # 1 and 3, and the other way round
+        ([(1.0, -3.0), (3.0, 1.0)], 1.0),  # the root of 10 always; exchanged, that of 18 or of 2
+    ],
+)
+def test_norms_beyond_the_quantiles_of_the_intact_ones_are_counted(values, share):
+    """What the heads write is all that there is in the residual stream: for openers of either type these values."""
+    layers = [[(TOP, (one, 0.0, other, 0.0, 0.0, 0.0, 0.0)) for one, other in values]]
+    gather, _ = measuring(layers, lambda a: torch.sign(a[..., 0]))
+    assert gather(frozenset({"unnatural"})).unnatural == share
+
+
+def test_a_side_adds_up_what_its_items_share():
+    """What an ablated head gives is its mean over all that is read; items that share a donor count as one."""
+    _, side = measuring([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
+    upto, z = side.items.upto, side.cache.z[0].numpy()
+    for head in range(2):
+        mean = np.mean([z[b, q, head, 0] for b, q in zip(*np.nonzero(upto), strict=True)])
+        (fill,) = side.fill(((0, head),)).values()
+        assert fill.item() == pytest.approx(mean)
+    out = side.without(((0, 0),))
+    assert out == pytest.approx(side.margin_of(side.edited([], ablated=side.fill(((0, 0),)))))
+    assert side.without(((0, 0),)) is out
+    each = np.arange(len(side.items))
+    logits = side.base.logits.numpy()
+    two = np.abs(np.stack([logits[each, side.items.answer], logits[each, side.items.foil]]))
+    assert side.loudness() == pytest.approx(two.max(0))
+    differ = side.items.tokens != side.items.donors
+    assert side.margin_of(side.mixed(differ)) == pytest.approx(side.margin_of(side.donor))
+    assert side.margin_of(side.mixed(differ & False)) == pytest.approx(side.margin)
+    assert side.by_unit(side.margin) is side.margin
+    side.items = replace(side.items, unit=each // 2 * 3)
+    pairs = [side.margin[place : place + 2].sum() for place in range(0, len(each), 2)]
+    assert side.by_unit(side.margin) == pytest.approx(pairs)
+    assert side.share(side.margin).n == len(pairs)
+
+
+def test_a_head_is_taken_out_with_norms_as_they_come_or_held():
+    model = SandboxTransformer.init(SMALL, 0, GRAMMAR)
+    inputs = make_inputs(model, GRAMMAR, None, 40, 12, 0)
+    side = Side(model, Closers().items(inputs.tokens, GRAMMAR, np.ones(inputs.tokens.shape, dtype=bool), 0), 0.95)
+    heads = ((0, 0),)
+    free, held = (
+        side.margin_of(side.edited([], ablated=side.fill(heads), frozen=frozen)) for frozen in (None, side.cache)
+    )
+    assert np.abs(free - held).max() > 1e-3
+    assert side.without(heads) == pytest.approx(free)
+    assert side.without(heads, held=True) == pytest.approx(held)
+
+
+def test_a_part_of_a_side_is_its_first_items():
+    _, side = measuring(ALONE, lambda a: a[..., 0])
+    count = len(side.items)
+    assert side.part(count) is side.part(count + 1) is side
+    few = side.part(count - 1)
+    assert few is side.part(count - 1)
+    assert len(few.items) == count - 1
+    assert few.margin == pytest.approx(side.margin[:-1])
+    assert few.level == side.level
+
+
+@pytest.mark.parametrize(("ends", "none"), [((-0.04, 0.0499), True), ((-0.05, 0.01), False), ((0.0, 0.05), False)])
+def test_nothing_moves_within_the_bound(ends, none):
+    _, side = measuring(ALONE, lambda a: a[..., 0])
+    assert side.nothing(Estimate(0.0, *ends, 10_000, "inputs")) is none
 
 
 def test_a_piece_is_measured_when_it_is_asked_for(monkeypatch):
@@ -842,6 +987,37 @@ def test_frozen_patterns_are_those_of_the_intact_run():
         for size in (1.0, 3.0)
     ]
     assert (3 * free[0] - free[1]).abs().max() > 0.01
+
+
+def test_a_pattern_that_is_shown_too_late_is_made_from_queries_and_keys():
+    """Of two inputs of five tokens, three heads of four dimensions: no axis is as long as another."""
+    q, k = (torch.randn(2, 5, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(s)) for s in (0, 1))
+    visible = torch.ones(5, 5, dtype=torch.bool).tril()
+    model = SimpleNamespace(cfg=SimpleNamespace(n_layers=1), visible_keys=lambda tokens: visible, late_patterns=True)
+    editing = _Editing(model, torch.zeros(2, 5), [Edges(0, (0,), visible)], {}, None)
+    assert {"blocks.0.attn.hook_q", "blocks.0.attn.hook_k"} <= editing.writers(keep=False).keys()
+    editing.seen |= {"blocks.0.attn.hook_q": q, "blocks.0.attn.hook_k": k}
+    pattern = editing._pattern(0)
+    for item, head, query in np.ndindex(2, 3, 5):
+        scores = [torch.dot(q[item, query, head], k[item, key, head]) / 2 for key in range(query + 1)]
+        expected = torch.stack(scores).softmax(0)
+        assert_close(pattern[item, head, query, : query + 1], expected)
+        assert not pattern[item, head, query, query + 1 :].any()
+
+
+def test_weights_made_in_inference_mode_are_differentiated_and_put_back():
+    model = load_checkpoint("constructed/stack")
+    tokens = torch.from_numpy(GRAMMAR.to_tokens(["([])"]))
+    model.register_parameter("absent", None)
+    with torch.inference_mode():
+        for module in model.modules():
+            for name, weight in list(module._parameters.items()):
+                if weight is not None:
+                    module._parameters[name] = torch.nn.Parameter(weight.clone(), requires_grad=False)
+    weights = dict(model.named_parameters())
+    assert all(weight.is_inference() for weight in weights.values())
+    assert reaches_output(model, tokens, 0)
+    assert all(weight is weights[name] for name, weight in model.named_parameters())
 
 
 def test_ablated_heads_are_set_to_their_constant():
@@ -907,39 +1083,6 @@ def test_margins_are_of_the_right_answer():
     side = Side(model, items, 0.95)
     assert side.margin.mean() > 2
     assert side.margin_of(side.donor).mean() < -2
-
-
-# -- statistics ---------------------------------------------------------------------------------------------
-
-
-def test_the_jackknife_of_a_ratio():
-    rng = np.random.default_rng(0)
-    top, bottom = rng.normal(1, 1, 30), rng.integers(1, 5, 30).astype(float)
-    found = ratio(top, bottom, 0.99)
-    without = np.array([np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(30)])
-    error = math.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
-    assert found.value == pytest.approx(top.sum() / bottom.sum())
-    assert found.high - found.value == pytest.approx(student.ppf(0.995, 29) * error)
-    mean = ratio(top, np.ones(30), 0.95)
-    assert mean.high - mean.value == pytest.approx(student.ppf(0.975, 29) * top.std(ddof=1) / math.sqrt(30))
-    assert ratio(top, np.zeros(30), 0.95).value is None
-    assert ratio(top[:1], bottom[:1], 0.95).low is None
-
-
-def test_sign_flips_can_pass_the_correction_and_do_not_pass_noise():
-    rng = np.random.default_rng(0)
-    clear, noise, nothing = rng.normal(1, 1, 60), rng.normal(0, 1, 60), np.zeros(60)
-    p = sign_flips(np.stack([clear, noise, nothing, -clear], 1), 9999, 0)
-    assert p[0] == pytest.approx(1e-4)
-    assert p[1] > 0.01
-    assert p[2] == 1
-    assert p[3] > 0.99
-
-
-def test_overlap_is_one_less_total_variation():
-    keys = np.array([[[True, True, False, False], [False, False, False, True]]])
-    weights = np.array([[[0.7, 0.1, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]]])
-    assert_close(overlap(weights, keys), [[0.6, 0.4]])
 
 
 def test_a_head_that_goes_by_class_and_distance_has_no_lift():

@@ -229,19 +229,31 @@ def rests_on(finding: Finding) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.slow
-def test_each_cause_of_a_pattern_is_marked_and_drawn(name):
+def test_each_cause_of_a_pattern_is_marked(name):
     found = pattern_of(name)
     assert (found.word, rests_on(found)) == PATTERNS[name][3:]
+    assert {row.finding for row in found.evidence} <= {None, found.word}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_each_cause_of_a_use_is_marked(name):
+    found = use_of(name)
+    assert (found.word, rests_on(found)) == USES[name][1:]
+    assert {row.finding for row in found.evidence} <= {None, found.word}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.slow
+def test_each_cause_of_a_pattern_is_drawn(name):
+    found = pattern_of(name)
     for claim, use in ((PLAIN, "used"), (PLAIN, "unused"), (USED, "used"), (USED, "unused"), (USED, "neither")):
         check_told(_of_model(claim, outcome(claim, found, use_of(use)), COMMON))
 
 
 @pytest.mark.parametrize("name", USES)
 @pytest.mark.slow
-def test_each_cause_of_a_use_is_marked_and_drawn(name):
+def test_each_cause_of_a_use_is_drawn(name):
     found = use_of(name)
-    assert (found.word, rests_on(found)) == USES[name][1:]
     for claim in (PLAIN, USED):
         check_told(_of_model(claim, outcome(claim, pattern_of("all is well"), found), COMMON))
 

@@ -4,6 +4,7 @@ import copy
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from closeness import assert_close
 from interp import Population, SandboxTransformer, TransformerConfig, load_foreign
 from interp.cli import main
 from interp.errors import InterpError
+from interp.grammars import DyckGrammar
 from probes import LabelledInput, audit_claim
 from probes.audit.bridge import ridge
-from probes.audit.labels import labelled, lay_out
+from probes.audit.labels import Labels, LaidOut, labelled, lay_out
 
 WORDS = ["[CLS]", "[PAD]", "!", "a", "b", "c", "d", "e", "f"]  # 1 PAD, 2 the marker
 LETTERS = WORDS[3:]
@@ -387,6 +389,143 @@ def test_texts_of_unequal_length_need_padding_where_all_is_seen():
         audit_claim(unpadded, "L0H0 uses the previous token", mixed)
 
 
+# -- reading, and donors ------------------------------------------------------------------------------------
+
+
+def test_what_is_just_within_a_text_a_model_or_its_classes_is_read():
+    model = classifier()
+    entries = [
+        GOOD | {"position": -6}, GOOD | {"text": "ab!ce", "position": 5}, GOOD | {"text": "a" * 15, "label": "three"},
+        GOOD | {"text": "ab", "label": 0, "position": -1}, GOOD | {"text": ["[CLS]", "b"], "label": 2},
+        GOOD | {"text": "c", "label": None}, GOOD | {"text": "ab", "label": "one", "position": 2},
+    ]  # fmt: skip
+    given = lay_out(labelled(entries), model, model.grammar)
+    assert given.read.tolist() == [0, 5, 0, 2, 0, 0]  # the last is the fourth again
+    assert given.label.tolist() == [0, 0, 2, 0, 2, -1]
+    assert given.length.tolist() == [6, 6, 16, 3, 2, 2]
+    assert given.classes == ("one", "two", "three")
+    assert given.tokens.tolist() == [
+        [WORDS.index(name) for name in row] + [1] * (16 - len(row))
+        for row in (
+            ["[CLS]", *"ab!cd"], ["[CLS]", *"ab!ce"], ["[CLS]", *"a" * 15], ["[CLS]", *"ab"], ["[CLS]", "b"],
+            ["[CLS]", "c"],
+        )
+    ]  # fmt: skip
+    assert given.strata.tolist() == [[0, 6, 0], [0, 6, 5], [2, 16, 0], [0, 3, 2], [2, 2, 0], [-1, 2, 0]]
+
+
+def test_a_list_of_brackets_begins_with_start_once():
+    grammar = DyckGrammar(2, 4)
+    start, model = grammar.vocab[grammar.start], foreign()
+    entries = [LabelledInput(["(", "["], ")"), LabelledInput([start, "[", "("], "]"), LabelledInput([start], "(")]
+    given = lay_out(entries, model, grammar)
+    assert given.tokens[:, 0].tolist() == [grammar.start] * 3
+    assert given.length.tolist() == [3, 3, 1]
+    assert given.tokens[0, 1:].tolist() == given.tokens[1, :0:-1].tolist()
+
+
+def foreign(**cfg):
+    """A model of which nothing is known but these settings: without a vocabulary, 5 token ids."""
+    return SimpleNamespace(cfg=SimpleNamespace(d_vocab=5, **cfg))
+
+
+@pytest.mark.parametrize(
+    ("cfg", "classes", "labels"),
+    [
+        ({"d_vocab_out": 3}, ("0", "1", "2"), [2, 0]), ({"d_vocab_out": -1}, (), [2, 4]),
+        ({"d_vocab_out": 5}, (), [4, 0]), ({}, (), [4, 0]),
+    ],
+)  # fmt: skip
+def test_a_model_without_a_vocabulary_is_read_by_numbers(cfg, classes, labels):
+    model = foreign(**cfg)
+    entries = [LabelledInput([0, 4], labels[0]), LabelledInput([np.int64(3)], labels[1], 0)]
+    given = lay_out(entries, model, None)
+    assert given.tokens.tolist() == [[0, 4], [3, 0]]  # filled up with anything, since no token sees those after it
+    assert (given.label.tolist(), given.classes, given.read.tolist()) == (labels, classes, [1, 0])
+    for wrong in (5, -1, True, 1.0, "a"):
+        with pytest.raises(InterpError, match="entry 1"):
+            lay_out([LabelledInput([0, wrong], labels[0])], model, None)
+    for wrong in (5, -1, True, 0.5):
+        with pytest.raises(InterpError, match="entry 2: label"):
+            lay_out([entries[0], LabelledInput([0, 1], wrong)], model, None)
+    with pytest.raises(InterpError, match="entry 1: the model has no vocabulary"):
+        lay_out([LabelledInput("ab", labels[0])], model, None)
+    with pytest.raises(InterpError, match="there is no padding token"):
+        lay_out(entries, foreign(attention_dir="bidirectional", **cfg), None)
+
+
+def test_labels_that_a_probe_reads_are_told_apart_by_their_names():
+    entries = [LabelledInput([0, 1], "b"), LabelledInput([0, 2], 7), LabelledInput([0, 3]), LabelledInput([0, 4], "a")]
+    given = lay_out(entries, foreign(), None, free=True)
+    assert (given.label.tolist(), given.classes) == ([2, 0, -1, 1], ("7", "a", "b"))
+
+
+def test_inputs_are_labelled_where_one_entry_says_so(tmp_path):
+    file = tmp_path / "inputs.json"
+    for content, expected in (('["ab", {"text": "c", "label": 1}]', [LabelledInput("ab"), LabelledInput("c", 1)]),
+                              ('["ab", "c"]', [LabelledInput("ab"), LabelledInput("c")])):  # fmt: skip
+        file.write_text(content)
+        assert labelled(file) == expected
+    for content in ("[]", "{}", "3"):
+        file.write_text(content)
+        with pytest.raises(InterpError, match="no JSON list"):
+            labelled(file)
+    assert labelled(["ab", "c"]) is labelled([]) is labelled("ab") is labelled(np.zeros((2, 2))) is None
+    assert labelled((LabelledInput("ab"),)) == [LabelledInput("ab")]
+
+
+def donors(labels, *, lengths=None, read=None, rows=None, keys=None, seed=0):
+    """{input: donor} of inputs of three tokens with these labels, read at the last of them unless said."""
+    n = len(labels)
+    given = LaidOut(
+        np.arange(3 * n).reshape(n, 3), np.array(read or [2] * n), np.array(lengths or [3] * n), np.array(labels), (),
+    )  # fmt: skip
+    asked = np.ones((n, 3), dtype=bool) if rows is None else rows
+    task = Labels(given, np.ones((n, 3), dtype=bool))
+    how = (given.tokens, None, asked, seed)
+    items = task.items(*how) if keys is None else task.items_on(*how, keys)
+    donor = items.unit
+    assert (items.tokens == given.tokens[items.sequence]).all()
+    assert (items.donors == given.tokens[donor]).all()
+    assert (items.answer == given.label[items.sequence]).all()
+    assert (items.foil == given.label[donor]).all()
+    assert (items.read == given.read[items.sequence]).all()
+    assert (items.flipped, items.seen.shape) == (None, (len(items), 3))
+    assert sorted(items.sequence) == items.sequence.tolist()
+    return dict(zip(items.sequence.tolist(), donor.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_donors_are_shared_by_two_at_most_and_the_least_used_come_first(seed):
+    for count in (1, 2, 3, 5):
+        found = donors([0] * count + [1], seed=seed)
+        assert len(found) == min(count, 2) + 1
+        assert found[count] < count
+    found = donors([0] * 3 + [1] * 3, seed=seed)
+    assert sorted(found) == sorted(found.values()) == list(range(6))  # each once, while there are others
+    assert all((i < 3) != (donor < 3) for i, donor in found.items())
+    assert len({tuple(donors([0] * 3 + [1] * 3, seed=s).values()) for s in range(9)}) > 1
+
+
+def test_donors_are_alike_in_length_and_place_and_unlike_in_label():
+    assert donors([0, 1, 0, 1], lengths=[3, 3, 2, 2]) == {0: 1, 1: 0, 2: 3, 3: 2}
+    assert donors([0, 1, 0, 1], read=[2, 0, 0, 2]) == {0: 3, 1: 2, 2: 1, 3: 0}
+    assert donors([0, 0, 0]) == donors([0, -1]) == {}
+    assert donors([0, -1, 1]) == {0: 2, 2: 0}
+    rows = np.ones((3, 3), dtype=bool)
+    rows[1, 2] = rows[2, 0] = False
+    assert donors([0, 1, 1], rows=rows) == {0: 2, 2: 0}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_donors_with_the_claimed_keys_at_the_same_places_come_first(seed):
+    keys = np.zeros((4, 3, 3), dtype=bool)
+    keys[:2, 2, 0] = keys[2:, 2, 1] = True
+    keys[:, 1, :] = np.eye(4, 3, dtype=bool)  # rows that are not read do not matter
+    assert donors([0, 1, 0, 1], keys=keys, seed=seed) == {0: 1, 1: 0, 2: 3, 3: 2}
+    assert donors([0, 0, 1, 1], keys=keys, seed=seed).keys() == {0, 1, 2, 3}
+
+
 # -- the command line ---------------------------------------------------------------------------------------
 
 
@@ -425,8 +564,6 @@ def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
 
 
 def test_our_own_checkpoints_take_labelled_inputs(tmp_path, capsys):
-    from interp.grammars import DyckGrammar
-
     grammar = DyckGrammar(2, 4)
     drawn = grammar.sample(400, mode="prefix", length=20, seed=0)
     top = grammar.stack_top(drawn)[:, -1]

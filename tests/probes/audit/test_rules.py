@@ -10,14 +10,15 @@ from types import SimpleNamespace
 import pytest
 
 import probes.audit
-from interp.stats import CONFIDENCE, Estimate
+from interp.stats import CONFIDENCE, Estimate, clopper_pearson
 from probes.audit import rules_table
+from probes.audit import thresholds as limits
 from probes.audit.conditions import Bound, Not, all_of, any_of
 from probes.audit.decide import SHOWN, decide_use
 from probes.audit.effects import Effects
 from probes.audit.pattern import Rival
-from probes.audit.pattern_rules import PatternEvidence, pattern_phrases
-from probes.audit.population_rules import SeedShares
+from probes.audit.pattern_rules import PatternEvidence, pattern_evidence, pattern_phrases
+from probes.audit.population_rules import SeedShares, seed_shares
 from probes.audit.rules import Rule, decide, first, joined, known
 from probes.audit.tables import TABLES
 from probes.audit.use import STAGES
@@ -193,11 +194,94 @@ def test_the_words_of_a_pattern_are_filled_in(name):
     assert not set("{}") & set(said)
 
 
+NUMBERS = replace(HOLDS, score=span(0.101, 0.123, 0.234), top1=span(0.5, 0.567, 0.7), p_value=0.00234, untrained=0.123)
+AT_ZERO, BELOW, WORST = (
+    replace(RIVAL, words=words, lead=span(low, 0.123, 0.5))
+    for words, low in (("one", 0.0), ("two", -0.1), ("three", -0.6))
+)
+SURE, SURER = (
+    replace(BETTER, words=words, lead=span(-0.9, -0.6, high)) for words, high in (("sure", -0.1), ("surer", -0.2))
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "said"),
+    [
+        ("{said}", {}, "scores 0.12 [0.10, 0.23] (n=10000 inputs) on the last unmatched open bracket"),
+        ("{score}{top1}", {"score": span(0, 1 / 3, 1), "top1": None}, "0.33 [0.00, 1.00] (n=10000 inputs)–"),
+        ("{uniform}{top}", {}, " (a uniform head scores 0) and looks there most in 57 % of the rows"),
+        ("{uniform}{top}", {"top1": None}, ""),
+        ("{instead}{best}", {}, ""),
+        ("{instead} {best}", {"rivals": (SURE, SURER, CLOSE)}, "; surer fits better surer"),
+        ("{instead} {best}", {"rivals": (SURER, SURE)}, "; surer fits better surer"),
+        ("{lead}", {"rivals": (RIVAL, replace(AT_ZERO, lead=span(0.3, 0.3456, 0.4)))},
+         "; the nearest rival, one, fits 0.35 worse"),
+        ("{lead}", {"rivals": ()}, ""),
+        ("{lead}", {"rivals": (replace(RIVAL, lead=None),)}, ""),
+        ("{close}", {}, ""),
+        ("{close}", {"rivals": (RIVAL, AT_ZERO, replace(RIVAL, lead=None))}, "one"),
+        ("{close}", {"rivals": (AT_ZERO, BELOW)}, "two"),
+        ("{close}", {"rivals": (WORST, BELOW)}, "three"),
+        ("{hint}", {"when": ("it rains", 0.987)}, "; it would fit in 99 % of those where it rains"),
+        ("{hint}", {}, ""),
+        ("{p} {null}", {}, "0.00234 0.12"),
+    ],
+)  # fmt: skip
+def test_what_the_words_of_a_pattern_stand_for(words, change, said):
+    assert pattern_phrases(replace(NUMBERS, **change)).say(words) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "said"),
+    [
+        ("{pairs}", {}, "minimal pairs"),
+        ("{pairs}", {"paired": False}, "donors"),
+        ("{also}", {}, ""),
+        ("{also}", {"partners": ((1, 0), (1, 1))}, ", nor with L1H0 and L1H1 ablated"),
+        ("{needs}", {}, "have a place to read"),
+        ("{outside} {UNUSED} {items}", {"unnatural": 0.256}, "26 % 0.05 200"),
+        ("{company}", {"company": ((2, 1),)}, "L2H1"),
+    ],
+)
+def test_what_the_words_of_a_use_stand_for(words, change, said):
+    assert use_phrases(replace(USED, **change), TASK, "L0H0").say(words) == said
+
+
+@pytest.mark.parametrize(("kind", "untrained", "null"), [
+    ("mass", Estimate(0.3, None, None, 4, "seeds"), 0.3), ("even", Estimate(0.3, None, None, 4, "seeds"), None),
+    ("mass", None, None),
+])  # fmt: skip
+def test_untrained_heads_are_the_null_of_weight_and_not_of_evenness(kind, untrained, null):
+    claim = PLAIN if kind == "mass" else EVENLY
+    look = SimpleNamespace(score=None, top1=None, share=None, rivals=(), when=None)
+    found = pattern_evidence(claim, look, 3, 2, 0.5, untrained)
+    assert (found.untrained, found.rows, found.sequences, found.p_value) == (null, 3, 2, 0.5)
+
+
+def test_the_shares_of_seeds_are_of_the_words_that_they_name():
+    def outcome(pattern, use, verdict):
+        return SimpleNamespace(pattern=SimpleNamespace(word=pattern), use=SimpleNamespace(word=use), verdict=verdict)
+
+    shares = seed_shares([
+        *[outcome("holds", "used", "supported")] * 5, *[outcome("holds", "redundant", "supported")] * 2,
+        outcome("undecided", "undecided", "undecided"), *[outcome("holds", "unused", "misleading")] * 3,
+        *[outcome("fails", "not asked", "refuted")] * 9,
+    ], 0.9)  # fmt: skip
+    assert shares.used_ahead == 3
+    counts = {f.name: getattr(shares, f.name) for f in fields(SeedShares) if f.name != "used_ahead"}
+    expected = {"holds": 10, "not_failing": 11, "used": 5, "redundant": 2, "unused": 3, "not_asked": 9, "of_use": 7,
+                "supported": 7, "misleading": 3, "not_refuted": 11}  # fmt: skip
+    assert counts == {name: clopper_pearson(count, 20, over="seeds", level=0.9) for name, count in expected.items()}
+
+
 def test_of_doubts_all_are_told_and_of_other_rules_one():
     doubtful = replace(HOLDS, score=span(0.15, 0.3, 0.5), p_value=0.6, rivals=(CLOSE,))
     rules = TABLES["pattern"][1]
     told = joined(rules, decide(rules, known(doubtful)), doubtful)
     assert [rule.name for rule in told] == ["score_in_doubt", "keys_alike", "rival_as_good"]
+    beside = replace(doubtful, top1=span(0.7, 0.8, 0.9))
+    told = joined(rules, decide(rules, known(beside)), beside)
+    assert [rule.name for rule in told] == ["score_in_doubt", "top_in_doubt", "keys_alike", "rival_as_good"]
     failing = replace(doubtful, score=span(0.0, 0.1, 0.2))
     assert [rule.name for rule in joined(rules, decide(rules, known(failing)), failing)] == ["low_score"]
 
@@ -356,6 +440,16 @@ def test_every_bound_of_every_rule_is_pinned():
     assert {(pin.table, pin.rule, pin.bound) for pin in PINS} == declared
 
 
+def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
+    """How much is searched, shared and compared: a change moves verdicts, and is to be seen."""
+    bounds = {float(pin.bound.split(" ")[2]) for pin in PINS if pin.limit is None}
+    told = {name: value for name, value in vars(limits).items() if name.isupper()}
+    assert {name: value for name, value in told.items() if value not in bounds} == {
+        "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
+    }  # fmt: skip
+
+
 def test_few_items_cannot_show_that_nothing_moves():
     """Of 58 items none moves: a share of 1 - .05^(1/58) = .0503 may still."""
     still = span(0.0, 0.0, 0.0)
@@ -388,7 +482,13 @@ def test_conditions_are_what_their_parts_are():
         assert any_of(high, low)(evidence) is either
         assert Not(all_of(high, low))(evidence) is not both
     assert str(Not(any_of(high, all_of(high, low)))) == "not (x >= 1 or (x >= 1 and y < 2))"
+    assert str(all_of(any_of(low), all_of(high), all_of())) == "y < 2 and x >= 1 and always"
     assert not high(SimpleNamespace(x=None))
+    nothing = SimpleNamespace(x=Estimate.undefined("none", 0, "inputs"))
+    assert Bound("x.value", ">=", 0.0)(nothing)
+    assert Bound("x.value", "<=", 0.0)(nothing)
+    # Evidence without a level of its own reaches as far as its bounds do.
+    assert Bound("x.reach", "<=", 0.1)(SimpleNamespace(x=span(-0.1, 0.0, 0.05, n=2)))
 
 
 # -- what is measured ---------------------------------------------------------------------------------------
@@ -407,6 +507,16 @@ def test_heads_are_asked_alone_only_where_they_are_of_use_together():
         asked = set()
         decide_use(lambda needs, asked=asked, evidence=evidence: asked.update(needs) or evidence, TASK, "L0H0")
         assert ("idle" in asked) == (finding in ("used", "redundant")), name
+
+
+def test_what_was_not_measured_speaks_for_nothing():
+    bare = Effects(200, MUCH)
+    assert {f.name: getattr(bare, f.name) for f in fields(Effects)} == {
+        **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
+        "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
+        "company": (), "idle": (),
+    }  # fmt: skip
+    assert decider("use", bare) == "no_power_not_aimed"
 
 
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():

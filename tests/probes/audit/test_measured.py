@@ -1,0 +1,887 @@
+"""What an audit measures before it decides: each piece beside a literal loop, or cases small enough to do by hand."""
+
+import importlib
+import math
+import pkgutil
+from dataclasses import is_dataclass
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import t as student
+
+import probes.audit
+from closeness import assert_close
+from interp.claims.types import Condition, Relation
+from interp.stats import Estimate
+from probes.audit import thresholds as limits
+from probes.audit.inputs import Inputs
+from probes.audit.partners import candidates, find_company, find_partners, idle_heads
+from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
+from probes.audit.side import Side
+from probes.audit.stats import high, low, ratio, reach, sign_flips
+from probes.audit.tasks import Items
+from probes.audit.use import Measuring, Used, output_change, sham_pairs
+from probes.claims import Claim, offset, position
+
+
+def test_what_was_found_is_not_changed_afterwards():
+    """All that holds findings, rules or evidence is frozen; a side of items keeps what it has run."""
+    names = [module.name for module in pkgutil.iter_modules(probes.audit.__path__, "probes.audit.")]
+    found = [kind for name in names for kind in vars(importlib.import_module(name)).values() if is_dataclass(kind)]
+    mine = {kind for kind in found if isinstance(kind, type) and kind.__module__ in names}
+    assert len(mine) > 20
+    assert {kind for kind in mine if not kind.__dataclass_params__.frozen} == {Side}
+
+
+# -- one head's pattern, row by row -------------------------------------------------------------------------
+
+INPUTS, WIDTH = 120, 8
+EVEN_TOKENS = Condition("even tokens", "the token is even", "tokens", lambda tokens, grammar, keys: tokens % 2 == 0)
+FEW_TOKENS = Condition("few tokens", "the token is 0", "tokens", lambda tokens, grammar, keys: tokens == 0)
+
+
+def laid_out(several, causal=True):
+    """Inputs and one relation: of random sets of keys, some with the first key among them, or of one key each.
+
+    The one key lies two back, in the last inputs three back: there alone it is told from the offset -2.
+    """
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(0, 40, (INPUTS, WIDTH))
+    visible = np.repeat(np.tri(WIDTH, k=0 if causal else WIDTH, dtype=bool)[None], INPUTS, 0)
+    if several:
+        chosen = rng.random(visible.shape) < 0.4
+        chosen[..., 0] = rng.random((INPUTS, WIDTH)) < 0.2
+    else:
+        back = np.where(np.arange(INPUTS) < INPUTS - 14, 2, 3)
+        places = np.arange(WIDTH)
+        chosen = places[None, None, :] == places[None, :, None] - back[:, None, None]
+    roles = rng.integers(0, 2, tokens.shape)
+    return Laid(Inputs(tokens, visible, roles, None)), visible & chosen
+
+
+def weights_on(laid, keys):
+    """Rows of all kinds: resting on the first key, wholly or nearly; tied at the top; on the relation or beside it."""
+    rng = np.random.default_rng(2)
+    visible = laid.inputs.visible
+    raw = rng.integers(1, 5, visible.shape) * visible * np.where(keys, rng.uniform(0.5, 9, (INPUTS, WIDTH, 1)), 1.0)
+    rest = rng.choice([0.0, 0.0, 20.0, 3e3, 1e5], (INPUTS, WIDTH))
+    raw[..., 0] += rest
+    whole = (rng.random((INPUTS, WIDTH)) < 0.05)[..., None]
+    raw = np.where(whole, np.eye(WIDTH)[0], raw)
+    norms = (rng.random((INPUTS, WIDTH)) + 0.1) * (np.arange(INPUTS) > 3)[:, None]  # some write nothing at all
+    return raw / raw.sum(-1, keepdims=True), norms
+
+
+def fit(row, keys):
+    return sum(min(row[k], 1 / len(keys)) for k in keys)
+
+
+def literal(laid, keys, weights, norms, kind, when):
+    """(number by name of each row, what the row's keys are compared in), of the rows that the claim is about."""
+    rows = {}
+    for b in range(INPUTS):
+        for q in range(WIDTH):
+            named = set(np.flatnonzero(keys[b, q]))
+            seen = set(np.flatnonzero(laid.inputs.visible[b, q]))
+            token = laid.inputs.tokens[b, q]
+            about = when is None or (token % 2 == 0 and (token == 0 or when is EVEN_TOKENS))
+            if not about or not named or not (len(seen) > 1 if kind == "even" else len(named) < len(seen)):
+                continue
+            row, chance = weights[b, q], len(named) / len(seen)
+            if kind == "even":
+                chance = 0 if named == seen else chance
+                score = (fit(row, named) - chance) / (1 - chance)
+            else:
+                score = (sum(row[k] for k in named) - chance) / (1 - chance)
+            valued = row * norms[b]
+            found = {"score": score, "by_value": sum(valued[k] for k in named) / (valued.sum() or 1)}
+            if 0 not in named:
+                seen, rest = seen - {0}, 1 - row[0]
+                found["sink"] = row[0]
+                row = np.where(np.arange(WIDTH) > 0, row, 0.0) / rest if rest > 0.01 else np.zeros(WIDTH)
+            if len(seen) > 1 if kind == "even" else len(named) < len(seen):
+                mass, chance = sum(row[k] for k in named), len(named) / len(seen)
+                most = max(row[k] for k in seen)
+                top = [k for k in seen if most > 0 and row[k] >= most * (1 - 1e-5)]
+                fits = score if kind == "even" else (mass - chance) / (1 - chance)
+                found |= {"without_sink": mass, "share": float(fits > 0.5)}
+                found |= {"top1": sum(k in named for k in top) / max(len(top), 1)}
+            else:
+                seen = None
+            rows[b, q] = found, row, named, seen
+    return rows
+
+
+def literal_lift(laid, rows, half):
+    """{row: weight on the relation less what keys like those get off it}, of the rows of one half with a choice."""
+    mine = {place: (row, named, seen) for place, (_, row, named, seen) in rows.items() if seen and place[0] in half}
+    off = [
+        (laid.inputs.roles[b, k], q - k, row[k]) for (b, q), (row, named, seen) in mine.items() for k in seen - named
+    ]
+    out = {}
+    for (b, q), (row, named, _) in mine.items():
+        out[b, q] = 0.0
+        for k in named:
+            role, distance = laid.inputs.roles[b, k], q - k
+            like = [
+                [w for r, d, w in off if (r, d) == (role, distance)], [w for _, d, w in off if d == distance],
+                [w for r, _, w in off if r == role], [w for _, _, w in off],
+            ]  # fmt: skip
+            out[b, q] += row[k] - next((np.mean(group) for group in like if len(group) >= 20), 0.0)
+    return out
+
+
+def of_half(rows, half, name):
+    values = [found[name] for (b, _), (found, *_) in rows.items() if b in half and name in found]
+    return pytest.approx(np.mean(values), rel=1e-9) if values else None
+
+
+LAYOUTS = [
+    (True, "mass", None, True), (True, "mass", EVEN_TOKENS, True), (True, "mass", FEW_TOKENS, True),
+    (True, "even", None, True), (False, "mass", None, True), (True, "mass", EVEN_TOKENS, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("several", "kind", "when", "causal"), LAYOUTS)
+def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when, causal):
+    laid, keys = laid_out(several, causal)
+    weights, norms = weights_on(laid, keys)
+    asked = laid.asked(Claim([(0, 0)], Relation("mine", "mine", kind, "tokens", lambda *_: keys), when=when))
+    head, half = Head(laid, weights, norms), set(laid.inputs.half_b)
+    look, rows = head.look(asked, 0.95), literal(laid, keys, weights, norms, kind, when)
+    names = {"score": "score", "share": "share", "sink": "on_sink", "without_sink": "without_sink", "top1": "top1",
+             "by_value": "by_value"}  # fmt: skip
+    for name, field in names.items():
+        found = getattr(look, field)
+        if kind == "even" and name == "top1":
+            assert found is None
+        else:
+            assert found.value == of_half(rows, half, name), name
+            assert found.n == len({b for (b, _), (row, *_) in rows.items() if b in half and name in row}), name
+    of_a = [found["score"] for (b, _), (found, *_) in rows.items() if b not in half]
+    assert head.score_on_a(asked) == pytest.approx(np.mean(of_a))
+    assert Head(laid, weights).look(asked, 0.95).by_value.value == pytest.approx(
+        np.mean([weights[b, q][list(named)].sum() for (b, q), (_, _, named, _) in rows.items() if b in half])
+    )
+    if kind == "even":
+        assert look.matched is None
+        assert not look.matched_rows.any()
+    else:
+        lift = literal_lift(laid, rows, half)
+        assert look.matched.value == pytest.approx(np.mean(list(lift.values())))
+        each = [sum(value for (b, _), value in lift.items() if b == one) for one in sorted(half)]
+        assert look.matched_rows == pytest.approx(each)
+    expected = list(literal_rivals(laid, rows))
+    assert [rival.name for rival in look.rivals] == [name for name, *_ in expected]
+    for rival, (_, different, lead, lead_a) in zip(look.rivals, expected, strict=True):
+        assert rival.different == different, rival.name
+        assert (rival.lead is None, rival.lead_a is None) == (lead is None, lead_a is None), rival.name
+        if lead is not None:
+            assert (rival.lead.value, rival.lead_a) == pytest.approx((lead, lead_a)), rival.name
+    assert len({rival.lead is None for rival in look.rivals}) == 2 - (when is FEW_TOKENS)  # both kinds are met
+
+
+def literal_rivals(laid, rows):
+    """(name, rows of half B that differ, lead in B, lead in A) of each rival that the look must name."""
+    halves = set(laid.inputs.half_a), set(laid.inputs.half_b)
+    free = {place: (row, named, seen) for place, (_, row, named, seen) in rows.items() if seen}
+
+    def against(relation, keys_of):
+        differ, leads = 0, ([], [])
+        for (b, q), (row, named, seen) in free.items():
+            rival = {k for k in keys_of(b, q) if k in seen}
+            if rival == named:
+                continue
+            which = int(b in halves[1])
+            differ += which
+            if rival:
+                leads[which].append((b, fit(row, named) - fit(row, rival)))
+        enough = all(len(found) >= 50 and len({b for b, _ in found}) >= 10 for found in leads)
+        of_a, of_b = (np.mean([lead for _, lead in found]) if enough else None for found in leads)
+        return relation.name, differ, of_b, of_a
+
+    known = {}
+    for relation in laid.rivals(Claim([(0, 0)], Relation("mine", "mine", "mass", "tokens", None))):
+        known[relation] = relation.keys(laid.inputs.tokens, None, laid.inputs.visible)
+        yield against(relation, lambda b, q, relation=relation: np.flatnonzero(known[relation][b, q]))
+    last = WIDTH - 1
+    for family in (
+        [(offset(step), lambda b, q, step=step: [q + step]) for step in range(-last, last + 1)],
+        [(position(place), lambda b, q, place=place: [place]) for place in range(last + 1)],
+    ):
+        compared = []
+        for relation, keys_of in family:
+            if not any(set(keys_of(b, q)) <= seen for (b, q), (_, _, seen) in free.items()):
+                continue
+            one = against(relation, keys_of)
+            if one[1] < 50:
+                yield one
+            compared.append(one)
+        if compared:
+            yield min(compared, key=lambda one: math.inf if one[3] is None else one[3])
+
+
+def test_a_head_without_a_row_scores_less_than_any():
+    laid, keys = laid_out(several=True)
+    asked = laid.asked(Claim([(0, 0)], Relation("none", "none", "mass", "tokens", lambda *_: keys & False)))
+    assert Head(laid, weights_on(laid, keys)[0]).score_on_a(asked) == -1
+
+
+def halves(count):
+    """As many inputs, of 60 tokens that all see each other."""
+    return Laid(
+        Inputs(
+            np.zeros((count, 60), dtype=int),
+            np.ones((count, 60, 60), dtype=bool),
+            np.zeros((count, 60), dtype=int),
+            None,
+        )
+    )
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "enough"), [(50, 10, True), (49, 10, False), (50, 9, False), (51, 11, True)]
+)
+def test_two_relations_are_compared_on_enough_rows_of_either_half(half, rows, inputs, enough):
+    laid = halves(40)
+    there = np.ones((40, 60), dtype=bool)
+    mine = np.arange(half, 40, 2)
+    there[mine] = False
+    for row in range(rows):
+        there[mine[row % inputs], row // inputs] = True
+    assert Head(laid, np.zeros((40, 60, 60)))._enough(there) is enough
+
+
+@pytest.mark.parametrize(("count", "expected"), [(49, 0.0), (50, 0.8)])
+def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
+    """Four of five rows fit; half B, where none does, does not count; one row sees nothing but the first key."""
+    laid = halves(4)
+    laid.inputs.visible[0, 59, 1:] = laid._free[0, 59, 1:] = False
+    keys = np.zeros((4, 60, 60), dtype=bool)
+    keys[..., 1] = True
+    keys[0, 59] = False
+    asked = laid.asked(Claim([(0, 0)], Relation("second", "second", "mass", "tokens", lambda *_: keys)))
+    weights = np.zeros((4, 60, 60))
+    # Of 59 keys the second has a share of 1/59, so that a weight of w scores (59 w - 1) / 58.
+    weights[0, :, 1], weights[0, :, 2] = 0.51, 0.49
+    weights[0, 1::5, 1], weights[0, 1::5, 2] = 0.505, 0.495
+    weights[1:, :, 2] = 1.0
+    rows = np.zeros((4, 60), dtype=bool)
+    rows[0, :count] = True
+    rows[1] = True
+    assert fits_when(Head(laid, weights), asked, rows) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("number", [19, 20])
+@pytest.mark.parametrize("alike", ["class and distance", "distance", "class"])
+def test_keys_are_like_each_other_from_twenty_on(alike, number):
+    """Two queries an input, which see two keys each: the second is asked for in the first input alone.
+
+    Off the relation `number` edges are alike in what `alike` says, with weight 0.3; all others have 0.1.
+    """
+    assert FEW == 20
+    count = 100
+    keys, weights = np.zeros((count, 5, 5), dtype=bool), np.zeros((count, 5, 5))
+    seen = keys.copy()
+    free = np.zeros((count, 5), dtype=bool)
+    roles = np.zeros((count, 5), dtype=int)
+    keys[0, 4, 3] = seen[0, 4, 3] = free[0, 4] = True
+    weights[0, 4, 3], roles[0, 3] = 1.0, 1
+    for one in range(1, count):
+        like = one <= number
+        same_class, near = (like and "class" in alike), (like and "distance" in alike)
+        key = 3 if near else 2
+        seen[one, 4, key] = free[one, 4] = True
+        roles[one, key], weights[one, 4, key] = int(same_class), 0.3 if like else 0.1
+    asked = SimpleNamespace(free=free, keys=keys, seen=seen)
+    found = matched_lift(weights, asked, roles, np.arange(count))
+    mean = 0.3 if number == 20 else (0.3 * 19 + 0.1 * 80) / 99
+    assert found[0, 4] == pytest.approx(1 - mean)
+    assert np.count_nonzero(found) == 1
+
+
+def test_fewer_inputs_than_tokens_have_keys_alike_too():
+    """Each row has 0.3 on one key and 0.7 evenly on 58 others of its class, at distances of either sign."""
+    laid = halves(4)
+    keys = np.zeros((4, 60, 60), dtype=bool)
+    keys[..., 7] = True
+    asked = laid.asked(Claim([(0, 0)], Relation("eighth", "eighth", "mass", "tokens", lambda *_: keys)))
+    weights = np.where(keys, 0.3, 0.7 / 58)
+    found = matched_lift(weights, asked, laid.inputs.roles, np.array([1, 3]))
+    assert found[[1, 3]] == pytest.approx(0.3 - 0.7 / 58)
+    assert not found[[0, 2]].any()
+
+
+def test_ties_share_the_top_place_up_to_rounding():
+    rows = np.array(
+        [[[0.4, 0.4 * (1 - 5e-6), 0.2, 0.0], [0.4, 0.4 * (1 - 2e-5), 0.2, 0.0], [0.0] * 4, [0.1, 0.2, 0.3, 0.4]]]
+    )
+    asked = SimpleNamespace(seen=np.ones((1, 4, 4), dtype=bool), keys=np.zeros((1, 4, 4), dtype=bool))
+    asked.keys[..., 1] = asked.keys[..., 3] = True
+    assert top_share(rows, asked).tolist() == [[0.5, 0.0, 0.0, 1.0]]
+    asked.seen[..., 3] = False
+    assert top_share(rows, asked)[0, 3] == 0
+
+
+# -- the use, in pieces -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("logits", "change"),
+    [
+        ([[1, 2], [1, 2]], 0.0),
+        ([[2, 100], [1, 100]], 0.5),
+        ([[1, 100], [-4, 100], [2, 100]], 1.25),  # from the first item, by the largest size
+        ([[0, 10, 20], [0.001, 10, 20]], 0.0001),  # by the usual size: of three the second
+        ([[0, 10, 20, 30], [0.001, 10, 20, 30]], 0.0001),  # of four the second too
+        ([[0, 5], [0, 5]], 0.0),
+        ([[0, 0, 5], [0, 0, 4]], 0.2),
+        ([[0, 0, 0], [1e-40, 0, 0]], 1.0),  # by its own size where the usual one is 0
+        ([[math.inf, 2, 4], [1, 2, 3]], 0.25),  # an output that is not finite somewhere is left out
+        ([[-math.inf, math.nan], [1, 2]], math.inf),
+        ([[3.0, 4.0]], 0.0),
+    ],
+)
+def test_the_change_of_an_output_is_by_its_own_size_or_the_usual_one(logits, change):
+    assert output_change(torch.tensor(logits, dtype=torch.float64)) == pytest.approx(change, rel=1e-9)
+
+
+def a_pair(count, width, **given):
+    """Items that differ from their donors in the first token and are read at the last."""
+    tokens = np.arange(count * width).reshape(count, width)
+    each = np.arange(count)
+    how = {"read": np.full(count, width - 1), "flipped": 0 * each, "answer": 0 * each, "foil": 0 * each + 1} | given
+    return Items(each, tokens, tokens + (np.arange(width) == 0), **how)
+
+
+def test_a_sham_comes_from_keys_of_the_same_class_off_the_relation():
+    """Class 0: two keys off the relation; class 1: one, so that the claimed ones serve too; class 2: none is read."""
+    roles = np.tile([0, 0, 0, 1, 1, 2], (3, 1))
+    items = a_pair(3, 6, read=np.full(3, 4))
+    keys = np.zeros((3, 6, 6), dtype=bool)
+    keys[:, 4, :5] = True
+    keys[0, 4, :2] = keys[0, 4, 3] = False  # (0, 0), (0, 1), (0, 3) are off it
+    pairs = sham_pairs(items, roles, keys, 0)
+    assert len(pairs) == 6
+    met = {0: set(), 1: set(), 2: set()}
+    for ends in pairs:
+        for rows, columns in ends:
+            for role, found in met.items():
+                place = torch.from_numpy(roles == role)
+                found |= set(zip(rows[place].tolist(), columns[place].tolist(), strict=True))
+    assert met[0] == {(0, 0), (0, 1)}
+    assert met[1] == {(item, key) for item in range(3) for key in (3, 4)}
+    assert met[2] == {(0, 0)}  # nothing to draw from: the place itself is never claimed
+    assert len({tuple(x.sum().item() for end in ends for x in end) for ends in pairs}) > 1
+    assert any(not torch.equal(one[1], other[1]) for one, other in pairs)
+    again = sham_pairs(items, roles, keys, 0)
+    assert all(torch.equal(a, b) for p, q in zip(pairs, again, strict=True) for x, y in zip(p, q, strict=True)
+               for a, b in zip(x, y, strict=True))  # fmt: skip
+
+
+class Counts:
+    """A question whose items are the inputs with a row that the claim is about; it keeps what it was asked."""
+
+    name = words = "counts"
+
+    def __init__(self):
+        self.asked = []
+
+    def items(self, tokens, grammar, rows, seed, *keys):
+        self.asked.append((rows, keys))
+        return np.flatnonzero(rows.any(1))
+
+
+class Keyed(Counts):
+    items_on = Counts.items
+
+
+ODD = Condition("odd tokens", "the token is odd", "tokens", lambda tokens, grammar, keys: tokens % 2 == 1)
+
+
+@pytest.mark.parametrize(("question", "times"), [(Counts, 3), (Keyed, 4)])
+def test_sides_are_those_of_a_half_and_a_condition(question, times, monkeypatch):
+    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: (items.tolist(), level))
+    tokens = np.array([[0, 1], [0, 2], [0, 4], [0, 3], [0, 5], [0, 5]])
+    laid = Laid(Inputs(tokens, np.repeat(np.tri(2, dtype=bool)[None], 6, 0), tokens * 0, None))
+    task = question()
+    used = Used(None, laid.inputs, task, 0.9, 3)
+    plain, other = (laid.asked(Claim([(0, 0)], name)) for name in ("previous", "current"))
+    for _ in range(2):
+        assert used.side(plain, "a") == ([0, 2, 4], 0.9)
+        assert used.side(other, "a") == ([0, 2, 4], 0.9)
+        assert used.side(plain, "b") == ([1, 3, 5], 0.9)
+    assert len(task.asked) == times - 1
+    assert used.side(laid.asked(Claim([(0, 0)], "previous", when=ODD)), "b") == ([3, 5], 0.9)
+    assert used.side(laid.asked(Claim([(0, 0)], "current", when=EVEN_TOKENS)), "a") == ([0, 2, 4], 0.9)
+    assert (task.asked[times - 1][0] == (tokens % 2 == 1) * (np.arange(6) % 2 == 1)[:, None]).all()
+    assert used.side(laid.asked(Claim([(0, 0)], "current", when=ODD)), "b") == ([3, 5], 0.9)
+    assert len(task.asked) == times + 2
+    assert {len(keys) for _, keys in task.asked} == {int(question is Keyed)}
+
+
+@pytest.mark.parametrize(("count", "there"), [(1, False), (2, True)])
+def test_one_item_is_no_side(count, there, monkeypatch):
+    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: items)
+    laid = halves(2 * count)
+    found = Used(None, laid.inputs, Counts(), 0.95, 0).side(laid.asked(Claim([(0, 0)], "previous")), "b")
+    assert (found is not None) is there
+
+
+def measured_on(side, heads=((0, 0), (1, 1)), keys=None, **known):
+    """A measuring of a side that is made by hand; `known`: pieces that are not asked for again."""
+    made = object.__new__(Measuring)
+    made.used, made.side, made.heads, made.asked = SimpleNamespace(inputs=None, seed=0), side, heads, None
+    made.__dict__.update(known, keys=keys)
+    return made
+
+
+def values(seed, *scales):
+    """[item, pos, head, d_head] of two items of three tokens, each head of a size of its own."""
+    drawn = torch.randn(2, 3, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return drawn * torch.tensor(scales)[:, None]
+
+
+def test_shams_are_as_large_as_the_exchange_along_the_first_difference_that_is_one(monkeypatch):
+    """Heads of a thousandth and a hundred times the size: what is no difference is so by the size of each."""
+    v, donor = [values(0, 1e-3, 100.0), values(1, 5.0, 0.1)], [values(2, 1e-3, 100.0), values(3, 5.0, 0.1)]
+    v[0][1, 0] = v[0][0, 0]  # the first pair of the first key differs in nothing
+    v[1][1, 0] = v[1][0, 0] * (1 + 1e-6)  # and in layer 1 in next to nothing
+
+    def place(*items):
+        rows, columns = zip(*items, strict=True)
+        return torch.tensor([rows[:3], rows[3:]]), torch.tensor([columns[:3], columns[3:]])
+
+    pairs = [
+        (place(*[(0, 0)] * 6), place((1, 0), *[(0, 1)] * 5)),
+        (place(*[(0, 2)] * 6), place(*[(1, 2)] * 6)),
+        (place(*[(1, 1)] * 6), place(*[(0, 1)] * 6)),
+    ]
+    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: pairs)
+    keys = torch.rand(2, 3, 3) < 0.5
+    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    made = measured_on(side, keys=keys)
+    made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
+    up, down = made.shams
+    assert [(one.layer, one.heads) for one in up] == [(one.layer, one.heads) for one in down] == [(0, (0,)), (1, (1,))]
+    for layer, (one, other) in enumerate(zip(up, down, strict=True)):
+        assert one.keys is other.keys is keys
+        assert one.values is other.values is None
+        assert torch.equal(one.shift, -other.shift)
+        for item in range(2):
+            for key in range(3):
+                for head in range(2):
+                    first = v[layer][0, 0, head] - v[layer][0, 1, head]
+                    if (item, key) == (0, 0):
+                        first = v[layer][0, 2, head] - v[layer][1, 2, head]
+                    size = (donor[layer][item, key, head] - v[layer][item, key, head]).norm()
+                    expected = size * first / first.norm()
+                    assert one.shift[item, key, head].tolist() == pytest.approx(expected.tolist(), rel=1e-9)
+
+
+def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(monkeypatch):
+    """Values of one size in one item and a million times as large, along one direction, in the other."""
+    v, donor = [values(0, 1.0, 1.0)], [values(1, 1.0, 1.0)]
+    v[0][1] = torch.tensor([1e6, 0.0, 0.0])
+    ends = [(torch.zeros(2, 3, dtype=torch.long), torch.full((2, 3), key)) for key in (0, 1)]
+    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: [tuple(ends)])
+    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    made = measured_on(side, heads=((0, 0), (0, 1)), keys=torch.ones(2, 3, 3, dtype=torch.bool))
+    made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
+    assert not any(one.shift.any() for sign in made.shams for one in sign)
+    v[0][1] = torch.tensor([1e3, 0.0, 0.0])
+    assert all(
+        one.shift.any(-1).all()
+        for sign in measured_on(side, made.heads, made.keys, used=made.used).shams
+        for one in sign
+    )
+
+
+def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
+    v = [values(0, 1.0, 2.0), values(1, 1.0, 2.0)]
+    keys = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [1, 0, 1]]], dtype=torch.bool)
+    fills = measured_on(SimpleNamespace(cache=SimpleNamespace(v=v)), keys=keys).fills
+    assert [(one.layer, one.heads) for one in fills] == [(0, (0,)), (1, (1,))]
+    for layer, one in enumerate(fills):
+        read = [
+            v[layer][item, key] for item in range(2) for query in range(3) for key in range(3) if keys[item, query, key]
+        ]
+        assert one.values.shape == v[layer].shape
+        assert all(torch.allclose(value, torch.stack(read).mean(0)) for value in one.values.flatten(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("token", "loud", "change"),
+    [([1.0, -3.0], [2.0, 2.0], 1.5), ([0.0, 0.0], [0.0, 0.0], 0.0),
+     ([0.0, 0.0], [0.0, 1.0], 0.0), ([0.0, 1e-9], [1.0, 0.0], math.inf),
+     ([0.0, 1.0], [0.0, 4.0], 0.25), ([0.5, 0.0], [0.25, 1e-9], 2.0)],
+)  # fmt: skip
+def test_an_answer_that_moves_from_nothing_has_moved_beyond_all_bounds(token, loud, change):
+    side = SimpleNamespace(
+        items=a_pair(2, 3), loudness=lambda: np.array(loud),
+        base=SimpleNamespace(logits=torch.tensor([[1.0, 2.0], [1.0, 4.0]])),
+    )  # fmt: skip
+    attended = np.array([[True, False, False], [False, True, True]])
+    found = measured_on(side, token_change=np.array(token), attended=attended).answer()
+    assert found == {"output_change": 0.5, "answer_change": change, "aimed": 0.5, "paired": True}
+
+
+def test_of_other_inputs_all_that_is_read_is_exchanged():
+    side = SimpleNamespace(
+        items=a_pair(2, 3), donor="donor", mixed=lambda places: places.tolist(), margin=np.array([5.0, 6.0]),
+        margin_of=lambda run: np.array([1.0, 2.0]) if run == "donor" else np.array([[3.0, 4.0], [0.0, 0.0]][run[0][0]]),
+    )  # fmt: skip
+    attended = np.array([[True, False, False], [False, True, True]])
+    assert measured_on(side, attended=attended).token_change.tolist() == [4.0, 4.0]
+    side.items = a_pair(2, 3, flipped=None)
+    assert measured_on(side, attended=attended).token_change.tolist() == [5.0, 6.0]
+
+
+def test_edges_that_are_read_are_those_up_to_the_place():
+    keys = np.zeros((2, 3, 3), dtype=bool)
+    keys[0, 2, 1] = keys[0, 0, 0] = keys[1, 2, 2] = keys[1, 1, 0] = True
+    side = SimpleNamespace(items=a_pair(2, 3, read=np.array([1, 2])))
+    found = measured_on(side, keys=torch.from_numpy(keys)).attended
+    # Of the first item the query at 2 comes after the place that is read.
+    assert found.tolist() == [[True, False, False], [True, False, True]]
+
+
+def test_beside_partners_the_exchange_is_measured_free_and_held(monkeypatch):
+    """Free: from margins with the partners ablated; held: norms are those of the intact run on both sides."""
+    partners = ((1, 0),)
+    side = SimpleNamespace(
+        cache="intact", share=lambda change: change, fill=lambda heads: ("means", heads),
+        without=lambda heads, held=False: ("held" if held else "free", heads),
+    )  # fmt: skip
+    made = measured_on(side, search="search", others="others")
+    made.net = lambda rest, **how: ((rest, how), "whole")
+    made.found = SimpleNamespace(partners=partners)
+    monkeypatch.setattr("probes.audit.use.find_partners", lambda search, swap, others, seed: partners)
+    how = {"ablated": ("means", partners)}
+    assert made.partners() == {
+        "partners": partners, "with_partners": (("free", partners), how), "raw_with_partners": "whole",
+    }  # fmt: skip
+    assert made.held() == {"held_with_partners": (("held", partners), how | {"frozen": "intact"})}
+    monkeypatch.setattr("probes.audit.use.find_partners", lambda *_: ())
+    assert made.partners() == {}
+    assert measured_on(side, search=None).partners() == measured_on(side, search=None).company() == {}
+
+
+def test_without_items_there_is_no_effect():
+    used = Used(None, halves(2).inputs, Counts(), 0.9, 0)
+    found = used.evidence(halves(2).asked(Claim([(0, 0)], "previous")), ((0, 0),))(frozenset({"total"}))
+    assert (found.items, found.margin.value, found.margin.n, found.level, found.total) == (0, None, 0, 0.9, None)
+
+
+# -- statistics ---------------------------------------------------------------------------------------------
+
+
+def test_the_jackknife_of_a_ratio():
+    rng = np.random.default_rng(0)
+    top, bottom = rng.normal(1, 1, 30), rng.integers(1, 5, 30).astype(float)
+    found = ratio(top, bottom, 0.99)
+    without = np.array([np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(30)])
+    error = math.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
+    assert found.value == pytest.approx(top.sum() / bottom.sum())
+    assert found.high - found.value == pytest.approx(student.ppf(0.995, 29) * error)
+    mean = ratio(top, np.ones(30), 0.95)
+    assert mean.high - mean.value == pytest.approx(student.ppf(0.975, 29) * top.std(ddof=1) / math.sqrt(30))
+    assert ratio(top, np.zeros(30), 0.95).value is None
+    assert ratio(top[:1], bottom[:1], 0.95).low is None
+
+
+def test_sign_flips_can_pass_the_correction_and_do_not_pass_noise():
+    rng = np.random.default_rng(0)
+    clear, noise, nothing = rng.normal(1, 1, 60), rng.normal(0, 1, 60), np.zeros(60)
+    p = sign_flips(np.stack([clear, noise, nothing, -clear], 1), 9999, 0)
+    assert p[0] == pytest.approx(1e-4)
+    assert p[1] > 0.01
+    assert p[2] == 1
+    assert p[3] > 0.99
+
+
+def test_overlap_is_one_less_total_variation():
+    keys = np.array([[[True, True, False, False], [False, False, False, True]]])
+    weights = np.array([[[0.7, 0.1, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]]])
+    assert_close(overlap(weights, keys), [[0.6, 0.4]])
+
+
+def test_the_reach_of_a_number_is_its_farther_bound_or_what_so_few_units_hide():
+    wide = Estimate(0.1, -0.4, 0.6, 10_000, "inputs")
+    assert reach(wide, 0.95) == 0.6
+    assert reach(Estimate(-0.1, -0.7, 0.6, 10_000, "inputs"), 0.95) == 0.7
+    for n, hidden in ((0, 0.95), (1, 0.95), (2, 1 - math.sqrt(0.05))):
+        assert reach(Estimate(0.0, 0.0, 0.0, n, "inputs"), 0.95) == pytest.approx(hidden)
+    bare = Estimate(0.0, None, None, 500, "inputs")
+    assert (low(bare), high(bare), reach(bare, 0.95)) == (-math.inf, math.inf, math.inf)
+
+
+def test_a_ratio_needs_two_inputs_that_count_for_an_interval():
+    one, none = np.array([3.0, 0.0]), np.array([2.0, 0.0])
+    assert ratio(one, none, 0.95) == Estimate(
+        1.5, None, None, 1, "inputs", reason="one of the inputs gives no interval"
+    )
+    for bottom, n in ((np.zeros(2), 0), (np.array([1.0, -1.0]), 2)):
+        found = ratio(one, bottom, 0.95)
+        assert (found.value, found.n, found.over) == (None, n, "inputs")
+    # Without the first of them nothing is left to divide by.
+    assert ratio(np.ones(3), np.array([2.0, 1.0, -1.0]), 0.95).low is None
+    assert ratio(np.ones(2), np.ones(2), 0.95) == Estimate(1.0, 1.0, 1.0, 2, "inputs")
+
+
+def test_sign_flips_count_every_draw_and_the_data_once():
+    """Of three equal inputs one draw of eight turns none of them."""
+    same = np.ones((3, 1))
+    for draws in (1999, 4999):
+        (p,) = sign_flips(same, draws, 0)
+        assert p * (draws + 1) == pytest.approx(round(p * (draws + 1)))
+        assert p == pytest.approx(1 / 8, abs=5 * math.sqrt(7 / 64 / draws))  # absolute: five standard errors
+    for draws in (1, 2, 2000, 2001):
+        assert sign_flips(0 * same, draws, 0)[0] == 1
+    assert sign_flips(same, 0, 0)[0] == 1
+
+
+@pytest.mark.parametrize(("large", "small", "p"), [(1.0, 1e-12, 0.5), (1e6, 1e-6, 0.5), (1e-6, 1e-9, 0.25)])
+def test_a_tie_but_for_rounding_counts_against_the_claim(large, small, p):
+    found = sign_flips(np.array([[large], [small]]), 999, 0)
+    assert found[0] == pytest.approx(p, abs=0.08)  # absolute: five standard errors
+
+
+# -- partners and company, of heads whose effects are given -------------------------------------------------
+
+H = [(0, head) for head in range(16)]
+MEAN, LOSS, SLACK = object(), -0.3, 1e-9
+
+
+class Given:
+    """A side of two items whose margins follow from which heads are out, and which edges are exchanged.
+
+    `effect(group)`: what the interchange takes off while `group` is out; `rise(group)`: what the margin gains by that,
+    norms held; `donated(group, edges)`: what is taken off while they give the donor's. All in tenths of the margin.
+    """
+
+    def __init__(self, effect=None, rise=None, donated=None, heads=16, intact=10.0, few=None):
+        self.effect, self.rise, self.donated = effect, rise or (lambda group: 0.0), donated
+        self.margin, self.few, self.level = np.array([intact - 1, intact + 1]), few, 0.95
+        self.model = SimpleNamespace(cfg=SimpleNamespace(n_layers=1, n_heads=heads))
+        self.donor_cache = SimpleNamespace(z=[np.zeros((2, 3, heads, 1))])
+        self.tried = []
+
+    def without(self, group, held=False):
+        return self.margin + (self.rise(frozenset(group)) if held else LOSS * len(group))
+
+    def fill(self, group):
+        return dict.fromkeys(group, MEAN)
+
+    def edited(self, edges, ablated):
+        return tuple(edges), ablated
+
+    def margin_of(self, done):
+        edges, ablated = done
+        group = frozenset(ablated)
+        if edges:
+            self.tried.append(tuple(ablated))
+        if self.donated is not None:
+            assert all(given is not MEAN for given in ablated.values())
+            return self.margin - self.donated(group, edges)
+        return self.without(group) - (self.effect(group) if edges else 0)
+
+    def part(self, count):
+        assert count == limits.SEARCH_ITEMS
+        return self if self.few is None else self.few
+
+
+def swap(side):
+    return ["exchanged"]
+
+
+def at_least(table):
+    """The effect of the largest set of the table that is out, in a margin of 10."""
+    sets = {frozenset(H[h] for h in heads): size for heads, size in table.items()}
+    return lambda group: 10 * max((size for heads, size in sets.items() if heads <= group), default=0.0)
+
+
+# Effects of sets as shares of the margin, what losses add to the margin of 10, and the set that the search must find.
+PARTNERS = {
+    "none gains, and the last of them is first": ({}, {}, (4,)),
+    "one": ({(2,): 0.3}, {}, (2,)),
+    "the largest": ({(1,): 0.4, (2,): 0.3}, {}, (1,)),
+    "a second that gains enough": ({(1,): 0.3, (1, 2): 0.31 + SLACK}, {}, (1, 2)),
+    "a second that gains too little": ({(1,): 0.3, (1, 2): 0.31 - SLACK}, {}, (1,)),
+    "three and no fourth": ({(0,): 0.2, (0, 1): 0.3, (0, 1, 2): 0.4, (0, 1, 2, 3): 0.9}, {}, (0, 1, 2)),
+    "not one whose loss makes the answer surer": ({(1,): 0.3, (2,): 0.4}, {2: 0.5 + SLACK}, (1,)),
+    "one whose loss hardly does": ({(1,): 0.3, (2,): 0.4}, {2: 0.5 - SLACK}, (2,)),
+    "each loss is counted beside those before": (
+        {(1,): 0.3, (1, 2): 0.4, (1, 2, 3): 0.5}, {1: 0.4, 2: 0.4, 3: 0.4}, (1, 2, 3),
+    ),
+    "two at once": ({(2, 3): 0.06 + SLACK}, {}, (0, 2, 3)),
+    "two at once that move too little": ({(2, 3): 0.06 - SLACK}, {}, (4,)),
+    "two at once, more than one alone": ({(1,): 0.08, (3, 4): 0.09 + SLACK}, {}, (0, 3, 4)),
+    "two at once, hardly more than one alone": ({(1,): 0.08, (3, 4): 0.09 - SLACK}, {}, (1,)),
+    "one alone is enough": ({(1,): 0.1, (3, 4): 0.9}, {}, (1,)),
+    "one alone is not quite enough": ({(1,): 0.1 - SLACK, (3, 4): 0.9}, {}, (0, 3, 4)),
+    "no set with one that works against them": ({(1,): 0.08, (3, 4): 0.9}, {3: 0.5 + SLACK}, (1,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTNERS)
+def test_partners_are_those_that_the_search_must_find(case):
+    table, rises, expected = PARTNERS[case]
+    side = Given(at_least(table), lambda group: sum(rises.get(h, 0.0) for _, h in group))
+    assert find_partners(side, swap, H[:5], 0) == tuple(H[h] for h in expected)
+
+
+@pytest.mark.parametrize(
+    ("table", "rises", "expected"),
+    [
+        ({(1,): 0.25, (1, 2): 0.5}, {}, (1, 2)),  # gains just enough
+        ({(1,): 0.25, (2,): 0.5}, {2: 2.0}, (2,)),  # makes the answer surer by as much as it may
+        ({(1,): 1.0, (2, 3): 8.0}, {}, (1,)),  # is just enough alone
+        ({(2, 3): 0.5}, {}, (0, 2, 3)),  # is just enough as a set
+        ({(1,): 0.5, (2, 3): 0.75}, {}, (0, 2, 3)),
+    ],
+)
+def test_partners_are_found_at_the_very_bounds(table, rises, expected, monkeypatch):
+    """With bounds that binary numbers hold exactly, and a margin of 8."""
+    for name, value in {"GAIN": 0.25, "UNUSED": 0.25, "USED": 1.0}.items():
+        monkeypatch.setattr(limits, name, value)
+    effect = at_least(table)
+    side = Given(lambda group: 0.8 * effect(group), lambda group: sum(rises.get(h, 0.0) for _, h in group), intact=8.0)
+    assert find_partners(side, swap, H[:5], 0) == tuple(H[h] for h in expected)
+
+
+def test_partners_are_looked_for_where_there_is_a_margin_to_lose():
+    gains = at_least({(1,): 0.08, (2, 3): 0.9})
+    for intact in (0.0, -1.0):
+        assert find_partners(Given(gains, intact=intact), swap, H[:5], 0) == ()
+        few = Given(gains, intact=intact)
+        assert find_partners(Given(gains, few=few), swap, H[:5], 0) == (H[1],)
+        assert find_company(few, swap, H[:5], 0) == ()
+    little = Given(lambda group: 0.02 * gains(group), intact=0.2)
+    assert find_partners(little, swap, H[:5], 0) == find_partners(Given(gains), swap, H[:5], 0) == (H[0], H[2], H[3])
+    assert find_partners(Given(gains, few=little), swap, H[:5], 0) == (H[0], H[2], H[3])
+    assert find_company(Given(donated=lambda group, edges: 0.0, intact=0.2), swap, H[:5], 0) == tuple(H[:5])
+    assert find_partners(Given(gains), swap, [], 0) == ()
+    assert find_partners(Given(gains), swap, H[1:2], 0) == (H[1],)
+
+
+def only(group, size):
+    return lambda out: 10 * size * (out == frozenset(group))
+
+
+def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
+    assert find_partners(Given(only(H[:2], 0.2)), swap, H[:3], 0) == tuple(H[:2])
+    assert find_partners(Given(only(H[:2], 0.2)), swap, H[:4], 0) == (H[3],)
+    # Of two, the second adds more to the margin than it may beside the first; as a pair they may go.
+    side = Given(only(H[:2], 0.2), lambda group: (0.0, 0.4, 1.0)[len(group)])
+    assert find_partners(side, swap, H[:2], 0) == tuple(H[:2])
+    for count, expected in ((4, 4), (6, 20), (7, 32), (9, 32)):
+        side = Given(lambda group: 0.0)
+        find_partners(side, swap, H[:count][::-1], 3)
+        drawn = [group for group in side.tried if len(group) == 3]
+        assert len(set(drawn)) == len(drawn) == expected
+        assert drawn == sorted(drawn)
+        assert all(list(group) == sorted(group) for group in drawn)
+    assert {h for group in drawn for h in group} == set(H[:9])
+
+
+def test_candidates_are_the_twelve_whose_loss_moves_the_margin_most():
+    class Each(Given):
+        def without(self, group, held=False):
+            ((_, head),) = group
+            return self.margin + (-1) ** head * (head % 8 + head / 100)
+
+    moved = sorted(H[1:], key=lambda head: -(head[1] % 8 + head[1] / 100))
+    assert candidates(Each(), H[:1]) == moved[:12]
+    assert candidates(Each(heads=13), H[:1]) == H[1:13]
+    assert candidates(Each(heads=13), [H[2], H[4]]) == [h for h in H[:13] if h not in (H[2], H[4])]
+
+
+def test_company_is_the_set_in_which_the_interchange_moves_most():
+    def donated(group, edges):
+        taken = {frozenset(H[:6]): 2.0, frozenset(H[:5]): 7.0}.get(group, 0.1 * len(group))
+        return taken * (1 if edges else -1)
+
+    for sign in (1, -1):
+        found = []
+        for seed in range(12):
+            side = Given(donated=lambda group, edges: sign * donated(group, edges))  # noqa: B023
+            found.append(find_company(side, swap, H[:6], seed))
+            assert len(side.tried) == 33
+            assert side.tried[0] == tuple(H[:6])
+            assert found[-1] == max(side.tried, key=lambda group: abs(donated(frozenset(group), True)))
+        assert {len(group) for group in found} == {5, 6}
+    sets = Given(donated=lambda group, edges: 0.0)
+    sets.donor_cache = SimpleNamespace(z=[np.zeros((2, 3, 400, 1))])
+    everyone = [(0, head) for head in range(400)]
+    assert find_company(sets, swap, everyone, 0) == tuple(everyone)
+    for place, share in enumerate((0.25, 0.5, 0.75)):
+        for group in sets.tried[1 + place :: 3]:
+            assert len(group) / 400 == pytest.approx(share, abs=0.125)  # absolute: five standard errors
+
+
+@pytest.mark.parametrize(("rise", "there"), [(0.5 - SLACK, True), (0.5 + SLACK, False), (-3.0, True)])
+def test_no_company_works_against_the_claimed_heads(rise, there):
+    side = Given(donated=lambda group, edges: 0.0, rise=lambda group: rise if H[1] in group else 0.0)
+    assert find_company(side, swap, H[:3], 0) == tuple(h for h in H[:3] if there or h != H[1])
+    alone = find_company(Given(donated=lambda group, edges: 0.0, rise=lambda group: rise), swap, H[:3], 0)
+    assert alone == (tuple(H[:3]) if there else ())
+
+
+# -- heads that are claimed together ------------------------------------------------------------------------
+
+
+class Exchanged:
+    """A side whose margins follow from the heads on whose edges values are exchanged."""
+
+    def __init__(self, effect):
+        self.effect, self.margin, self.asked = effect, 10.0, []
+
+    def edited(self, group):
+        return group
+
+    def margin_of(self, group):
+        self.asked.append(group)
+        return 10.0 - self.effect(frozenset(h for _, h in group))
+
+    def share(self, change):
+        return change / 10
+
+    def nothing(self, share):
+        return abs(share) < limits.UNUSED
+
+
+@pytest.mark.parametrize(
+    ("effect", "idle"),
+    [
+        (lambda group: 3 * (0 in group) + 2 * (1 in group), [2]),
+        (lambda group: 3 * (0 in group or 1 in group), [2]),  # either alone does it, so neither adds nothing
+        (lambda group: 3 * (group >= {0, 1, 2}), []),  # only together
+        (lambda group: 0.0, [0, 1, 2]),
+        (lambda group: 3 * (0 in group) + 0.4 * (1 in group) - 0.6 * (2 in group), [1]),
+    ],
+)
+def test_idle_heads_add_nothing_to_any_of_the_others(effect, idle):
+    side = Exchanged(effect)
+    assert idle_heads(side, tuple, H[:3]) == [H[h] for h in idle]
+    assert len(side.asked) == len(set(side.asked))
+    many = idle_heads(Exchanged(effect), tuple, [*H[:3], H[8], H[9]])
+    assert many == [*[H[h] for h in idle], H[8], H[9]]
+
+
+def test_a_head_that_does_it_alone_is_not_idle_beside_others_that_do_too():
+    for count in (2, 4, 5, 6):
+        assert idle_heads(Exchanged(lambda group: 3.0 * bool(group)), tuple, H[:count]) == []
+        assert idle_heads(Exchanged(lambda group: 3.0 * (len(group) == count)), tuple, H[:count]) == []  # noqa: B023
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2}), (4, {1, 2, 3, 4}), (5, {1, 2, 4, 5})])
+def test_of_many_heads_not_every_set_is_tried(count, sizes):
+    side = Exchanged(lambda group: 0.0)
+    idle_heads(side, lambda group: group, H[:count])
+    assert {len(group) for group in side.asked} == sizes
+    assert set(side.asked) == {group for size in sizes for group in combinations(H[:count], size)}
