@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from interp.checking import claims, law, said, shown, training
 from interp.checking.subject import Subject
-from interp.errors import InterpError, RequestError, WorldError, quoted
+from interp.checking.suite import chosen, named, run_those
+from interp.errors import RequestError, WorldError, quoted
 from interp.registry import get_world, list_worlds, trying
 from interp.world import World
 
@@ -88,15 +89,7 @@ def check_world(world: World | str, only: str | Sequence[str] | None = None) -> 
     Raises `WorldError`, which names the first check that fails and what it found, in one line; `RequestError` for what
     is no world, and for the name of no check.
     """
-    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
-    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
-        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
-    run = []
-    for name, check in world_checks(world):
-        if name in chosen:
-            check()
-            run.append(name)
-    return run
+    return run_those(world_checks(world), chosen(only, CHECKS))
 
 
 def _world(given: World | str) -> World:
@@ -115,16 +108,11 @@ def _is_there(world: World, check: _Check) -> bool:
 
 
 def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
-    def run() -> None:
-        failed = f"world {quoted(subject.world.name)} fails the check {quoted(name)}: "
-        with trying(subject.world):
-            try:
-                check.run(subject)
-            except InterpError as error:
-                raise WorldError(f"{failed}{error}") from error
-            except Exception as error:  # other people's code
-                told = (str(error).strip().splitlines() or [""])[0]
-                raise WorldError(f"{failed}{type(error).__name__}: {told[:200]}") from error
+    run = named(f"world {quoted(subject.world.name)}", name, lambda: check.run(subject), WorldError)
 
-    run.__doc__ = check.run.__doc__
-    return run
+    def tried() -> None:
+        with trying(subject.world):
+            run()
+
+    tried.__doc__ = check.run.__doc__
+    return tried

@@ -17,10 +17,10 @@ from interp.checking.subject import (
     check_ids,
     check_mask,
     inputs_of,
-    must,
     name_of,
     same,
 )
+from interp.checking.suite import must
 from interp.claims import Claims, Condition, Items, Made, Relation
 from interp.claims.register import check_usable, same_words
 from interp.errors import RequestError, quoted

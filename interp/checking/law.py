@@ -16,10 +16,10 @@ from interp.checking.subject import (
     check_ids,
     check_labels,
     check_mask,
-    must,
     name_of,
     same,
 )
+from interp.checking.suite import must
 from interp.errors import quoted
 from interp.recipe import num_labels
 from interp.rng import generator

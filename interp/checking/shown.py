@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from interp.checking.subject import Ints, Subject, check_ids, check_mask, inputs_of, must, name_of
+from interp.checking.subject import Ints, Subject, check_ids, check_mask, inputs_of, name_of
+from interp.checking.suite import must
 from interp.checkpoints import load_checkpoint
 from interp.errors import quoted
 from interp.model import SandboxTransformer

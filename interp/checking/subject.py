@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checking.suite import must
 from interp.claims.register import claims_of
 from interp.errors import WorldError, quoted
 from interp.population import Population
@@ -22,12 +23,6 @@ Bools = NDArray[np.bool_]
 STEPS = 4  # of a training that is only to show that there can be one
 INPUTS, LENGTH = 64, 12  # strings on which truth is asked
 IGNORE = -100
-
-
-def must(good: Any, said: str) -> None:
-    """Raise `WorldError` with what was found, unless all is well."""
-    if not good:
-        raise WorldError(said)
 
 
 @dataclass(frozen=True)

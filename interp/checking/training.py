@@ -5,7 +5,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from interp.checking.subject import Subject, must
+from interp.checking.subject import Subject
+from interp.checking.suite import must
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.errors import quoted
 from interp.training.loop import initial_state

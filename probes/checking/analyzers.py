@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from interp.checking.suite import chosen, must, named, run_those
 from interp.errors import AnalyzerError, InterpError, RequestError, quoted
 from interp.guests import is_model
 from interp.numbers import number
@@ -25,12 +26,6 @@ from probes.checking.states import equal, estimates, globals_of, random_state_ke
 SEEDS = range(4)  # of the untrained models that are measured where no guest is given
 COLUMNS = 80  # of a terminal
 WRONG: tuple[Any, ...] = ("a text", None, [])  # guests that show nothing to measure
-
-
-def must(good: Any, said: str) -> None:
-    """Raise `AnalyzerError` with what was found, unless all is well."""
-    if not good:
-        raise AnalyzerError(said)
 
 
 @dataclass(frozen=True)
@@ -259,31 +254,12 @@ def check_analyzer(analyzer: Any, guest: Any = None, only: str | Sequence[str] |
     Arguments as for `analyzer_checks`. Raises `AnalyzerError`, which names the first check that fails and what it
     found, in one line; `RequestError` for what is no analyzer, and for the name of no check.
     """
-    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
-    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
-        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
-    run = []
-    for name, check in analyzer_checks(analyzer, guest):
-        if name in chosen:
-            check()
-            run.append(name)
-    return run
+    return run_those(analyzer_checks(analyzer, guest), chosen(only, CHECKS))
 
 
 def _named(name: str, check: Callable[[Trial], None], trial: Trial) -> Callable[[], None]:
     plain: Any = trial.run.func if isinstance(trial.run, partial) else trial.run
-    who = getattr(plain, "__name__", type(plain).__name__)
-
-    def run() -> None:
-        failed = f"{who} fails the check {quoted(name)}: "
-        try:
-            check(trial)
-        except InterpError as error:
-            raise AnalyzerError(f"{failed}{error}") from error
-        except Exception as error:  # other people's code
-            told = (str(error).strip().splitlines() or [""])[0]
-            raise AnalyzerError(f"{failed}{type(error).__name__}: {told[:200]}") from error
-
+    run = named(getattr(plain, "__name__", type(plain).__name__), name, lambda: check(trial), AnalyzerError)
     run.__doc__ = check.__doc__
     return run
 
