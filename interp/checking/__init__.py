@@ -17,7 +17,7 @@ What fails is a `WorldError` in one line, which names the check and what was fou
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from interp.checking import claims, law, said, shown, training
+from interp.checking import claims, drawn, law, questions, reference, said, shown, training
 from interp.checking.subject import Subject
 from interp.checking.suite import chosen, named, run_those
 from interp.errors import RequestError, WorldError, quoted
@@ -52,13 +52,15 @@ CHECKS = {
     "options": _Check(said.check_options, lambda world: world.options),
     "sampling": _Check(law.check_sampling, lambda world: world.presets),
     "labels": _Check(law.check_labels_of, lambda world: _has("labels")(world) or (world.presets and not world.task)),
-    "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate")(world)),
+    "draws": _Check(drawn.check_draws, lambda world: world.finite or _has("labels")(world)),
+    "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate", "law_nll")(world)),
     "rungs": _Check(law.check_rungs, lambda world: world.finite or _has("rungs")(world)),
+    "reference": _Check(reference.check_reference, lambda world: world.reference),
     "inputs": _Check(claims.check_inputs, lambda w: w.inputs or _has("labels")(w) or _says("inputs")(w)),
     "relations": _Check(claims.check_relations, _says("relations")),
     "conditions": _Check(claims.check_conditions, lambda w: _says("conditions")(w) or _says("suggest")(w)),
     "wordings": _Check(claims.check_wordings, lambda w: _says("relations_made")(w) or _says("conditions_made")(w)),
-    "questions": _Check(claims.check_questions, _says("questions")),
+    "questions": _Check(questions.check_questions, _says("questions")),
     "overlays": _Check(shown.check_overlays, lambda world: world.overlays),
     "embeddings": _Check(shown.check_embeddings, lambda world: world.embeddings),
     "vouch": _Check(shown.check_vouch, lambda world: world.vouch),
@@ -67,6 +69,7 @@ CHECKS = {
     "training": _Check(training.check_training, lambda world: world.presets, slow=True),
     "saving": _Check(training.check_saving, lambda world: world.presets, slow=True),
     "metrics": _Check(training.check_metrics, lambda world: world.presets, slow=True),
+    "audit": _Check(training.check_audit, lambda world: world.presets and _says("relations")(world), slow=True),
 }
 SLOW = frozenset(name for name, check in CHECKS.items() if check.slow)
 

@@ -24,7 +24,7 @@ from interp.training.task import make_task
 from interp.unread import unread
 from interp.world import World, load
 
-LATE = ("task", "start", "size", "vouch", "claims", "construct", "finite", "adopt")  # "module:attribute"
+LATE = ("task", "start", "size", "vouch", "claims", "construct", "finite", "adopt", "reference")  # "module:attribute"
 
 
 def check_parts(subject: Subject) -> None:

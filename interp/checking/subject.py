@@ -37,6 +37,17 @@ class Subject:
         return tuple(map(instance, self.world.grammars))
 
     @cached_property
+    def instances(self) -> tuple[Any, ...]:
+        """The same, and the grammar that `World.finite` makes."""
+        make = self.world.load("finite")
+        return self.grammars if make is None else (*self.grammars, make())
+
+    @property
+    def labelled(self) -> list[Any]:
+        """Instances that draw strings and label them."""
+        return [grammar for grammar in self.instances if hasattr(grammar, "labels")]
+
+    @cached_property
     def recipes(self) -> dict[str, Recipe]:
         """Every preset, for a few steps."""
         return {name: make_recipe(name, steps=STEPS) for name in self.world.presets}

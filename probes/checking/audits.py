@@ -52,3 +52,9 @@ def _audited(subject: Subject, name: str) -> list[str]:
         return []
     audit_claims(model, claims, num_inputs=AUDITED, length=LENGTH, task_check=False)
     return [f"{name}: {claim.text}" for claim in claims]
+
+
+def audit_once(population: Population) -> None:
+    """A claim about the first relation of its world: any verdict will do. `check_world` calls it by its name."""
+    relation = next(one for one in claims_of(population.grammar).relations if has_keys(one, population.grammar))
+    audit_claims(population, [Claim([(0, 0)], relation)], num_inputs=AUDITED, length=LENGTH, task_check=False)
