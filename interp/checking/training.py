@@ -56,7 +56,7 @@ def check_metrics(subject: Subject) -> None:
     steps leave no loss below that of the exact law."""
     world, met = subject.world, set[str]()
     for name, (both, *_) in subject.trained.items():
-        least = -ERRORS * math.log(num_labels(both.grammar)) / math.sqrt(FINAL_STRINGS)
+        least = -ERRORS * math.log(num_labels(subject.recipes[name].grammar)) / math.sqrt(FINAL_STRINGS)
         for row in both.final_metrics():
             must(row.get("loss") is not None, f"preset {quoted(name)}: no loss is measured")
             excess = row.get("excess")
