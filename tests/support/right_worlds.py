@@ -10,12 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from interp.claims import Claims, Items, Relation
 from interp.config import TransformerConfig
 from interp.constraints import Annotated, Interval, check_fields, doc
 from interp.errors import GrammarError
+from interp.rng import generator
 from interp.settings import TrainingSettings
 from interp.vocabulary import cut
-from interp.world import Preset, World
+from interp.world import Overlay, Preset, World
+from parity import lent
 
 
 class Base:
@@ -134,13 +137,45 @@ def of(base, direction="causal", **changes):
     )
 
 
+# -- what may be said of heads in them ----------------------------------------------------------------------
+
+
+class Likeliest:
+    """The likeliest next letter, that is the one at `read`; which letter comes next stays open within a pair."""
+
+    name, words = "likeliest", "repeat the current letter"
+
+    def items(self, tokens, grammar, rows, seed):
+        sequence, each = np.flatnonzero(rows.any(1)), np.arange(rows.any(1).sum())
+        read = np.where(rows, generator(seed, "likeliest").random(rows.shape), -1.0).argmax(1)[sequence]
+        base, donors = tokens[sequence], tokens[sequence].copy()
+        donors[each, read] = (base[each, read] + 1) % 3
+        return Items(sequence, base, donors, read, read, base[each, read], donors[each, read])
+
+
+LIKELIEST = Claims(questions=(Likeliest(),), question=lambda grammar: "likeliest")
+
+
+def like_the_end(tokens, grammar, visible):
+    return visible & (tokens == tokens[:, -1:])[:, None, :]
+
+
+LIKE_THE_END = Claims(relations=(Relation("end-like", "tokens like the end", "mass", "whole-parity", like_the_end),))
+FORESEEING = {
+    "claims": lent(LIKE_THE_END),
+    "overlays": {"end": Overlay("targets", lambda tokens, grammar: np.full(len(tokens), len(tokens) - 1), "the end")},
+}
+
 RIGHT = {
+    "language whose answers are not certain": lambda: of(Lawful, claims=lent(LIKELIEST)),
+    "the same, listed": lambda: of(Listed, claims=lent(LIKELIEST)),
+    "truth that reads on, in both directions": lambda: of(WholeParity, "bidirectional", **FORESEEING),
     "language without a law": lambda: of(Sticky),
     "language with a law": lambda: of(Lawful),
     "language that can be listed": lambda: of(Listed),
     "long language with a law": lambda: of(kind(Lawful, small=classmethod(lambda cls: cls(length=40)))),
     "transduction in both directions": lambda: of(WholeParity, "bidirectional"),
-    "the same, listed": lambda: of(ListedParity, "bidirectional"),
+    "listed transduction in both directions": lambda: of(ListedParity, "bidirectional"),
     "classification": lambda: of(Majority),
     "classification in both directions": lambda: of(Majority, "bidirectional"),
 }

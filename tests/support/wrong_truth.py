@@ -8,7 +8,7 @@ import parity
 from broken_worlds import changed, claims, kind, overlay, question, relation
 from interp.errors import RequestError
 from parity import PAD, lent, world
-from right_worlds import Lawful, ListedParity, Sticky, WholeParity, of
+from right_worlds import FORESEEING, Lawful, ListedParity, Sticky, WholeParity, of
 from right_worlds import kind as kind_of
 
 
@@ -178,6 +178,7 @@ WRONG = {
         ),
     ],
     "relations": [
+        (lambda: of(WholeParity, **FORESEEING), "'end-like' .* has other keys at query 0 after .* where other"),
         (lambda: world(claims=relation(next_copies)), r"other keys at query \d after \[.*\] where other tokens follow"),
         (lambda: world(claims=relation(at_the_end)), "has other keys at query"),
         (
@@ -208,6 +209,7 @@ WRONG = {
         ),
     ],
     "overlays": [
+        (lambda: of(WholeParity, **FORESEEING), "gives query 0 the key 5, which comes after it"),
         (
             lambda: world(overlays=overlay(lambda t: np.minimum(np.arange(len(t)) + 1, len(t) - 1))),
             "gives query 0 the key 1, which comes after it",
