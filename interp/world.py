@@ -5,7 +5,7 @@ torch, or takes long to import, is named by "module:attribute" and loaded when i
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,6 +102,29 @@ class Adopted:
     grammar: Any
 
 
+Row = list[int]  # token ids of one string, without PAD
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is true in a world, said a second time in the plainest way: what `check_world` holds the first against.
+
+    Functions (one string as a list of ids, grammar) -> a list with an entry a position. Write loops straight from the
+    definition, and call nothing of the grammar that is to be checked.
+
+    - `labels`: the label, None where there is none.  `law`: the exact law's nats at the label.
+    - `keys`: by the name of a relation, the positions of a query's keys, visible or not.
+    - `overlays`: by the name of an overlay, its value.
+    - `strings(grammar)`: strings [n, pos] on which to compare, beside those that are drawn.
+    """
+
+    labels: Callable[[Row, Any], Sequence[int | None]] | None = None
+    law: Callable[[Row, Any], Sequence[float]] | None = None
+    keys: Mapping[str, Callable[[Row, Any], Sequence[Collection[int]]]] = field(default_factory=dict)
+    overlays: Mapping[str, Callable[[Row, Any], Sequence[int]]] = field(default_factory=dict)
+    strings: Callable[[Any], Any] | None = None
+
+
 @dataclass(frozen=True)
 class Column:
     """A measure that tables of models show.
@@ -145,6 +168,7 @@ class World:
     - `constructed`: names of models whose weights are written by hand, each with what it is; `construct` (name).
     - `finite` () -> a grammar all of whose strings can be listed: `enumerate`, `draw`, `labels` and `law_nll` as
       `check_world` reads them, for a world whose own grammars draw otherwise.
+    - `reference`: "module:attribute" of a `Reference`: a literal implementation of labels, law, relations, overlays.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
       a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
     """
@@ -176,6 +200,7 @@ class World:
     construct: str | None = None
     finite: str | None = None
     adopt: str | None = None
+    reference: str | None = None
 
     def __post_init__(self) -> None:
         for kind in self.grammars:

@@ -17,9 +17,10 @@ What fails is a `WorldError` in one line, which names the check and what was fou
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from interp.checking import claims, law, said, shown, training
+from interp.checking import claims, drawn, law, questions, reference, said, shown, training
 from interp.checking.subject import Subject
-from interp.errors import InterpError, RequestError, WorldError, quoted
+from interp.checking.suite import chosen, named, run_those
+from interp.errors import RequestError, WorldError, quoted
 from interp.registry import get_world, list_worlds, trying
 from interp.world import World
 
@@ -51,13 +52,15 @@ CHECKS = {
     "options": _Check(said.check_options, lambda world: world.options),
     "sampling": _Check(law.check_sampling, lambda world: world.presets),
     "labels": _Check(law.check_labels_of, lambda world: _has("labels")(world) or (world.presets and not world.task)),
-    "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate")(world)),
+    "draws": _Check(drawn.check_draws, lambda world: world.finite or _has("labels")(world)),
+    "law": _Check(law.check_law, lambda world: world.finite or _has("enumerate", "law_nll")(world)),
     "rungs": _Check(law.check_rungs, lambda world: world.finite or _has("rungs")(world)),
+    "reference": _Check(reference.check_reference, lambda world: world.reference),
     "inputs": _Check(claims.check_inputs, lambda w: w.inputs or _has("labels")(w) or _says("inputs")(w)),
     "relations": _Check(claims.check_relations, _says("relations")),
     "conditions": _Check(claims.check_conditions, lambda w: _says("conditions")(w) or _says("suggest")(w)),
     "wordings": _Check(claims.check_wordings, lambda w: _says("relations_made")(w) or _says("conditions_made")(w)),
-    "questions": _Check(claims.check_questions, _says("questions")),
+    "questions": _Check(questions.check_questions, _says("questions")),
     "overlays": _Check(shown.check_overlays, lambda world: world.overlays),
     "embeddings": _Check(shown.check_embeddings, lambda world: world.embeddings),
     "vouch": _Check(shown.check_vouch, lambda world: world.vouch),
@@ -66,6 +69,7 @@ CHECKS = {
     "training": _Check(training.check_training, lambda world: world.presets, slow=True),
     "saving": _Check(training.check_saving, lambda world: world.presets, slow=True),
     "metrics": _Check(training.check_metrics, lambda world: world.presets, slow=True),
+    "audit": _Check(training.check_audit, lambda world: world.presets and _says("relations")(world), slow=True),
 }
 SLOW = frozenset(name for name, check in CHECKS.items() if check.slow)
 
@@ -88,15 +92,7 @@ def check_world(world: World | str, only: str | Sequence[str] | None = None) -> 
     Raises `WorldError`, which names the first check that fails and what it found, in one line; `RequestError` for what
     is no world, and for the name of no check.
     """
-    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
-    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
-        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
-    run = []
-    for name, check in world_checks(world):
-        if name in chosen:
-            check()
-            run.append(name)
-    return run
+    return run_those(world_checks(world), chosen(only, CHECKS))
 
 
 def _world(given: World | str) -> World:
@@ -115,16 +111,11 @@ def _is_there(world: World, check: _Check) -> bool:
 
 
 def _named(name: str, check: _Check, subject: Subject) -> Callable[[], None]:
-    def run() -> None:
-        failed = f"world {quoted(subject.world.name)} fails the check {quoted(name)}: "
-        with trying(subject.world):
-            try:
-                check.run(subject)
-            except InterpError as error:
-                raise WorldError(f"{failed}{error}") from error
-            except Exception as error:  # other people's code
-                told = (str(error).strip().splitlines() or [""])[0]
-                raise WorldError(f"{failed}{type(error).__name__}: {told[:200]}") from error
+    run = named(f"world {quoted(subject.world.name)}", name, lambda: check.run(subject), WorldError)
 
-    run.__doc__ = check.run.__doc__
-    return run
+    def tried() -> None:
+        with trying(subject.world):
+            run()
+
+    tried.__doc__ = check.run.__doc__
+    return tried

@@ -1,13 +1,12 @@
-"""Checks of what a world lets be said of heads: inputs, relations, conditions, wordings, questions."""
+"""Checks of what a world lets be said of heads: inputs, relations, conditions, wordings."""
 
-import inspect
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from interp.checking.reading import alike, at_of, reads_back
 from interp.checking.subject import (
     INPUTS,
     LENGTH,
@@ -17,14 +16,13 @@ from interp.checking.subject import (
     check_ids,
     check_mask,
     inputs_of,
-    must,
     name_of,
     same,
 )
-from interp.claims import Claims, Condition, Items, Made, Relation
+from interp.checking.suite import must
+from interp.claims import Claims, Condition, Made, Relation
 from interp.claims.register import check_usable, same_words
 from interp.errors import RequestError, quoted
-from interp.recipe import num_labels
 from interp.world import World
 
 SHOWN = 8  # inputs that are drawn to be shown
@@ -108,6 +106,30 @@ def check_relations(subject: Subject) -> None:
             if _refused(relation, grammar):
                 continue
             _check_relation(relation, grammar, tokens, f"relation {quoted(relation.name)} of {name_of(grammar)}")
+            if reads_back(subject, grammar):
+                _check_foresight(relation, grammar, tokens, f"relation {quoted(relation.name)} of {name_of(grammar)}")
+
+
+def _check_foresight(relation: Relation, grammar: Any, tokens: Ints, said: str) -> None:
+    """Who reads only what is behind cannot attend by what comes: strings that are alike so far have the same keys."""
+    keys = relation.keys(tokens, grammar, dict(sights(grammar, tokens))["causal"])
+    for at, numbers in alike(tokens, False):
+        _, first, back = np.unique(numbers, return_index=True, return_inverse=True)
+        apart = np.flatnonzero((keys[:, at] != keys[first[back.reshape(-1)], at]).any(1))
+        for i in apart[:1]:
+            must(False, f"{said} has other keys at query {at} {at_of(tokens[i], at, False)} where other tokens follow")
+    for end in range(1, tokens.shape[1]):
+        short = tokens[:, :end]
+        try:
+            again = relation.keys(short, grammar, dict(sights(grammar, short))["causal"])
+        except Exception:  # a part of a string may be no string
+            continue
+        apart = np.flatnonzero((again[:, -1] != keys[:, end - 1, :end]).any(1))
+        for i in apart[:1]:
+            must(
+                False,
+                f"{said} has other keys at query {end - 1} {at_of(short[i], end - 1, False)} where nothing follows",
+            )
 
 
 def _refused(relation: Relation, grammar: Any) -> bool:
@@ -217,102 +239,3 @@ def _made(one: Made[Any], text: str, said: str) -> Any:
     must(found, f"{said}: the pattern {quoted(one.pattern)} does not read {quoted(text)}")
     assert found is not None
     return one.make(found[1])
-
-
-# -- questions ----------------------------------------------------------------------------------------------
-
-
-def check_questions(subject: Subject) -> None:
-    """Items are minimal pairs, one an input, read where asked: a donor differs by what is flipped and its effects."""
-    claims = own(subject)
-    known = {question.name for question in claims.questions}
-    for grammar, tokens in subject.asked():
-        usual = claims.question(grammar)
-        if usual is None:
-            continue
-        must(
-            usual in known, f"models of {name_of(grammar)} are asked {quoted(usual)}, which is no question of the world"
-        )
-        for question in claims.questions:
-            for kind in getattr(question, "kinds", None) or (None,):
-                said = f"question {quoted(question.name)}" + ("" if kind is None else f", kind {quoted(kind)}")
-                if kind is not None:
-                    takes = "kind" in inspect.signature(question.items).parameters
-                    must(takes, f"{said}: items() takes no kind=")
-                how = {} if kind is None else {"kind": kind}
-
-                def ask(
-                    rows: Bools, seed: int, question: Any = question, how: Any = how, grammar: Any = grammar
-                ) -> Items:
-                    found: Items = question.items(tokens, grammar, rows, seed, **how)  # noqa: B023 - called at once
-                    return found
-
-                _check_question(ask, grammar, tokens, f"{said} of {name_of(grammar)}")
-
-
-def _check_question(ask: Callable[[Bools, int], Items], grammar: Any, tokens: Ints, said: str) -> None:
-    pad = getattr(grammar, "pad", None)
-    every = np.ones(tokens.shape, dtype=bool) if pad is None else tokens != pad
-    some = every & (np.arange(tokens.shape[1]) % 2 == np.arange(len(tokens))[:, None] % 2)
-    items = ask(every, 0)
-    must(len(items), f"{said}: no item on any of {len(tokens)} inputs")
-    _check_items(items, grammar, tokens, every, said)
-    _check_items(ask(some, 0), grammar, tokens, some, f"{said}, asked at some rows only")
-    again, other = ask(every, 0), ask(every, 1)
-    for field in fields(items):
-        one, two = getattr(items, field.name), getattr(again, field.name)
-        must(np.array_equal(one, two), f"{said}: the same seed, asked again, gives another {quoted(field.name)}")
-    _check_items(other, grammar, tokens, every, f"{said}, seed 1")
-    must(np.array_equal(items.sequence, other.sequence), f"{said}: another seed asks other inputs")
-    alike = items.read == other.read
-    if items.flipped is not None and other.flipped is not None:
-        alike &= items.flipped == other.flipped
-    changed = alike & (items.answer != other.answer)
-    must(not changed.any(), f"{said}: another seed changes the right answer of the same place")
-
-
-def _check_items(items: Items, grammar: Any, tokens: Ints, rows: Bools, said: str) -> None:
-    count, n = len(items), tokens.shape[1]
-    check_ids(items.sequence, (count,), len(tokens), f"{said}: sequence numbers")
-    check_ids(items.read, (count,), n, f"{said}: read positions")
-    must(len(np.unique(items.sequence)) == count, f"{said}: an input has two items, and one is the most")
-    for name in ("tokens", "donors"):
-        check_ids(getattr(items, name), (count, n), grammar.vocab_size, f"{said}: {name}")
-    must(np.array_equal(items.tokens, tokens[items.sequence]), f"{said}: tokens are not those of the input")
-    must(rows[items.sequence, items.read].all(), f"{said}: read is a row that was not asked")
-    for name in ("answer", "foil"):
-        check_ids(getattr(items, name), (count,), num_labels(grammar), f"{said}: {name}s")
-    must((items.answer != items.foil).all(), f"{said}: answer and foil are the same, {items.answer[:1]}")
-    if items.seen is not None:
-        check_mask(items.seen, (count, n), f"{said}: seen")
-    if items.flipped is None:
-        must((items.tokens != items.donors).any(1).all(), f"{said}: a donor is the input itself")
-    else:
-        _check_pairs(items, grammar, said)
-    if hasattr(grammar, "labels"):
-        each = np.arange(count)
-        label, donor = (np.asarray(grammar.labels(text))[each, items.read] for text in (items.tokens, items.donors))
-        moved = label != donor
-        right = (label == items.answer) & (donor == items.foil)
-        must(right[moved].all(), f"{said}: the label at read changes within a pair, and not from answer to foil")
-
-
-def _check_pairs(items: Items, grammar: Any, said: str) -> None:
-    """Donors differ where `flipped` says, and where the grammar's own counterfactual of it differs: nowhere else."""
-    assert items.flipped is not None
-    count, n = items.tokens.shape
-    check_ids(items.flipped, (count,), n, f"{said}: flipped positions")
-    differs = items.tokens != items.donors
-    at = np.arange(n) == items.flipped[:, None]
-    must(differs[at].all(), f"{said}: a donor has the same token at flipped")
-    must(items.upto[at].all(), f"{said}: what is flipped lies where read does not look")
-    right = at
-    if hasattr(grammar, "counterfactual") and count:
-        right = np.asarray(grammar.counterfactual(items.tokens, items.flipped)) != items.tokens
-    more = np.argwhere(differs & ~right)
-    must(
-        not len(more),
-        f"{said}: a donor differs beyond flipped and what goes with it: {more[:1].tolist()} [item, position]",
-    )
-    less = np.argwhere(right & ~differs)
-    must(not len(less), f"{said}: a donor lacks what goes with flipped: {less[:1].tolist()} [item, position]")

@@ -1,12 +1,13 @@
 """Checks of a world's law: what is drawn, how it is labelled, and how well the exact law and the rungs predict it."""
 
 import math
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checking.drawn import DRAWS, FEWEST, LEAST_P, check_drawn_law, g_test
+from interp.checking.reading import alike, at_of, check_predictor, reads_on
 from interp.checking.said import task_of
 from interp.checking.subject import (
     IGNORE,
@@ -16,19 +17,16 @@ from interp.checking.subject import (
     check_ids,
     check_labels,
     check_mask,
-    must,
     name_of,
     same,
 )
-from interp.errors import quoted
+from interp.checking.suite import must
+from interp.errors import WorldError, quoted
 from interp.recipe import num_labels
 from interp.rng import generator
 from interp.training.evaluation import plain_set
 
 Floats = NDArray[np.float64]
-DRAWS = 20_000  # strings whose frequencies are held against the enumeration
-FEWEST = 5  # expected draws of a string; rarer ones are counted together
-LEAST_P = 1e-6  # of the G-test; seeds are fixed, so that a world passes always or never
 EXACT = 1e-9
 SAMPLE = 4000  # strings on which rungs are compared
 ERRORS = 4  # standard errors by which chance alone may lift a floor over a rung
@@ -76,16 +74,13 @@ def check_labels_of(subject: Subject) -> None:
                 check_mask(mask, tokens.shape, f"class {quoted(name)} of {name_of(grammar)}")
 
 
-def finite_grammars(subject: Subject) -> list[Any]:
-    """Grammars whose strings can be listed."""
-    make = subject.world.load("finite")
-    own = [] if make is None else [make()]
-    return own + [grammar for grammar in subject.grammars if hasattr(grammar, "enumerate")]
-
-
 def check_law(subject: Subject) -> None:
-    """Probabilities sum to 1, strings are drawn as often as these say, and the exact law is what follows from them."""
-    for grammar in finite_grammars(subject):
+    """Probabilities sum to 1, strings are drawn as often as these say, and the exact law is what follows from them;
+    where strings cannot be listed, it is what is drawn after beginnings that come back often enough."""
+    for grammar in subject.labelled:
+        if not hasattr(grammar, "enumerate") and hasattr(grammar, "law_nll"):
+            check_drawn_law(grammar, reads_on(subject, grammar))
+    for grammar in [one for one in subject.instances if hasattr(one, "enumerate")]:
         said = name_of(grammar)
         tokens, probs = (np.asarray(part) for part in grammar.enumerate())
         must(tokens.ndim == 2 and probs.shape == (len(tokens),), f"{said}: enumerate gives no [n, length] and [n]")
@@ -95,12 +90,10 @@ def check_law(subject: Subject) -> None:
         must(abs(probs.sum() - 1) <= EXACT, f"{said}: enumerated probabilities sum to {probs.sum():.12g}, not to 1")
         _check_draws(grammar, tokens, probs)
         if hasattr(grammar, "law_nll"):
-            _check_law(grammar, tokens, probs)
+            _check_law(grammar, tokens, probs, reads_on(subject, grammar))
 
 
 def _check_draws(grammar: Any, tokens: Ints, probs: Floats) -> None:
-    from scipy.stats import chi2
-
     drawn = np.asarray(grammar.draw(generator(0, "check/draws"), DRAWS))
     again = np.asarray(grammar.draw(generator(0, "check/draws"), DRAWS))
     must(np.array_equal(drawn, again), f"{name_of(grammar)}: one generator, begun twice, draws two samples")
@@ -113,42 +106,38 @@ def _check_draws(grammar: Any, tokens: Ints, probs: Floats) -> None:
     rare = expected < FEWEST
     found, expected = (np.append(x[~rare], x[rare].sum()) for x in (found, expected))
     found, expected = (x[expected > 0] for x in (found, expected))
-    g = 2 * float((found * np.log(np.maximum(found, 1e-300) / expected)).sum())
-    p = float(chi2.sf(g, max(1, len(expected) - 1)))
+    p = g_test(found, expected, len(expected) - 1)
     must(
         p > LEAST_P,
-        f"{name_of(grammar)}: {DRAWS} draws do not have the enumerated frequencies (G = {g:.4g}, p = {p:.2g})",
+        f"{name_of(grammar)}: {DRAWS} draws do not have the enumerated frequencies (p = {p:.2g})",
     )
 
 
-def _check_law(grammar: Any, tokens: Ints, probs: Floats) -> None:
-    """The surprise at each label, given the tokens up to it."""
+def _check_law(grammar: Any, tokens: Ints, probs: Floats, whole: bool) -> None:
+    """The surprise at each label, given the tokens up to it, or all of them where models read on."""
     labels, law = np.asarray(grammar.labels(tokens)), np.asarray(grammar.law_nll(tokens))
     must(law.shape == tokens.shape, f"{name_of(grammar)}: law_nll has shape {list(law.shape)}, not that of the tokens")
-    for at in range(tokens.shape[1]):
+    size = num_labels(grammar)
+    for at, numbers in alike(tokens, whole, to_the_end=True):
         labelled = np.flatnonzero(labels[:, at] != IGNORE)
-        whole: dict[bytes, float] = defaultdict(float)
-        each: dict[tuple[bytes, int], float] = defaultdict(float)
-        for row in labelled:
-            seen = tokens[row, : at + 1].tobytes()
-            whole[seen] += probs[row]
-            each[seen, int(labels[row, at])] += probs[row]
-        for row in labelled:
-            seen = tokens[row, : at + 1].tobytes()
-            right = math.log(whole[seen] / each[seen, int(labels[row, at])])
-            must(
-                abs(law[row, at] - right) <= EXACT,
-                f"{name_of(grammar)}: law_nll of label {labels[row, at]} after {tokens[row, : at + 1].tolist()} is "
-                f"{law[row, at]:.9g}, and the enumeration says {right:.9g}",
+        cells = numbers[labelled] * size + labels[labelled, at]
+        every = np.bincount(numbers[labelled], probs[labelled])[numbers[labelled]]
+        same_label = np.bincount(cells, probs[labelled])[cells]
+        right = np.log(every / same_label)
+        wrong = np.flatnonzero(~(np.abs(law[labelled, at] - right) <= EXACT))
+        for i in wrong[:1]:
+            row = labelled[i]
+            raise WorldError(
+                f"{name_of(grammar)}: law_nll of label {labels[row, at]} {at_of(tokens[row], at, whole)} is "
+                f"{law[row, at]:.9g}, and the enumeration says {right[i]:.9g}"
             )
 
 
 def check_rungs(subject: Subject) -> None:
     """No rung predicts the sample better than the exact law does; "uniform" is even over all labels."""
-    ready = [g for g in subject.grammars if hasattr(g, "labels")]
-    make = subject.world.load("finite")
-    for grammar in ready if make is None else [*ready, make()]:
+    for grammar in subject.labelled:
         data = plain_set(grammar, SAMPLE)
+        whole = reads_on(subject, grammar)
         scored = data.targets != IGNORE
         weight = data.weight[:, None] * scored
         for name, nll in data.rungs.items():
@@ -158,6 +147,7 @@ def check_rungs(subject: Subject) -> None:
                 even = math.log(num_labels(grammar))
                 off = float(np.abs(nll[scored] - even).max())
                 must(off <= EXACT, f"{said} differs by {off:.3g} from log {num_labels(grammar)}")
+            check_predictor(nll, data.targets, data.inputs, whole, said)
         if not np.isnan(data.law_nll).any():
             _check_floor(grammar, {**data.rungs}, data.law_nll, scored, weight)
 

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from interp.checking.subject import Subject, must, name_of, same
+from interp.checking.subject import Subject, name_of, same
+from interp.checking.suite import must
 from interp.config import TransformerConfig
 from interp.constraints import Annotated, Several, declared, help_of
 from interp.errors import ConfigError, InterpError, quoted
@@ -23,7 +24,7 @@ from interp.training.task import make_task
 from interp.unread import unread
 from interp.world import World, load
 
-LATE = ("task", "start", "size", "vouch", "claims", "construct", "finite", "adopt")  # "module:attribute"
+LATE = ("task", "start", "size", "vouch", "claims", "construct", "finite", "adopt", "reference")  # "module:attribute"
 
 
 def check_parts(subject: Subject) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from interp.checking.subject import Ints, Subject, check_ids, check_mask, inputs_of, must, name_of
+from interp.checking.reading import reads_back
+from interp.checking.subject import Ints, Subject, check_ids, check_mask, inputs_of, name_of
+from interp.checking.suite import must
 from interp.checkpoints import load_checkpoint
 from interp.errors import quoted
 from interp.model import SandboxTransformer
@@ -24,8 +26,13 @@ def check_overlays(subject: Subject) -> None:
         for name, overlay in subject.world.overlays.items():
             said = f"overlay {quoted(name)} of {name_of(grammar)}"
             must(isinstance(overlay.about, str) and overlay.about, f"{said} does not say what it shows")
+            back = overlay.kind == "targets" and reads_back(subject, grammar)
             for row in tokens:
-                _check_values(np.asarray(overlay.of(row, grammar)), overlay, len(row), said)
+                values = np.asarray(overlay.of(row, grammar))
+                _check_values(values, overlay, len(row), said)
+                beyond = np.flatnonzero(back & (values > np.arange(len(row))))
+                for at in beyond[:1]:
+                    must(False, f"{said} gives query {at} the key {values[at]}, which comes after it")
             row = tokens[0][tokens[0] != getattr(grammar, "pad", None)]  # which heatmaps cut off
             for causal in (True, False):
                 attention_heatmap(even_pattern(len(row), causal), row, overlay=name, grammar=grammar)

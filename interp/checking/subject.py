@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checking.suite import must
 from interp.claims.register import claims_of
 from interp.errors import WorldError, quoted
 from interp.population import Population
@@ -24,12 +25,6 @@ INPUTS, LENGTH = 64, 12  # strings on which truth is asked
 IGNORE = -100
 
 
-def must(good: Any, said: str) -> None:
-    """Raise `WorldError` with what was found, unless all is well."""
-    if not good:
-        raise WorldError(said)
-
-
 @dataclass(frozen=True)
 class Subject:
     """One world under examination."""
@@ -40,6 +35,17 @@ class Subject:
     def grammars(self) -> tuple[Any, ...]:
         """A small instance of each kind: what `small()` of its class gives, else the default one."""
         return tuple(map(instance, self.world.grammars))
+
+    @cached_property
+    def instances(self) -> tuple[Any, ...]:
+        """The same, and the grammar that `World.finite` makes."""
+        make = self.world.load("finite")
+        return self.grammars if make is None else (*self.grammars, make())
+
+    @property
+    def labelled(self) -> list[Any]:
+        """Instances that draw strings and label them."""
+        return [grammar for grammar in self.instances if hasattr(grammar, "labels")]
 
     @cached_property
     def recipes(self) -> dict[str, Recipe]:

@@ -1,14 +1,24 @@
 """Checks of training in a world: a seed's bits are its own, files come back, measures are there."""
 
+import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from interp.checking.subject import Subject, must
+from interp.checking.claims import own
+from interp.checking.law import ERRORS
+from interp.checking.subject import STEPS, Subject
+from interp.checking.suite import must
 from interp.checkpoints import load_checkpoint, save_checkpoint
+from interp.claims.register import has_keys
 from interp.errors import quoted
+from interp.recipe import num_labels
 from interp.training.loop import initial_state
+from interp.training.task import FINAL_STRINGS
+from interp.world import load
+
+AUDIT = "probes.checking.audits:audit_once"  # audits stand above this package
 
 
 def check_training(subject: Subject) -> None:
@@ -42,13 +52,30 @@ def check_saving(subject: Subject) -> None:
 
 
 def check_metrics(subject: Subject) -> None:
-    """The last measurement has the columns that the world shows; each measure is a number in one preset at least."""
+    """The last measurement has the columns that the world shows; each measure is a number in one preset at least; a few
+    steps leave no loss below that of the exact law."""
     world, met = subject.world, set[str]()
     for name, (both, *_) in subject.trained.items():
+        least = -ERRORS * math.log(num_labels(subject.recipes[name].grammar)) / math.sqrt(FINAL_STRINGS)
         for row in both.final_metrics():
             must(row.get("loss") is not None, f"preset {quoted(name)}: no loss is measured")
+            excess = row.get("excess")
+            must(
+                excess is None or excess >= least,
+                f"preset {quoted(name)}: after {STEPS} steps the loss is {-(excess or 0):.4g} nats below that of the "
+                "exact law, which chance does not explain: the law is wrong",
+            )
             met |= {key for key, value in row.items() if value is not None}
             for key in world.shown:
                 must(key in row, f"preset {quoted(name)}: column {quoted(key)} is shown and not measured")
     for key in (*world.shown, *world.measures):
         must(key in met, f"measure {quoted(key)} is announced, and no preset has a finite number for it")
+
+
+def check_audit(subject: Subject) -> None:
+    """A claim of the first relation runs to a verdict, whichever, on models that were trained for a few steps."""
+    for both, *_ in subject.trained.values():
+        if any(has_keys(relation, both.grammar) for relation in own(subject).relations):
+            load(AUDIT)(both)
+            return
+    must(False, "no preset has a grammar in which a relation of the world has keys")

@@ -1,7 +1,7 @@
 """What a balance analysis returns."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ class BalanceResult(Result):
     - `per_model`: beta of each model, first head.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     """
+
+    HEADLINES: ClassVar[tuple[str, ...]] = ("beta",)
 
     beta: Estimate
     functional: Estimate

@@ -6,13 +6,14 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from interp.checking.suite import chosen, must, named, run_those
 from interp.errors import AnalyzerError, InterpError, RequestError, quoted
 from interp.guests import is_model
 from interp.numbers import number
@@ -23,14 +24,10 @@ from interp.world import load
 from probes.checking.states import equal, estimates, globals_of, random_state_kept, state_of
 
 SEEDS = range(4)  # of the untrained models that are measured where no guest is given
+MORE = range(100, 108)  # of others that are measured beside them
+SHAKEN = 1.0  # how far the others' weights are from where they began, in standard deviations of each tensor
 COLUMNS = 80  # of a terminal
 WRONG: tuple[Any, ...] = ("a text", None, [])  # guests that show nothing to measure
-
-
-def must(good: Any, said: str) -> None:
-    """Raise `AnalyzerError` with what was found, unless all is well."""
-    if not good:
-        raise AnalyzerError(said)
 
 
 @dataclass(frozen=True)
@@ -41,13 +38,13 @@ class Trial:
     worlds: tuple[str, ...]
     given: Any
 
-    def __call__(self, guest: Any) -> Any:
+    def __call__(self, guest: Any, **more: Any) -> Any:
         """Its result, of models that no task was taught either; on what is usually shown, if it has to be told."""
         takes = inspect.signature(self.run).parameters
         how: dict[str, Any] = {"task_check": False} if "task_check" in takes else {}
         if "inputs" in takes and takes["inputs"].default is inspect.Parameter.empty:
             how["inputs"] = _usual(guest)
-        return self.run(guest, **how)
+        return self.run(guest, **how, **more)
 
     @cached_property
     def guest(self) -> Any:
@@ -76,6 +73,24 @@ class Trial:
     def told(self) -> Any:
         """The same as JSON."""
         return self.result.to_dict()
+
+    @cached_property
+    def others(self) -> dict[str, dict[str, Any]]:
+        """Its headlines of more models whose weights have left where they began; none of other guests."""
+        guest = self.guest
+        if not isinstance(guest, Population):
+            return {}
+        fresh = Population.init(guest.config, MORE, guest.grammar)
+        rng = torch.Generator().manual_seed(0)
+        params = {
+            name: p + SHAKEN * (p.std(correction=0) + 0.1) * torch.randn(p.shape, generator=rng)
+            for name, p in fresh.params.items()
+        }
+        shaken = replace(fresh, params=params, provenance=fresh.provenance | {"trained": True})
+        try:
+            return headlines(self, self(shaken).to_dict())
+        except InterpError:  # such weights are nobody's
+            return {}
 
     def models(self) -> list[Any]:
         """Fresh copies of the guest's models, in the state of somebody who works with them; none of other guests."""
@@ -142,15 +157,35 @@ def check_figure(trial: Trial) -> None:
 
 
 def check_deterministic(trial: Trial) -> None:
-    """The same call gives the same result, whatever was drawn at random in between."""
-    one = json.dumps(trial.told)
+    """The same call on another copy of the guest gives the same numbers, summary and figure, whatever was drawn."""
     with random_state_kept():
         torch.manual_seed(1)
         np.random.seed(1)
         random.seed(1)
-        two = trial(trial.guest).to_dict()
-    other = _first_difference(trial.told, two)
-    must(one == json.dumps(two), f"a second call gives another {quoted(other)}")
+        again = trial(copy.deepcopy(trial.guest))
+    other = _first_difference(trial.told, again.to_dict())
+    must(other is None, f"a second call gives another {quoted(other)}")
+    for part, one, two in zip(("summary", "figure"), shown_by(trial.result), shown_by(again), strict=True):
+        must(one == two, f"a second call gives another {part}, of the same numbers")
+
+
+def check_seed(trial: Trial) -> None:
+    """Another seed gives the same twice, and something else than the first; where none is read, it is said."""
+    if "seed" not in inspect.signature(trial.run).parameters:
+        return
+    one, two = trial(trial.guest, seed=1), trial(copy.deepcopy(trial.guest), seed=1)
+    other = _first_difference(one.to_dict(), two.to_dict())
+    must(other is None, f"a second call with seed=1 gives another {quoted(other)}")
+    must(
+        one.to_dict() != trial.told or shown_by(one) != shown_by(trial.result),
+        "seed=1 gives what seed=0 does, in numbers, summary and figure: draw with the seed, or say in the summary that "
+        "nothing is drawn (probes.core.unread_seed)",
+    )
+
+
+def shown_by(result: Any) -> tuple[str, str]:
+    """Summary and figure of a result, "" for none."""
+    return result.summary(), result.figure().to_json() if hasattr(result, "figure") else ""
 
 
 def check_guest(trial: Trial) -> None:
@@ -187,22 +222,59 @@ def check_globals(trial: Trial) -> None:
         must(equal(value, after[name]), f"it changes {name}")
 
 
+def headlines(trial: Trial, told: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The estimates that a result declares as its headlines, all of its own fields where it declares none."""
+    names = getattr(trial.result, "HEADLINES", ()) or tuple(told)
+    return dict(estimates({name: told[name] for name in names if name in told}))
+
+
+def nulls_of(one: Mapping[str, Any]) -> list[float]:
+    """What an estimate of untrained models may be: their own null, where one has this name; else any."""
+    nulls: Any = one.get("null")
+    if isinstance(nulls, Mapping):
+        named: Any = nulls.get("untrained")
+        return [named] if _number(named) else [null for null in nulls.values() if _number(null)]
+    return [nulls] if _number(nulls) else []
+
+
 def check_null(trial: Trial) -> None:
-    """On untrained models the first estimates of `to_dict` cover what they declare as their null."""
-    told = trial.told
-    headline = next((key for key in told if any(estimates({key: told[key]}))), None)
-    for place, one in estimates({headline: told[headline]} if headline else {}):
-        nulls = one.get("null")
-        if isinstance(nulls, Mapping):
-            nulls = nulls.get("untrained", [v for v in nulls.values() if _number(v)])
-        if nulls is None or nulls == [] or one["low"] is None:
+    """Headlines have a null or say why not; those of untrained models cover it, and those of others move off it."""
+    found = headlines(trial, trial.told)
+    for name in getattr(trial.result, "HEADLINES", ()):
+        must(name in trial.told, f"HEADLINES names {quoted(name)}, and to_dict has no such field")
+    for place, one in found.items():
+        each = nulls_of(one)
+        if not each:
+            known = one.get("reason") or not isinstance(trial.guest, Population)  # others' first weights are unknown
+            must(known, f"{place} has no null, and no reason that says why")
+        if not each or one["low"] is None:
             continue
-        each = nulls if isinstance(nulls, list) else [nulls]
         slack = 1e-9 * max(1.0, abs(one["value"]))
         must(
             any(one["low"] - slack <= null <= one["high"] + slack for null in each),
             f"{place} of untrained models is {number(one['value'], 4)} [{number(one['low'], 4)}, "
             f"{number(one['high'], 4)}], and their null {', '.join(number(null, 4) for null in each)}",
+        )
+    for place, other in trial.others.items():
+        value = other["value"]
+        moved = value is not None and place in found and not _close(value, found[place]["value"])
+        each = nulls_of(other)
+        own = moved and each and all(_close(null, value) for null in each)
+        must(not own, f"the null of {place} is its own value: on other weights both are {number(value or 0, 4)}")
+
+
+def check_intervals(trial: Trial) -> None:
+    """An interval over more models is another one, unless it is a point."""
+    found = headlines(trial, trial.told)
+    for place, other in trial.others.items():
+        one = found.get(place)
+        if one is None or one["low"] is None or other["low"] is None or one["n"] >= other["n"]:
+            continue
+        same = (one["low"], one["high"]) == (other["low"], other["high"]) and one["low"] < one["high"]
+        must(
+            not same,
+            f"the interval of {place} is [{number(one['low'], 4)}, {number(one['high'], 4)}] over {one['n']} and over "
+            f"{other['n']} {one['over']} of other weights: it does not come from the numbers",
         )
 
 
@@ -225,9 +297,11 @@ CHECKS: dict[str, Callable[[Trial], None]] = {
     "estimates": check_estimates,
     "figure": check_figure,
     "deterministic": check_deterministic,
+    "seed": check_seed,
     "guest": check_guest,
     "globals": check_globals,
     "null": check_null,
+    "intervals": check_intervals,
     "refuses": check_refuses,
 }
 
@@ -249,7 +323,7 @@ def analyzer_checks(analyzer: Any, guest: Any = None) -> Iterator[tuple[str, Cal
         raise RequestError(f"analyzer={quoted(analyzer)} is no function that measures models")
     trial = Trial(run, tuple(getattr(analyzer, "worlds", ())), guest)
     for name, check in CHECKS.items():
-        if name != "null" or guest is None or _untrained(guest):
+        if name not in ("null", "intervals") or guest is None or _untrained(guest):
             yield name, _named(name, check, trial)
 
 
@@ -259,31 +333,12 @@ def check_analyzer(analyzer: Any, guest: Any = None, only: str | Sequence[str] |
     Arguments as for `analyzer_checks`. Raises `AnalyzerError`, which names the first check that fails and what it
     found, in one line; `RequestError` for what is no analyzer, and for the name of no check.
     """
-    chosen = list(CHECKS) if only is None else [only] if isinstance(only, str) else only
-    if not isinstance(chosen, Sequence) or not all(isinstance(name, str) and name in CHECKS for name in chosen):
-        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(CHECKS)}")
-    run = []
-    for name, check in analyzer_checks(analyzer, guest):
-        if name in chosen:
-            check()
-            run.append(name)
-    return run
+    return run_those(analyzer_checks(analyzer, guest), chosen(only, CHECKS))
 
 
 def _named(name: str, check: Callable[[Trial], None], trial: Trial) -> Callable[[], None]:
     plain: Any = trial.run.func if isinstance(trial.run, partial) else trial.run
-    who = getattr(plain, "__name__", type(plain).__name__)
-
-    def run() -> None:
-        failed = f"{who} fails the check {quoted(name)}: "
-        try:
-            check(trial)
-        except InterpError as error:
-            raise AnalyzerError(f"{failed}{error}") from error
-        except Exception as error:  # other people's code
-            told = (str(error).strip().splitlines() or [""])[0]
-            raise AnalyzerError(f"{failed}{type(error).__name__}: {told[:200]}") from error
-
+    run = named(getattr(plain, "__name__", type(plain).__name__), name, lambda: check(trial), AnalyzerError)
     run.__doc__ = check.__doc__
     return run
 
@@ -291,8 +346,14 @@ def _named(name: str, check: Callable[[Trial], None], trial: Trial) -> Callable[
 # -- guests ------------------------------------------------------------------------------------------------
 
 
-def _first_difference(one: Any, two: Any) -> str:
+def _first_difference(one: Any, two: Any) -> str | None:
+    if json.dumps(one) == json.dumps(two):
+        return None
     return next((str(key) for key in one if json.dumps(one[key]) != json.dumps(two.get(key))), "result")
+
+
+def _close(one: Any, other: Any) -> bool:
+    return one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _number(value: Any) -> bool:

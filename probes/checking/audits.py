@@ -3,8 +3,9 @@
 from typing import Any
 
 from interp.checking.subject import Subject
+from interp.checking.suite import in_one_line
 from interp.claims.register import claims_of, has_keys
-from interp.errors import InterpError, RequestError, WorldError, quoted
+from interp.errors import RequestError, WorldError, quoted
 from interp.population import Population
 from interp.registry import get_world, trying
 from interp.world import World
@@ -29,9 +30,7 @@ def check_audit(world: World | str) -> list[str]:
             for name in world.presets:
                 audited += _audited(Subject(world), name)
         except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
-            said = said if isinstance(error, InterpError) else f"{type(error).__name__}: {said[:200]}"
-            raise WorldError(f"world {quoted(world.name)} cannot be audited: {said}") from error
+            raise WorldError(f"world {quoted(world.name)} cannot be audited: {in_one_line(error)}") from error
     return audited
 
 
@@ -53,3 +52,9 @@ def _audited(subject: Subject, name: str) -> list[str]:
         return []
     audit_claims(model, claims, num_inputs=AUDITED, length=LENGTH, task_check=False)
     return [f"{name}: {claim.text}" for claim in claims]
+
+
+def audit_once(population: Population) -> None:
+    """A claim about the first relation of its world: any verdict will do. `check_world` calls it by its name."""
+    relation = next(one for one in claims_of(population.grammar).relations if has_keys(one, population.grammar))
+    audit_claims(population, [Claim([(0, 0)], relation)], num_inputs=AUDITED, length=LENGTH, task_check=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,12 @@ class Result:
     A subclass writes `summary()` and `figure()`; in every summary what would steer a terminal is written out, since
     names and claims come from anybody's files. Fields whose metadata say `json=False` (arrays kept
     for the picture, say) stay out of `to_dict()`; those that say `json="given"` do where they are empty.
+
+    `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
+    class names none, all fields that are estimates.
     """
+
+    HEADLINES: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         if "summary" in vars(cls):

@@ -1,7 +1,7 @@
 """What a stack-likeness analysis returns."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class StackResult(Result):
 
     Intervals are over seeds for a population, over inputs (bootstrap) for one model.
     """
+
+    HEADLINES: ClassVar[tuple[str, ...]] = ("score", "top1", "score_trivial", "top1_trivial", "best")
 
     score: Nested
     top1: Nested

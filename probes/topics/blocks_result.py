@@ -1,7 +1,7 @@
 """What an analysis of topic blocks returns."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from interp.numbers import ABSENT, Cells, absent, estimate, number, reasons
 from interp.stats import Estimate
@@ -53,6 +53,8 @@ class TopicBlocksResult(Result):
     Intervals are over seeds (t) for several matrices. For one they are over words: a bootstrap of rows, and for `ari`
     a jackknife that leaves the clusters as they are.
     """
+
+    HEADLINES: ClassVar[tuple[str, ...]] = ("contrast", "diagonality", "ari")
 
     contrast: Estimate
     diagonality: Estimate

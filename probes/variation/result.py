@@ -1,7 +1,7 @@
 """What an analysis of attention variation returns."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class VariationResult(Result):
     The first position of a causal model attends to itself alone, so its row adds exactly 0; its *key*
     column counts like any other.
     """
+
+    HEADLINES: ClassVar[tuple[str, ...]] = ("variation", "unmatched")
 
     variation: tuple[Estimate, ...]
     normalised: tuple[Estimate, ...]

@@ -9,6 +9,8 @@ from interp import check_world, get_world, list_worlds
 from interp.checking import CHECKS, SLOW, world_checks
 from interp.errors import RequestError, WorldError
 from parity import world
+from right_worlds import RIGHT
+from wrong_truth import WRONG
 
 BUILT_IN = {name: dict(world_checks(name)) for name in list_worlds()} | {"parity": dict(world_checks(world()))}
 EACH = [
@@ -23,12 +25,23 @@ def test_every_world_passes_every_check(check):
     check()
 
 
+@pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
+def test_right_worlds_of_other_kinds_are_not_refused(make):
+    assert "draws" in check_world(make(), only=[name for name in CHECKS if name not in SLOW])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
+def test_right_worlds_of_other_kinds_train_as_their_law_says(make):
+    assert check_world(make(), only="metrics") == ["metrics"]
+
+
 def test_the_example_of_a_world_passes(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "regular_language")
     from regular_language.world import WORLD
 
     quick = [name for name in CHECKS if name not in SLOW]
-    assert {"labels", "rungs", "questions", "options"} <= set(check_world(WORLD, only=quick))
+    assert {"labels", "law", "reference", "rungs", "questions", "options"} <= set(check_world(WORLD, only=quick))
 
 
 def test_a_world_with_every_part_is_asked_every_check():
@@ -66,17 +79,17 @@ def test_wrong_requests_are_refused(given, only, said):
 
 CASES = [
     pytest.param(name, make, said, id=f"{name}-{i}", marks=[pytest.mark.slow] if name in SLOW else [])
-    for name, cases in BROKEN.items()
-    for i, (make, said) in enumerate(cases)
+    for name in CHECKS
+    for i, (make, said) in enumerate([*BROKEN.get(name, ()), *WRONG.get(name, ())])
 ]
 
 
 def test_every_check_has_worlds_that_fail_it():
-    assert list(BROKEN) == list(CHECKS)
+    assert BROKEN.keys() | WRONG.keys() == set(CHECKS)
 
 
 @pytest.mark.parametrize(("name", "make", "said"), CASES)
 def test_a_broken_world_is_caught_and_named(name, make, said):
-    with pytest.raises(WorldError, match=f"^world '[a-z]+' fails the check '{name}': .*({said})") as caught:
+    with pytest.raises(WorldError, match=f"^world '[a-z-]+' fails the check '{name}': .*({said})") as caught:
         check_world(make(), only=name)
     assert "\n" not in str(caught.value)

@@ -11,7 +11,7 @@ import torch
 
 from interp import Population, list_worlds
 from interp.errors import AnalyzerError, RequestError, WorldError
-from interp.guests import hosting, models_of
+from interp.guests import hosting, models_of, untrained_of
 from interp.patterns import attention_patterns
 from interp.presets import make_recipe
 from interp.stats import Estimate, mean_over_seeds
@@ -74,7 +74,9 @@ def measured(models):
 def firsts(guest, change=lambda result: result, before=lambda models: None, after=lambda models: None):
     models = list(models_of(guest, "firsts"))
     before(models)
-    value = mean_over_seeds(measured(models)).with_null({"untrained": float(np.mean(measured(models)))})
+    fresh = untrained_of(guest)
+    null = None if fresh is None else {"untrained": float(np.mean(measured(fresh)))}
+    value = mean_over_seeds(measured(models)).with_null(null)
     after(models)
     return change(Firsts(value))
 
@@ -147,6 +149,46 @@ def raw(guest):
     return Firsts(mean_over_seeds(values))
 
 
+def noisy(part):
+    """The same numbers, with a random one in the summary or in the figure."""
+
+    def draw():
+        return float(np.random.default_rng().random())
+
+    if part == "summary":
+        return with_part(summary=lambda self: f"{self.weight} {draw()}")
+    return with_part(figure=lambda self: go.Figure(go.Scatter(y=[draw()])))
+
+
+@hosting("forgetful")
+def forgetful(guest, known={}):  # noqa: B006 - what it remembers is the fault
+    """Random numbers, drawn once a guest."""
+    if id(guest) not in known:
+        known[id(guest)] = guest, Firsts(mean_over_seeds(np.random.default_rng().random(4)))
+    return known[id(guest)][1]
+
+
+def seeded(rng):
+    """Reads a seed, and draws from what `rng` makes of it."""
+
+    def run(guest, *, seed=0):
+        return GOOD(guest, change=lambda result: replace(result, told=f"about {rng(seed).random():.6f}"))
+
+    return run
+
+
+def nulls(make):
+    """The analyzer with the null that `make` gives of the value."""
+    return partial(
+        GOOD, change=lambda result: replace(result, weight=result.weight.with_null(make(result.weight.value)))
+    )
+
+
+def second(**fields):
+    """With a second headline beside the first, which is sound."""
+    return told(lambda result: {"weight": result.weight.to_dict(), "more": result.weight.to_dict() | fields})
+
+
 def fresh(*_):
     return {"weight": mean_over_seeds(np.random.rand(4)).to_dict()}
 
@@ -175,7 +217,16 @@ BROKEN = {
         (with_part(figure=lambda self: 3), "figure gives 3, no plotly figure"),
         (with_part(figure=lambda self: go.Figure()), "figure draws nothing"),
     ],
-    "deterministic": [(told(fresh), "a second call gives another 'weight'")],
+    "deterministic": [
+        (told(fresh), "a second call gives another 'weight'"),
+        (noisy("summary"), "a second call gives another summary, of the same numbers"),
+        (noisy("figure"), "a second call gives another figure, of the same numbers"),
+        (forgetful, "a second call gives another 'weight'"),
+    ],
+    "seed": [
+        (seeded(lambda seed: np.random.default_rng(0)), "seed=1 gives what seed=0 does, in numbers, summary"),
+        (seeded(lambda seed: np.random.default_rng(None if seed else 0)), "call with seed=1 gives another 'told'"),
+    ],
     "guest": [
         (during(nudge), "weight .* is not what it was"),
         (during(nudge_buffer), "buffer .* is not what it was"),
@@ -198,6 +249,16 @@ BROKEN = {
         (estimate(null={"untrained": 9.0}), r"weight of untrained models is .*, and their null 9"),
         (estimate(null=9.0), "and their null 9"),
         (estimate(null={"even": 9.0, "none": 8.0}), "and their null 9.0000, 8.0000"),
+        (nulls(lambda value: None), "weight has no null, and no reason that says why"),
+        (nulls(lambda value: {"untrained": None}), "weight has no null, and no reason that says why"),
+        (second(null=9.0), "more of untrained models is .*, and their null 9"),
+        (second(null=None), "more has no null"),
+        (nulls(lambda value: value), "the null of weight is its own value: on other weights both are"),
+        (nulls(lambda value: {"untrained": value, "even": 0.2}), "the null of weight is its own value"),
+        (with_part(HEADLINES=("wait",)), "HEADLINES names 'wait', and to_dict has no such field"),
+    ],
+    "intervals": [
+        (estimate(low=0.0, high=1.0), r"interval of weight is \[0.0000, 1.0000\] over 4 and over 8 seeds"),
     ],
     "refuses": [
         (lenient, "'a text' is taken, and gives"),
@@ -225,7 +286,16 @@ def test_every_check_has_analyzers_that_fail_it():
 
 def test_the_analyzer_that_the_others_break_is_sound():
     assert check_analyzer(GOOD) == list(CHECKS)
-    assert check_analyzer(GOOD, guests(), only=["null", "guest"]) == ["guest", "null"]
+    assert "seed" in check_analyzer(seeded(np.random.default_rng))
+
+
+def test_where_headlines_are_declared_other_estimates_need_no_null():
+    def to_dict(self):
+        return {"weight": self.weight.to_dict(), "more": self.weight.with_null(9.0).to_dict()}
+
+    assert check_analyzer(with_part(HEADLINES=("weight",), to_dict=to_dict), guests(), only="null") == ["null"]
+    with pytest.raises(AnalyzerError, match="more of untrained models is"):
+        check_analyzer(with_part(to_dict=to_dict), guests(), only="null")
 
 
 @pytest.mark.parametrize(("name", "analyzer", "said"), CASES)

@@ -22,7 +22,7 @@ from interp.rng import generator
 from interp.settings import TrainingSettings
 from interp.unread import Unread
 from interp.vocabulary import cut, padded
-from interp.world import Adopted, Embedding, Exam, Overlay, Preset, World
+from interp.world import Adopted, Embedding, Exam, Overlay, Preset, Reference, World
 
 PAD = 2
 
@@ -224,6 +224,23 @@ OVERLAYS = {
     "parity": Overlay("groups", lambda tokens, grammar: np.maximum(grammar.labels(tokens[None])[0], -1), "parity"),
 }
 
+
+def counts(row, grammar):
+    """How many ones there are up to each bit."""
+    return [row[: at + 1].count(1) for at in range(len(row))]
+
+
+def lasts(row, grammar):
+    return [max((at for at in range(end + 1) if row[at] == 1), default=-1) for end in range(len(row))]
+
+
+REFERENCE = Reference(
+    labels=lambda row, grammar: ["even odd".split().index("odd" if n % 2 else "even") for n in counts(row, grammar)],
+    law=lambda row, grammar: [0.0] * len(row),
+    keys={"ones": lambda row, grammar: [{at for at, bit in enumerate(row) if bit == 1}] * len(row)},
+    overlays={"ones": counts, "last_one": lasts},
+)
+
 # -- the world ------------------------------------------------------------------------------------------
 
 
@@ -259,6 +276,7 @@ def world(kind: type = Parity, claims: Claims = CLAIMS, settings: type = ParityS
         "vouch": f"{__name__}:vouch",
         "sentence": lambda grammar: "01101",
         "claims": lent(claims),
+        "reference": f"{__name__}:REFERENCE",
         "constructed": {"constructed/parity": "random weights under a name"},
         "construct": f"{__name__}:construct",
         "adopt": f"{__name__}:adopt",

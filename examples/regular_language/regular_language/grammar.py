@@ -9,6 +9,7 @@ from annotated_types import Interval, doc
 from interp.constraints import check_fields
 from interp.errors import GrammarError
 from interp.vocabulary import cut
+from interp.world import Reference
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,18 @@ class LastLetter:
 
     def rungs(self, tokens: Any) -> dict[str, Any]:
         return {"uniform": np.full(np.shape(tokens), np.log(3)), "letters only": np.where(tokens > 1, 0.0, np.log(3))}
+
+
+def _last(row: list[int], grammar: LastLetter) -> list[int]:
+    """The same by a loop, as `check_world` wants it: where the last letter stands after each token."""
+    found: list[int] = []
+    for at, token in enumerate(row):
+        found.append(at if grammar.vocab[token] in "ab" else found[-1] if found else -1)
+    return found
+
+
+REFERENCE = Reference(
+    labels=lambda row, grammar: [0 if at < 0 else ".ab".index(grammar.vocab[row[at]]) for at in _last(row, grammar)],
+    keys={"last-letter": lambda row, grammar: [{at} for at in _last(row, grammar)]},
+    overlays={"last_letter": _last},
+)

@@ -60,5 +60,6 @@ WORLD = World(
     presets={"last-letter": Preset("1-layer Transformer", _model, TrainingSettings(steps=600, lr=1e-2), LastLetter)},
     options={"length": "length", "letters": "letters"},
     claims="regular_language.world:CLAIMS",
+    reference="regular_language.grammar:REFERENCE",
     overlays={"last_letter": Overlay("targets", _last_letter, "the last letter", usual=True)},
 )

@@ -14,6 +14,7 @@ WORLD = replace(
     columns={},
     measures=(),
     kin=("dyck",),
+    reference="interp.worlds.brackets.reference:REFERENCE",
     embeddings={},
     constructed={},
     construct=None,

@@ -48,6 +48,7 @@ WORLD = World(
     inputs=texts,
     vouch="interp.worlds.dyck.exam:exam",
     claims="interp.worlds.dyck.claims:CLAIMS",
+    reference="interp.worlds.dyck.reference:REFERENCE",
     constructed=CONSTRUCTED,
     construct="interp.worlds.dyck.constructed:construct",
     finite="interp.worlds.dyck.finite:ShortStrings",

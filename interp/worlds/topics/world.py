@@ -23,6 +23,7 @@ WORLD = World(
     norms=True,
     inputs=documents,
     claims="interp.worlds.topics.claims:CLAIMS",
+    reference="interp.worlds.topics.reference:REFERENCE",
     overlays={
         "topic_blocks": Overlay(
             "groups",
