@@ -511,7 +511,8 @@ def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
             v[layer][item, key] for item in range(2) for query in range(3) for key in range(3) if keys[item, query, key]
         ]
         assert one.values.shape == v[layer].shape
-        assert all(torch.allclose(value, torch.stack(read).mean(0)) for value in one.values.flatten(0, 1))
+        for value in one.values.flatten(0, 1):
+            assert_close(value, torch.stack(read).mean(0))
 
 
 @pytest.mark.parametrize(
@@ -639,7 +640,7 @@ def test_sign_flips_count_every_draw_and_the_data_once():
     for draws in (1999, 4999):
         (p,) = sign_flips(same, draws, 0)
         assert p * (draws + 1) == pytest.approx(round(p * (draws + 1)))
-        assert p == pytest.approx(1 / 8, abs=5 * math.sqrt(7 / 64 / draws))  # absolute: five standard errors
+        assert p == pytest.approx(1 / 8, abs=5 * math.sqrt(7 / 64 / draws))  # five standard errors
     for draws in (1, 2, 2000, 2001):
         assert sign_flips(0 * same, draws, 0)[0] == 1
     assert sign_flips(same, 0, 0)[0] == 1
