@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,8 +138,11 @@ class Page:
 
 def command_of(study: str, full: bool, out: Path, options: Mapping[str, Any] | None = None) -> str:
     """The command that rebuilds a report; `options` by name, None where one was not given."""
-    more = "".join(f" --{name} {value}" for name, value in (options or {}).items() if value is not None)
-    return f"interp report {study} {'--full' if full else '--quick'} --out {out}{more}"
+    more: list[str] = []
+    for name, value in (options or {}).items():
+        if value is not None:  # argparse takes what begins with a dash for an option
+            more += [f"--{name}={value}"] if str(value).startswith("-") else [f"--{name}", str(value)]
+    return shlex.join(["interp", "report", study, "--full" if full else "--quick", "--out", str(out), *more])
 
 
 def write_study(results: Any, page: Page, folder: Path) -> Path:

@@ -34,14 +34,18 @@ def check_joins(world: World, others: Sequence[World]) -> None:
                 _refuse(world, f"{part} {quoted(taken[0])} is one of the world {quoted(other.name)} already")
     if "none" in world.overlays:
         _refuse(world, "an overlay cannot be called 'none'")
-    reserved = {*MODEL_KEYS, "width", *world.settings.__dataclass_fields__}
-    if clash := sorted(reserved & set(world.options)):
+    if clash := taken_keys(world):
         _refuse(world, f"option {quoted(clash[0])} is a key of models or settings already")
     for key, name in world.options.items():
         if any(name not in getattr(kind, "__dataclass_fields__", {}) for kind in world.grammars):
             _refuse(world, f"option {quoted(key)} sets {quoted(name)}, which its grammar has not")
     if world.claims is not None:
         _check_claims(world, others)
+
+
+def taken_keys(world: World) -> list[str]:
+    """Its options whose names are those of models or settings, which `--set` could not tell apart."""
+    return sorted({*MODEL_KEYS, "width", *world.settings.__dataclass_fields__} & set(world.options))
 
 
 def _check_shape(world: World) -> None:
@@ -60,7 +64,7 @@ def _check_shape(world: World) -> None:
     if not isinstance(world.options, Mapping) or not isinstance(world.columns, Mapping):
         _refuse(world, "options and columns are mappings of names")
     for name, column in world.columns.items():
-        if not isinstance(column, (str, Column)):
+        if not isinstance(column, (str, Column)) or not column:
             _refuse(world, f"columns[{quoted(name)}]={quoted(column)} is neither a head nor a Column")
     if not isinstance(world.settings, type) or not issubclass(world.settings, TrainingSettings):
         _refuse(world, f"settings={quoted(world.settings)} is no class of TrainingSettings")

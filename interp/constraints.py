@@ -28,7 +28,7 @@ from annotated_types import Len as Len
 from annotated_types import doc as doc
 
 from interp.checks import MOST, make_plain, one_of, plain, whole_number
-from interp.errors import InterpError, quoted
+from interp.errors import ConfigError, InterpError, quoted
 from interp.numbers import written_number, written_whole
 
 
@@ -87,6 +87,13 @@ def help_of(cls: type) -> dict[str, str]:
     return said
 
 
+def _all_extras(hint: Any) -> list[Any]:
+    """What is annotated at a field itself, whether it may be None or not."""
+    inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    parts = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else ()
+    return [*_extras(hint), *(extra for part in parts for extra in _extras(part))]
+
+
 def _holds_several(cls: type, name: str) -> bool:
     return name in declared(cls) and isinstance(declared(cls)[name][0], Several)
 
@@ -105,6 +112,12 @@ def declared(cls: type) -> Mapping[str, tuple[Any, tuple[float, float], bool]]:
     """
     hints = get_type_hints(cls, include_extras=True)
     rules = {field.name: _rule(hints[field.name]) for field in fields(cls)}
+    for name, rule in rules.items():
+        kind = None if rule is None else rule[0]
+        if kind not in (int, float) and _bounds(_all_extras(hints[name])) != (-INFINITE, INFINITE):
+            entries = ": give each entry its own, tuple[Annotated[float, Interval(...)], ...]"
+            cure = entries if isinstance(kind, Several) else ""
+            raise ConfigError(f"{cls.__name__}.{name} has bounds that nothing checks{cure}")
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 

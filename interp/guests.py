@@ -269,7 +269,7 @@ def _whole_ids(inputs: Any, who: str) -> Ints:
     """[input, pos] from a tensor, an array or nested lists of whole numbers."""
     kind = ", ".join(str(getattr(inputs, part)) for part in ("dtype", "layout", "device") if hasattr(inputs, part))
     neither = (
-        f"{who}: inputs ({kind or quoted(inputs)}) are neither texts nor token ids of one length: give '([])', a list "
+        f"{who}: inputs ({kind or quoted(inputs)}) are neither texts nor token ids of one length: give a text, a list "
         "of texts, or whole numbers [input, pos], not an array"
     )
     ids = id_array(inputs, neither, RequestError)

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import floor, inf, isfinite, log10
+from math import floor, isfinite, log10
 from typing import Any, overload
 
 import numpy as np
@@ -228,7 +228,7 @@ class Population(Sequence[SandboxTransformer]):
     def _columns(self) -> dict[str, Column]:
         """What a table shows of each model: its loss, and what its world shows."""
         world = world_of(self.grammar)
-        return {"loss": Column("loss", "least", most=inf)} | ({} if world is None else world.shown)
+        return {"loss": Column.of("loss", "loss")} | ({} if world is None else world.shown)
 
     def _means(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
         """Of each shown measure that every seed has, the mean over seeds."""

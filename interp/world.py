@@ -5,6 +5,7 @@ torch, or takes long to import, is named by "module:attribute" and loaded when i
 """
 
 import importlib
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -129,14 +130,33 @@ class Reference:
 class Column:
     """A measure that tables of models show.
 
-    - `head`: its head.  `best`: "most" or "least", which way a model is better.
-    - `least`, `most`: the range that it can take, to which intervals are cut.
+    - `head`: its head.  `best`: "most" or "least", which way a model is better: lists name the worst seed by it.
+    - `least`, `most`: the range that it can take, to which intervals are cut. Raises `WorldError` for an empty one.
     """
 
     head: str
     best: Literal["most", "least"] = "most"
     least: float = 0.0
     most: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.head, str) or not self.head:
+            raise WorldError(f"head={quoted(self.head)} of a column is no text")
+        if self.best not in ("most", "least"):
+            raise WorldError(f"best={quoted(self.best)} of column {quoted(self.head)} is neither 'most' nor 'least'")
+        if not self.least < self.most:
+            raise WorldError(
+                f"column {quoted(self.head)} goes from least={quoted(self.least)} to most={quoted(self.most)}: nowhere"
+            )
+
+    @classmethod
+    def of(cls, name: str, given: "str | Column") -> "Column":
+        """The column of a measure declared by its head alone: a loss, an excess over the law, a rung, or a share."""
+        if isinstance(given, Column):
+            return given
+        if name in ("loss", "excess") or name.startswith("rung/"):
+            return cls(given, "least", -math.inf if name == "excess" else 0.0, math.inf)
+        return cls(given)
 
 
 @dataclass(frozen=True)
@@ -157,8 +177,9 @@ class World:
       entropy on the labels of strings that the grammar draws (`interp.training.task.TokenTask`).
     - `start` (params, recipe) -> params: first weights that are not all drawn.  `size` (recipe, exact) -> `Need`.
     - `norms`: keep the norm of every weight in the history, not only beside snapshots.
-    - `columns`: the measures that a table of models shows, each a `Column`, or its head alone: of a share, of which
-      more is better.  `measures`: all their names.
+    - `columns`: the measures that a table of models shows, by name (`accuracy`, `accuracy_<class>`, `loss`, `excess`,
+      `rung/<name>`, or what the world's task measures): each a `Column`, or its head alone: of a loss, an excess,
+      a rung, or else a share, of which more is better.  `measures`: all their names.
     - `embeddings`: its oracle first layers.  `overlays`: what heatmaps can show.
     - `sentence(grammar)`: the one text that its models are usually shown, None without; `inputs(grammar, count, seed,
       stream)`: else texts or ids [count, pos] of one length, drawn; without it, what the grammar's `draw` gives.
@@ -211,7 +232,7 @@ class World:
     def shown(self) -> dict[str, Column]:
         """`columns`; of a world that writes no task the accuracy, where it names none."""
         given = self.columns or ({} if self.task else {"accuracy": "accuracy"})
-        return {name: Column(one) if isinstance(one, str) else one for name, one in given.items()}
+        return {name: Column.of(name, one) for name, one in given.items()}
 
     def load(self, part: str) -> Any:
         """What the part names, imported; None where the world has none."""

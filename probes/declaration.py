@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import Any
 
 from interp.errors import RequestError, quoted
@@ -89,4 +90,9 @@ class Analyzer:
             how[flag.keyword] = not value if flag.negates else value
         what = f"the analyzer {quoted(self.name)} cannot be loaded"
         run: Callable[..., Any] = load_theirs(lambda: load(self.run), RequestError, what)
+        takes = signature(run).parameters
+        for flag in self.flags:
+            needed = flag.keyword in takes and takes[flag.keyword].default is Parameter.empty
+            if needed and how[flag.keyword] in (None, []):
+                raise RequestError(f"`analyze {self.name}` needs --{flag.dest.replace('_', '-')}: {flag.help}")
         return run(model, seed=seed, **how)

@@ -29,7 +29,7 @@ def page():
 
 @pytest.mark.slow
 def test_the_page_has_its_blocks(page):
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
     assert page.SINK.name == "sink"
     assert page.analyze_sink.__doc__
 

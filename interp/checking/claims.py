@@ -84,7 +84,7 @@ def sights(grammar: Any, tokens: Ints) -> Iterator[tuple[str, Bools]]:
     """What queries may see [input, query, key]: all before, and everything; PAD never."""
     n, pad = tokens.shape[1], getattr(grammar, "pad", None)
     real = np.ones(tokens.shape, dtype=bool) if pad is None else tokens != pad
-    for name, seen in (("causal", np.tri(n, dtype=bool)), ("full", np.ones((n, n), dtype=bool))):
+    for name, seen in (("causal", np.tri(n, dtype=bool)), ("every key visible", np.ones((n, n), dtype=bool))):
         yield name, seen & real[:, :, None] & real[:, None, :]
 
 

@@ -13,6 +13,7 @@ from interp.checking.reading import reads_back, reads_on
 from interp.checking.subject import IGNORE, Bools, Ints, Subject, check_ids, check_mask, name_of
 from interp.checking.suite import must
 from interp.claims import Items
+from interp.claims.types import kinds_of
 from interp.errors import InterpError, quoted
 from interp.recipe import num_labels
 
@@ -33,7 +34,7 @@ def check_questions(subject: Subject) -> None:
         )
         decided = decided_in(subject, grammar, tokens)
         for question in claims.questions:
-            for kind in getattr(question, "kinds", None) or (None,):
+            for kind in kinds_of(question) or (None,):
                 said = f"question {quoted(question.name)}" + ("" if kind is None else f", kind {quoted(kind)}")
                 if kind is not None:
                     takes = "kind" in inspect.signature(question.items).parameters

@@ -12,6 +12,7 @@ import numpy as np
 
 from interp.checking.subject import Subject, name_of, same
 from interp.checking.suite import must
+from interp.company import taken_keys
 from interp.config import TransformerConfig
 from interp.constraints import Annotated, Several, declared, help_of
 from interp.errors import ConfigError, InterpError, quoted
@@ -124,6 +125,8 @@ def check_texts(subject: Subject) -> None:
 
 def check_options(subject: Subject) -> None:
     """Every option of a grammar is documented, and another value of it makes another grammar and other strings."""
+    taken = taken_keys(subject.world)
+    must(not taken, f"option {quoted(taken[:1])} is a key of models or settings already")
     for key, field in subject.world.options.items():
         of = [grammar for grammar in subject.grammars if field in {f.name for f in fields(grammar)}]
         must(of, f"option {quoted(key)} sets {quoted(field)}, a field that no grammar has")

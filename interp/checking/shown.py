@@ -41,7 +41,9 @@ def check_overlays(subject: Subject) -> None:
 def _check_values(values: np.ndarray, overlay: Any, n: int, said: str) -> None:
     must(values.dtype.kind in "iu", f"{said} gives {values.dtype}, and whole numbers are needed")
     must(values.shape == (n,), f"{said} has shape {list(values.shape)}, and {[n]} is needed")
-    least, most = {"targets": (-1, n - 1), "levels": (0, None), "groups": (-1, None)}[overlay.kind]
+    ranges = {"targets": (-1, n - 1), "levels": (0, None), "groups": (-1, None)}
+    must(overlay.kind in ranges, f"{said} is of kind {quoted(overlay.kind)}, which is none of {', '.join(ranges)}")
+    least, most = ranges[overlay.kind]
     must(values.min() >= least, f"{said} holds {values.min()}, below {least}")
     must(most is None or values.max() <= most, f"{said} holds {values.max()}, and the last key is {most}")
     words = overlay.name(int(values.max()))

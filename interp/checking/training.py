@@ -66,8 +66,12 @@ def check_metrics(subject: Subject) -> None:
                 "exact law, which chance does not explain: the law is wrong",
             )
             met |= {key for key, value in row.items() if value is not None}
-            for key in world.shown:
-                must(key in row, f"preset {quoted(name)}: column {quoted(key)} is shown and not measured")
+            for key, column in world.shown.items():
+                measured = ", ".join(sorted(set(row) - {"seed", "step"}))
+                said = f"preset {quoted(name)}: column {quoted(key)}"
+                must(key in row, f"{said} is shown and not measured; measured are {measured}")
+                inside = row[key] is None or column.least <= row[key] <= column.most
+                must(inside, f"{said} is {row[key]}, and its Column goes from {column.least:g} to {column.most:g}")
     for key in (*world.shown, *world.measures):
         must(key in met, f"measure {quoted(key)} is announced, and no preset has a finite number for it")
 

@@ -7,6 +7,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.errors import RequestError, quoted
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Tokens = NDArray[np.int64]  # [batch, pos]
@@ -100,8 +102,10 @@ class Question(Protocol):
     """What a model may use a head for: its name, how a claim says it (after "to"), and its items.
 
     A question with several *kinds* of minimal pair (the content that is fetched, the address by which it is found, ...)
-    names them in an attribute `kinds`, and is asked `items(..., kind=...)` for each; one without is asked once.
-    Further wordings stand in an attribute `also`.
+    names them in an attribute `kinds`, a tuple of texts, and is asked `items(..., kind=...)` for each; one without is
+    asked once. A head is of use where it is for one kind, and of none where it is for none: pairs that change tokens
+    which the claimed edges never read leave that kind, and so an absence of use, undecided. Further wordings stand in
+    an attribute `also`.
     """
 
     @property
@@ -112,6 +116,18 @@ class Question(Protocol):
 
     def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int) -> Items:
         """Items with `read` among `rows` [input, pos], those that the claim is about; at most one an input."""
+
+
+def kinds_of(question: Any) -> tuple[str, ...]:
+    """The kinds of minimal pair that a question names, none where it is asked once. Raises `RequestError`."""
+    kinds = getattr(question, "kinds", ())
+    texts = isinstance(kinds, (tuple, list)) and all(isinstance(kind, str) and kind.strip() for kind in kinds)
+    if not texts or len(set(kinds)) != len(kinds) or (hasattr(question, "kinds") and not kinds):
+        raise RequestError(
+            f"question {quoted(getattr(question, 'name', question))} has kinds={quoted(kinds)}: give a tuple of "
+            "distinct texts, or leave it out"
+        )
+    return tuple(kinds)
 
 
 Thing = TypeVar("Thing")

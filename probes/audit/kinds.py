@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interp.claims.types import Bools, Ints, Items
+from interp.claims.types import Bools, Ints, Items, kinds_of
 from probes.audit.rows import Finding
 from probes.audit.tasks import NoTask, Task
 
@@ -39,7 +39,7 @@ class OfKind:
 
 def by_kind(task: Task | NoTask) -> tuple[Any, ...]:
     """A question for each of its kinds; itself where it names none."""
-    kinds: Sequence[str] = getattr(task, "kinds", ())
+    kinds = kinds_of(task)
     return tuple(OfKind(task, kind) for kind in kinds) if kinds else (task,)
 
 

@@ -1,14 +1,16 @@
 """The report template: escaping, anchors, same bytes."""
 
 import re
+import shlex
 import shutil
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
 
 from case_studies import contents
 from case_studies.contents import read_report
-from case_studies.page import Figure, Page, Section, Table, render, write_page, write_study
+from case_studies.page import Figure, Page, Section, Table, command_of, render, write_page, write_study
 from interp.errors import RequestError
 
 EVIL = "<script>alert('x')</script>"
@@ -146,3 +148,11 @@ def test_a_page_says_of_itself_what_the_list_needs(tmp_path):
     report = read_report(tmp_path)
     assert (report.title, report.asked, report.answer, report.command) == (EVIL, EVIL, (EVIL,), EVIL)
     assert read_report(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("words", ["()[]", "inc inc reset", "it's", "a;b", "-x", "é <b>"])
+def test_the_command_on_a_page_is_read_by_a_shell_as_it_was_given(words):
+    options = {"seeds": 3, "sentence": words, "steps": None}
+    told = shlex.split(command_of("mine", False, Path("re ports") / "x", options))
+    sentence = [f"--sentence={words}"] if words == "-x" else ["--sentence", words]
+    assert told == ["interp", "report", "mine", "--quick", "--out", "re ports/x", "--seeds", "3", *sentence]

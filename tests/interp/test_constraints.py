@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from annotated_types import Ge, Interval, Le, Len, MinLen, doc
 
-from interp.constraints import allowed, check_fields, help_of, read_option
+from interp.constraints import allowed, check_fields, declared, help_of, read_option
 from interp.errors import ConfigError, GrammarError
 
 
@@ -276,3 +276,31 @@ def test_several_are_read_as_they_are_written(name, given, read):
 )
 def test_what_holds_one_value_is_read_as_it_is(name, given, read):
     assert repr(read_option(Some, name, given)) == repr(read)
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        (Annotated[tuple[float, ...], Interval(ge=0, le=1)], "nothing checks: give each entry its own"),
+        (Annotated[tuple[float, float], Ge(0)], "nothing checks: give each entry its own"),
+        (Annotated[tuple[float, ...], Le(1)] | None, "nothing checks: give each entry its own"),
+        (Annotated[list[float], Interval(ge=0)], "bounds that nothing checks$"),
+        (Annotated[str, Interval(ge=0)], "bounds that nothing checks$"),
+        (Annotated[bool, Ge(0)], "bounds that nothing checks$"),
+        (Annotated[Literal["a"], Le(3)], "bounds that nothing checks$"),
+        (Annotated[float | None, Interval(ge=0)], None),
+        (Annotated[tuple[Annotated[float, Interval(ge=0)], ...], Len(1)], None),
+        (tuple[float, ...] | None, None),
+    ],
+    ids=str,
+)
+def test_a_bound_that_nothing_checks_is_refused(hint, said):
+    """Before any value is: it would be written at a field, and hold nothing back."""
+    made = dataclass(frozen=True)(type("Made", (), {"__annotations__": {"x": hint}}))
+    if said is None:
+        assert "x" in declared(made)
+        return
+    with pytest.raises(
+        ConfigError, match=f"^Made.x has {said if said.startswith('bounds') else 'bounds that ' + said}"
+    ):
+        declared(made)

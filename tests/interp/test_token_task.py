@@ -335,3 +335,34 @@ def test_pictures_of_words_and_of_labels_that_are_tokens_name_none():
     for shown in (attention_heatmap(pattern, list("abca"), grammar=_Groups()),
                   attention_heatmap(pattern, np.array([0, 2, 1, 2]), grammar=_Letters())):  # fmt: skip
         assert not any("label" in name for name in shown.data[0].y)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "least", "most"),
+    [
+        ("loss", "least", 0.0, np.inf),
+        ("excess", "least", -np.inf, np.inf),
+        ("rung/uniform", "least", 0.0, np.inf),
+        ("accuracy", "most", 0.0, 1.0),
+        ("accuracy_forced", "most", 0.0, 1.0),
+    ],
+)
+def test_a_column_declared_by_its_head_is_of_the_kind_that_its_name_says(name, best, least, most):
+    assert replace(LETTERS, columns={name: "head"}).shown == {name: Column("head", best, least, most)}
+    own = Column("head", "most", -1.0, 2.0)
+    assert replace(LETTERS, columns={name: own}).shown == {name: own}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"head": ""}, "head='' of a column is no text"),
+        ({"head": 3}, "head=3 of a column is no text"),
+        ({"best": "fewest"}, "best='fewest' of column 'nats' is neither"),
+        ({"least": 1.0}, "from least=1.0 to most=1.0: nowhere"),
+        ({"most": float("nan")}, "to most=nan: nowhere"),
+    ],
+)
+def test_a_column_that_means_nothing_is_refused(given, said):
+    with pytest.raises(WorldError, match=said):
+        Column(**{"head": "nats", **given})

@@ -250,6 +250,7 @@ JOINING = {
     "options clash with settings": ({"options": {"lr": "length"}}, "option 'lr' is a key of models or settings"),
     "an option sets nothing": ({"options": {"size": "nosuch"}}, "which its grammar has not"),
     "options are none": ({"options": None}, "options and columns are mappings"),
+    "a column is none": ({"columns": {"loss": 3}}, "columns['loss']=3 is neither a head nor a Column"),
     "settings are none": ({"settings": int}, "is no class of TrainingSettings"),
     "a relation is taken": ({"claims": f"{__name__}:C_relation"}, "'previous' of its relations is said by"),
     "words are taken": ({"claims": f"{__name__}:C_words"}, "'the last unmatched open bracket' of its relations"),

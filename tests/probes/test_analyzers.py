@@ -103,3 +103,21 @@ def test_flags_become_keywords():
     with pytest.raises(Loaded):
         one(None, 7, {"no_task_check": True, "text": ["()"]})
     assert given == {"seed": 7, "task_check": False, "inputs": ["()"]}
+
+
+def _reads(model, inputs, *, seed=0, task_check=True):
+    return inputs
+
+
+def _draws(model, inputs=None, *, seed=0, task_check=True):
+    return inputs
+
+
+def test_an_analyzer_that_needs_a_text_asks_for_it():
+    """What its function cannot do without; a function that draws inputs itself is asked for none."""
+    needs, draws = (Analyzer("mine", "x", f"{__name__}:{run}", "x", flags=(TEXT, TASK)) for run in ("_reads", "_draws"))
+    for given in ({}, {"text": None}, {"text": []}):
+        with pytest.raises(RequestError, match="`analyze mine` needs --text: input"):
+            needs(None, 0, given)
+        assert not draws(None, 0, given)
+    assert needs(None, 0, {"text": ["()"]}) == ["()"]

@@ -14,7 +14,7 @@ from interp.errors import InterpError
 from interp.settings import TrainingSettings
 from interp.training.task import TokenTask
 from interp.unread import Unread
-from interp.world import Overlay
+from interp.world import Column, Overlay
 from parity import PAD, Parity, ParityQuestion, ParitySettings, lent, world
 
 
@@ -313,6 +313,7 @@ BROKEN = {
         (lambda: world(unread=(Unread(("settings.noise",), lambda recipe: None, "why"),)), "answers None"),
     ],
     "options": [
+        (lambda: world(options={"lr": "size"}), "option \\['lr'\\] is a key of models or settings already"),
         (lambda: world(options={"size": "size"}), "option 'size' sets 'size', a field that no grammar has"),
         (lambda: world(Counting, options={"more": "more"}), "option 'more' of grammar Counting is not documented"),
         (lambda: world(Idle, options={"more": "more"}), "option 'more' changes nothing: preset 'parity-small'"),
@@ -583,7 +584,10 @@ BROKEN = {
         (lambda: world(overlays=overlay(lambda tokens: tokens * 0 - 1, "levels")), "holds -1, below 0"),
         (lambda: world(overlays=overlay(lambda tokens: tokens, "groups", name=lambda n: "")), "which is no name"),
         (lambda: world(overlays={"one": replace(parity.OVERLAYS["ones"], about="")}), "does not say what it shows"),
-        (lambda: world(overlays={"one": replace(parity.OVERLAYS["ones"], kind="shades")}), "KeyError"),
+        (
+            lambda: world(overlays={"one": replace(parity.OVERLAYS["ones"], kind="shades")}),
+            "'shades', which is none of targets",
+        ),
     ],
     "embeddings": [
         (lambda: world(embeddings=embedding(states=lambda config: 4)), "states read hold"),
@@ -653,7 +657,14 @@ BROKEN = {
         ),
     ],
     "metrics": [
-        (lambda: world(columns={"sense": "sense"}), "column 'sense' is shown and not measured"),
+        (
+            lambda: world(columns={"sense": "sense"}),
+            "'sense' is shown and not measured; measured are accuracy, .*loss",
+        ),
+        (
+            lambda: world(columns={"loss": Column("nats", most=1e-3)}),
+            "column 'loss' is .*, and its Column goes from 0 to",
+        ),
         (lambda: world(measures=("sense",)), "measure 'sense' is announced, and no preset has a finite number for it"),
         (
             lambda: world(task=lent(Infinite), columns={"more": "more"}),

@@ -7,6 +7,7 @@ import pytest
 
 from interp import load_checkpoint
 from interp.claims import Items
+from interp.errors import RequestError
 from interp.worlds.dyck.claims import Closers
 from probes import Claim, audit_claim
 from probes.audit.kinds import ORDER, OfKind, by_kind, together
@@ -100,3 +101,9 @@ def test_seeds_with_several_kinds_are_told_as_those_with_one():
 )
 def test_a_row_is_known_by_what_it_measures(name, measured):
     assert stem(name) == measured
+
+
+@pytest.mark.parametrize("kinds", ["inc", (), ("a", "a"), ("a", ""), ("a", 3), None, {"a"}], ids=str)
+def test_kinds_that_name_none_are_refused_where_they_are_asked(kinds):
+    with pytest.raises(RequestError, match=r"question 'closers' has kinds=.*: give a tuple of distinct texts"):
+        by_kind(TwoKinds(kinds=kinds))
