@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
+from interp.plugins import check_words
 from interp.theirs import load_theirs
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Option:
     help: str
 
     def __post_init__(self) -> None:
-        _check_words(self, "name", "metavar", "help")
+        check_words(self, "name", "metavar", "help")
         _check_name("option", self.name)
         if self.dest in COMMON:
             raise RequestError(f"an option of a study cannot be named {quoted(self.name)}: every study has that one")
@@ -56,7 +57,7 @@ class Declaration:
     options: tuple[Option, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_words(self, "name", "about", "study")
+        check_words(self, "name", "about", "study")
         _check_name("study", self.name)
         module, colon, name = self.study.partition(":")
         if not (colon and name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
@@ -78,13 +79,6 @@ class Declaration:
         if not isinstance(study, Study) or study.declared != self:
             raise RequestError(f"{quoted(self.study)} is not the Study that {quoted(self.name)} declares")
         return study
-
-
-def _check_words(thing: Any, *fields: str) -> None:
-    for field in fields:
-        value = getattr(thing, field)
-        if not isinstance(value, str) or not value.strip() or "\n" in value:
-            raise RequestError(f"{field}={quoted(value)} of a {type(thing).__name__} is no line of text")
 
 
 def _check_name(what: str, name: str) -> None:

@@ -29,7 +29,7 @@ from annotated_types import doc as doc
 
 from interp.checks import MOST, make_plain, one_of, plain, whole_number
 from interp.errors import ConfigError, InterpError, quoted
-from interp.numbers import written_number, written_whole
+from interp.numbers import Written, written_number, written_whole
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ def read_option(cls: type, name: str, value: Any) -> Any:
     """
     kind, _, _ = declared(cls).get(name, (None, None, None))
     if not isinstance(kind, Several):
+        if isinstance(value, Written):
+            words = isinstance(kind, tuple) or get_type_hints(cls).get(name) is str
+            return str(value) if words else _read(str(value), bool if kind is bool else float)
         return _read(value, kind) if kind is bool and isinstance(value, str) else value
     if isinstance(value, str):
         return tuple(_read(entry.strip(), kind.kind) for entry in value.removesuffix(",").split(","))

@@ -13,6 +13,8 @@ from interp.training.layout import IGNORE
 from interp.world import Exam, Ints
 
 SAMPLE = 400  # strings from which it is known which labels occur
+MOST = 20  # times as many, where few hold a label that follows
+SURE = 1e-6  # nats: what a law may leave where nothing is left to chance, by rounding
 
 
 def label_exam(grammar: Any) -> Exam | None:
@@ -23,13 +25,22 @@ def label_exam(grammar: Any) -> Exam | None:
     def certain(tokens: Ints) -> tuple[Any, Ints]:
         labels = np.asarray(grammar.labels(tokens))
         asked = labels != IGNORE
-        return asked & (np.where(asked, grammar.law_nll(tokens), np.inf) <= 0), np.where(asked, labels, 0)
+        return asked & (np.where(asked, grammar.law_nll(tokens), np.inf) <= SURE), np.where(asked, labels, 0)
 
     def questions(tokens: Ints) -> tuple[Any, Ints, Ints]:
-        return (*certain(tokens), candidates)
+        asked, right = certain(tokens)
+        return asked, right, np.union1d(candidates, right[asked])  # a rare label may be asked for, too
 
     def draw(count: int, length: int, seed: int) -> Ints:
-        return np.asarray(grammar.draw(generator(seed, "task-check"), count))
+        """Strings with a question, as far as there are some; their length is the grammar's."""
+        rng = generator(seed, "task-check")
+        rows = np.asarray(grammar.draw(rng, max(count, SAMPLE)))
+        for _ in range(MOST):
+            held = certain(rows)[0].any(1)
+            if held.sum() >= count:
+                break
+            rows = np.concatenate([rows[held], np.asarray(grammar.draw(rng, SAMPLE))])
+        return rows[np.argsort(~certain(rows)[0].any(1), kind="stable")[:count]]
 
     asked, right = certain(draw(SAMPLE, 0, 0))
     candidates = np.unique(right[asked])
@@ -41,7 +52,7 @@ def label_exam(grammar: Any) -> Exam | None:
         where="",
         token_tells=False,
         questions=questions,
-        also_legal=lambda best, tokens: np.ones(best.shape, dtype=bool),  # what is impossible nobody says
+        also_legal=lambda best, tokens: np.zeros(best.shape, dtype=bool),  # where a label follows, no other does
         draw=draw,
         kin=lambda other: False,
     )

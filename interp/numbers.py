@@ -34,6 +34,10 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")  # and not what `int` reads besides: 2_0, bl
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+class Written(str):
+    """A value as the command line writes it: whether it is a number is known with the field that it is for."""
+
+
 def written_whole(text: str) -> int | None:
     """The whole number that `text` writes in the digits 0 to 9, a sign before them or not; None for any other text."""
     return int(text) if _WHOLE.fullmatch(text) and len(text) <= MOST_DIGITS else None

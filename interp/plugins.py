@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
 from interp.theirs import load_theirs
 
 Loaders = Mapping[str, Callable[[], Any]]
@@ -63,6 +63,14 @@ def find(
         else:
             found[name] = thing
     return found, lost
+
+
+def check_words(thing: Any, *fields: str) -> None:
+    """Raise `RequestError` where a field of what somebody declares is no line of text."""
+    for field in fields:
+        value = getattr(thing, field)
+        if not isinstance(value, str) or not value.strip() or "\n" in value:
+            raise RequestError(f"{field}={quoted(value)} of a {type(thing).__name__} is no line of text")
 
 
 def package_of(point: EntryPoint) -> str:

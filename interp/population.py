@@ -182,10 +182,11 @@ class Population(Sequence[SandboxTransformer]):
         heads = {"seed": "seed", "step": "step"} | {key: column.head for key, column in self._columns().items()}
         shown = [key for key in heads if any(key in row for row in rows)]
         if rows:
-            lines.append("".join(f"{heads[key]:>{_WIDTHS.get(key, 10)}}" for key in shown))
+            wide = {key: max(_WIDTHS.get(key, 10), len(heads[key]) + 2) for key in shown}
+            lines.append("".join(f"{heads[key]:>{wide[key]}}" for key in shown))
         for row in rows:
             cells = {key: _short(row[key]) if key in row else ABSENT for key in shown}
-            lines.append("".join(f" {cell:>{_WIDTHS.get(key, 10) - 1}}" for key, cell in cells.items()))
+            lines.append("".join(f" {cell:>{wide[key] - 1}}" for key, cell in cells.items()))
         if len(rows) > 1:
             means = ", ".join(f"{heads[key]} {estimate(mean, 4)}" for key, mean in self._means(rows).items())
             lines.append(f"mean of {len(rows)} seeds and its 95 % interval: {means}")
@@ -206,8 +207,8 @@ class Population(Sequence[SandboxTransformer]):
 
     def _repr_html_(self) -> str:
         c, rows = self.config, self.final_metrics()
-        every = ("seed", "step", *self._columns())
-        shown = [key for key in every if any(key in row for row in rows)]
+        heads = {"seed": "seed", "step": "step"} | {key: column.head for key, column in self._columns().items()}
+        shown = [key for key in heads if any(key in row for row in rows)]
         facts = {
             "layers, heads, d_model": f"{c.n_layers}, {c.n_heads}, {c.d_model}",
             "grammar": self.grammar if self.grammar is not None else "none",
@@ -223,7 +224,7 @@ class Population(Sequence[SandboxTransformer]):
         if len(rows) > 1:
             means = self._means(rows)
             cells.append(["mean, 95 %", *(estimate(means.get(k), 4) if k in means else "" for k in shown[1:])])
-        return page + html.table(shown, cells)
+        return page + html.table([heads[key] for key in shown], cells)
 
     def _columns(self) -> dict[str, Column]:
         """What a table shows of each model: its loss, and what its world shows."""

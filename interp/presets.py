@@ -72,7 +72,7 @@ def make_recipe(
     """
     known, known_keys = presets(), set_keys()
     if preset not in known:
-        lost = "".join(f"; {reason}" for reason in broken().values())
+        lost = "".join(f"; {name} cannot be used: {reason}" for name, reason in broken().items())
         raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}{lost}")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
@@ -94,8 +94,13 @@ def make_recipe(
     with _in_users_words({key: name for key, (_, name) in fields_of.items() if key != "width"}, options):
         grammar = kind(**{name: read_option(kind, name, options[key]) for key, name in own.items() if key in options})
         config = known[preset].model(grammar)
-        model_changes = {name: options[key] for key, name in MODEL_KEYS.items() if key in options}
-        config = _resize(config, options.get("width"), model_changes)
+        model_changes = {
+            name: read_option(TransformerConfig, name, options[key])
+            for key, name in MODEL_KEYS.items()
+            if key in options
+        }
+        width = read_option(TransformerConfig, "d_model", options["width"]) if "width" in options else None
+        config = _resize(config, width, model_changes)
         usual = own_settings(known[preset].settings, world)
         told = {key: value for key, value in options.items() if meant[key][0] == "settings"}
         changes = given | {key: read_option(world.settings, key, value) for key, value in told.items()}

@@ -143,7 +143,7 @@ def grammar_from_dict(data: dict[str, Any]) -> Any:
     """The grammar that `to_dict` described, by its kind. Raises `GrammarError` for an unknown one."""
     kind, kinds = data.get("kind") if isinstance(data, dict) else None, grammar_kinds()
     if not isinstance(kind, str) or kind not in kinds:
-        lost = "".join(f"; {reason}" for reason in broken().values())
+        lost = "".join(f"; {name} cannot be used: {reason}" for name, reason in broken().items())
         raise GrammarError(f"no grammar of kind {quoted(kind)}; kinds are {', '.join(kinds)}{lost}")
     found: Any = kinds[kind]
     return found.from_dict(data)

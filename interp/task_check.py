@@ -44,6 +44,7 @@ class TaskCheck:
       its interval; its `null` is chance.
     - `legal`: share of these places whose most probable token of all is legal.
     - `drawn`: how many of the inputs were drawn for it besides those given.  `remark`: what is doubtful, or "".
+    - `answer`: what an answer is, a token or a label.
     """
 
     task: str
@@ -51,13 +52,14 @@ class TaskCheck:
     legal: float
     drawn: int
     remark: str = ""
+    answer: str = "token"
 
     def __str__(self) -> str:
         also = f", {self.drawn} of them drawn for this" if self.drawn else ""
         chance = self.accuracy.null if isinstance(self.accuracy.null, float) else None
         told = f"not trained here on this grammar; {self.task}: {self.accuracy}{also}; chance {number(chance, 2)}"
         doubt = f": {self.remark}" if self.remark else ""
-        return f"{told}; most probable token legal at {percent(self.legal)} of places{doubt}"
+        return f"{told}; most probable {self.answer} legal at {percent(self.legal)} of places{doubt}"
 
 
 def check_task(
@@ -80,6 +82,7 @@ def check_task(
     if not strangers:
         return None
     task, chance = exam.task, exam.chance
+    answer = "label" if hasattr(grammar, "label_names") else "token"
     given = [] if tokens is None else [row for row in tokens if exam.questions(row[None])[0].any()]
     asked = [np.array(given)] if given else []
     drawn = 0
@@ -87,9 +90,10 @@ def check_task(
         most = longest_input(strangers[0][1])
         longest = LENGTH if tokens is None else max(LEAST_LENGTH, tokens.shape[1] - 1)
         length = min(LENGTH, longest) if most is None else min(LENGTH, longest, most - 1)
-        if length >= 2:
-            asked.append(exam.draw(DRAWN, length + 1, seed))
-            drawn = DRAWN
+        more = exam.draw(DRAWN, length + 1, seed) if length >= 2 else np.zeros((0, 1), dtype=np.int64)
+        if len(more) and (most is None or more.shape[1] <= most):  # some worlds draw strings of their own length only
+            asked.append(more)
+            drawn = len(more)
     if not any(exam.questions(part)[0].any() for part in asked):
         raise AnalysisError(
             f"{who}: inputs of {longest_input(strangers[0][1])} tokens at most are too short to ask whether a model "
@@ -101,7 +105,7 @@ def check_task(
         name = f"model {i}" if len(models) > 1 else "this model"
         if answers.legal < HALF:
             raise AnalysisError(
-                f"{who}: {name} writes what is not legal: {exam.where}its most probable token is illegal at "
+                f"{who}: {name} writes what is not legal: {exam.where}its most probable {answer} is illegal at "
                 f"{percent(1 - answers.legal)} of places. {cure}"
             )
         share = bootstrap_mean(answers.right, seed, stream="task-check")
@@ -123,7 +127,7 @@ def check_task(
     legal = float(np.mean([x.legal for x in found]))
     doubtful = min(zip(found, strangers, strict=True), key=lambda pair: pair[0].legal)[1][1]
     remark = _cause(doubtful, grammar, exam) if legal < SURE else ""
-    return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark)
+    return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark, answer)
 
 
 def exam_of(grammar: Any) -> Exam | None:

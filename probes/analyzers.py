@@ -18,7 +18,10 @@ from probes.declared import OURS as OURS
 
 GROUP = "interp.analyzers"
 # What `interp analyze` itself has: no analyzer can have such a flag.
-TAKEN = ("analyzer", "checkpoint", "seed", "device", "json", "figure", "help", "model_config", "vocab", "run", "given")
+TAKEN = (
+    "analyzer", "checkpoint", "seed", "device", "json", "figure", "help", "model_config", "vocab", "run", "given",
+    "command",
+)  # fmt: skip
 
 
 def find_analyzers() -> tuple[Mapping[str, Analyzer], Mapping[str, str]]:

@@ -1,12 +1,16 @@
 """What an analyzer says of itself: its name, what it measures and reads. Imports no torch."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
 from interp.errors import RequestError, quoted
+from interp.plugins import check_words
 from interp.theirs import load_theirs
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,15 @@ class Flag:
     metavar: str | None = None
     many: bool = False
     negates: bool = False
+
+    def __post_init__(self) -> None:
+        check_words(self, "dest", "keyword", "help", "unread", *(() if self.metavar is None else ("metavar",)))
+        for name in (self.dest, self.keyword):
+            if _NAME.fullmatch(name) is None:
+                raise RequestError(f"{quoted(name)} is no name of a flag: use lower-case words joined by underscores")
+        choices = self.choices
+        if choices is not None and not (isinstance(choices, tuple) and all(isinstance(one, str) for one in choices)):
+            raise RequestError(f"choices={quoted(choices)} of the flag {quoted(self.dest)} is no tuple of texts")
 
 
 TEXT = Flag(
@@ -63,6 +76,9 @@ class Analyzer:
     worlds: tuple[str, ...] = ()
     foreign: bool = True
     flags: tuple[Flag, ...] = (TASK,)
+
+    def __post_init__(self) -> None:
+        check_words(self, "name", "about", "run", "null")
 
     def check(self, source: str, kind: str | None, foreign: bool) -> None:
         """Raise `RequestError` for a checkpoint that it cannot measure: `kind` of grammar in its header, if any."""

@@ -28,6 +28,7 @@ from interp.training.evaluation import plain_set
 
 Floats = NDArray[np.float64]
 EXACT = 1e-9
+ROUNDINGS = 64  # of a law that is not in float64
 SAMPLE = 4000  # strings on which rungs are compared
 ERRORS = 4  # standard errors by which chance alone may lift a floor over a rung
 
@@ -124,13 +125,19 @@ def _check_law(grammar: Any, tokens: Ints, probs: Floats, whole: bool) -> None:
         every = np.bincount(numbers[labelled], probs[labelled])[numbers[labelled]]
         same_label = np.bincount(cells, probs[labelled])[cells]
         right = np.log(every / same_label)
-        wrong = np.flatnonzero(~(np.abs(law[labelled, at] - right) <= EXACT))
+        wrong = np.flatnonzero(~(np.abs(law[labelled, at] - right) <= exactness(law) * np.maximum(right, 1)))
         for i in wrong[:1]:
             row = labelled[i]
             raise WorldError(
                 f"{name_of(grammar)}: law_nll of label {labels[row, at]} {at_of(tokens[row], at, whole)} is "
                 f"{law[row, at]:.9g}, and the enumeration says {right[i]:.9g}"
             )
+
+
+def exactness(law: Any) -> float:
+    """How near to what is right a law must be, nats: as near as its numbers can be."""
+    kind = np.asarray(law).dtype
+    return max(EXACT, ROUNDINGS * float(np.finfo(kind).eps)) if kind.kind == "f" else EXACT
 
 
 def check_rungs(subject: Subject) -> None:

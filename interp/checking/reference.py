@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 
 from interp.checking.claims import own, sights
+from interp.checking.law import exactness
 from interp.checking.subject import IGNORE, INPUTS, Ints, Subject, name_of
 from interp.checking.suite import must
 from interp.claims.register import has_keys
 from interp.errors import quoted
 from interp.rng import generator
 from interp.world import Reference
-
-EXACT = 1e-9
 
 
 def check_reference(subject: Subject) -> None:
@@ -56,7 +55,7 @@ def _check_labels(reference: Reference, grammar: Any, tokens: Ints) -> None:
             must(len(nats) == len(row), f"the reference's law has {len(nats)} entries for {row}")
             for at in asked:
                 must(
-                    abs(given[at] - nats[at]) <= EXACT,
+                    abs(given[at] - nats[at]) <= exactness(law) * max(nats[at], 1),
                     f"law_nll of {name_of(grammar)} is {given[at]:.9g} at {at} of {row}, and the reference says "
                     f"{nats[at]:.9g}",
                 )

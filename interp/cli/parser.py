@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from interp.cli import audit, commands
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
-from interp.numbers import written_number, written_whole
+from interp.numbers import Written, written_whole
 from probes.analyzers import Flag, every_flag, find_analyzers
 
 
@@ -267,11 +267,4 @@ def key_value(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
         raise argparse.ArgumentTypeError(f"{quoted(text)} is not of the form key=value")
-    return key, _value(value)
-
-
-def _value(text: str) -> Any:
-    """A whole number, a number or a word."""
-    whole_value = written_whole(text)
-    number = written_number(text) if whole_value is None else whole_value
-    return text if number is None else number
+    return key, Written(value)

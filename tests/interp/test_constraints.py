@@ -10,6 +10,7 @@ from annotated_types import Ge, Interval, Le, Len, MinLen, doc
 
 from interp.constraints import allowed, check_fields, declared, help_of, read_option
 from interp.errors import ConfigError, GrammarError
+from interp.numbers import Written
 
 
 @dataclass(frozen=True)
@@ -304,3 +305,40 @@ def test_a_bound_that_nothing_checks_is_refused(hint, said):
         ConfigError, match=f"^Made.x has {said if said.startswith('bounds') else 'bounds that ' + said}"
     ):
         declared(made)
+
+
+@dataclass(frozen=True)
+class Wordy:
+    """Fields in which a text that looks like a number is a text, or is none."""
+
+    names: tuple[str, ...] = ()
+    tags: tuple[Literal["1", "2"], ...] = ()
+    shares: tuple[Annotated[float, Interval(ge=0)], ...] = ()
+    one: Literal["1", "b"] = "b"
+    text: str = ""
+    count: Annotated[int, Interval(ge=0)] = 0
+    free: float = 0.0
+    flag: bool = False
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "read"),
+    [
+        ("names", "7", ("7",)),
+        ("names", "1e3,x", ("1e3", "x")),
+        ("tags", "1", ("1",)),
+        ("shares", "7", (7,)),
+        ("one", "1", "1"),
+        ("text", "007", "007"),
+        ("count", "7", 7),
+        ("count", "seven", "seven"),
+        ("free", "1e3", 1000.0),
+        ("free", "x", "x"),
+        ("flag", "True", True),
+        ("flag", "1", "1"),
+        ("nosuch", "7", 7),
+    ],
+)
+def test_what_is_written_is_read_as_its_field_takes_it(name, written, read):
+    """A number where the field holds numbers, and a text where it holds texts, whatever it looks like."""
+    assert repr(read_option(Wordy, name, Written(written))) == repr(read)

@@ -188,3 +188,13 @@ def test_settings_that_are_not_the_worlds_are_refused_in_one_line(settings):
         recipe = make_recipe("learned")
         with pytest.raises(InterpError, match="trains by ParitySettings"):
             replace(recipe, settings=settings)
+
+
+@pytest.mark.parametrize(("weight", "pairs"), [(0.1, 2 * 4), (0.0, 0)])
+def test_pairs_that_are_put_before_a_string_fill_positions_too(weight, pairs):
+    """The contrastive regulariser reads each string again, after up to D nested pairs."""
+    most = {"max_length": 6, "positions": "learned", "contrastive": weight}
+    recipe = make_recipe("dyck-standard", {**most, "n_ctx": 7 + pairs, "width": 8}, steps=2)
+    train_population(recipe, 1, workers=1)
+    with pytest.raises(ConfigError, match=f"strings fill {7 + pairs} positions, more than n_ctx={6 + pairs}"):
+        make_recipe("dyck-standard", {**most, "n_ctx": 6 + pairs})

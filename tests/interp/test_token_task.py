@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from closeness import assert_close
+from interp import label_exam as label_exam_module
 from interp import load_checkpoint, plugins, registry, save_checkpoint, train_population
+from interp import task_check as task_check_module
 from interp.cli.commands import worst_measures
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, ConfigError, WorldError
@@ -120,7 +122,7 @@ RARE = World("rare", "rare", (_Rare,))
 TOLD = World("told", "told", (_Told,))
 
 
-WORLDS = ("letters", "kinds", "whole", "rare", "told", "groups")
+WORLDS = ("letters", "kinds", "whole", "rare", "told", "groups", "seldom")
 
 
 @pytest.fixture(autouse=True)
@@ -281,7 +283,7 @@ def test_a_model_that_tells_no_label_is_refused():
     assert_close(found.accuracy.null, 1 / 3)
     assert found.task == "tells the labels that follow from what is read"
     untrained = SandboxTransformer.init(trained.config, 0, trained.grammar)
-    with pytest.raises(AnalysisError, match="is at chance: tells the labels"):
+    with pytest.raises(AnalysisError, match="its most probable label is illegal at"):
         check_task([untrained], _Told(), tokens, 0, "test")
     assert check_task([untrained], _Told(), tokens, 0, "test", wanted=False) is None
 
@@ -366,3 +368,87 @@ def test_a_column_declared_by_its_head_is_of_the_kind_that_its_name_says(name, b
 def test_a_column_that_means_nothing_is_refused(given, said):
     with pytest.raises(WorldError, match=said):
         Column(**{"head": "nats", **given})
+
+
+# -- exams of labels that are rare, noisy or long -----------------------------------------------------
+
+
+def permuted(model, order):
+    """A model that reads each id as another."""
+    other = SandboxTransformer(model.config, model.grammar)
+    other.load_state_dict({**model.state_dict(), "embed.W_E": model.W_E[torch.tensor(order)].detach()})
+    return other
+
+
+@pytest.fixture(scope="module")
+def told():
+    """A model that learnt the labels of `_Told`, without the provenance that would vouch for it."""
+    points = [EntryPoint(name, f"{__name__}:{name.upper()}", registry.GROUP) for name in WORLDS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "entry_points", lambda group: points if group == registry.GROUP else [])
+        registry.refresh()
+        trained = train_population(recipe(_Told(), steps=200, eval_every=200), 1, workers=1)[0]
+    registry.refresh()
+    return permuted(trained, range(5))
+
+
+@pytest.mark.parametrize(("doubt", "asked"), [(0.0, True), (1e-12, True), (1e-7, True), (1e-4, False)])
+def test_rounding_of_a_law_leaves_no_doubt(doubt, asked):
+    assert (exam_of(_Told(doubt=doubt)) is not None) == asked
+
+
+def test_wrong_labels_are_not_legal(told):
+    """Two of three letters mistaken: a third is right, which is chance, and the rest is illegal."""
+    tokens = _Told().draw(task_module.generator(0, "asked"), 30)
+    found = check_task([told], _Told(), tokens, 0, "test")
+    assert found.legal > 0.9
+    with pytest.raises(AnalysisError, match=r"its most probable label is illegal at .* of places"):
+        check_task([permuted(told, [0, 2, 1, 3, 4])], _Told(), tokens, 0, "test")
+
+
+def test_a_label_that_the_sample_does_not_hold_is_asked_where_it_stands(told, monkeypatch):
+    monkeypatch.setattr(label_exam_module, "SAMPLE", 2)  # which holds two of the three labels at most
+    tokens = np.array([[0, first, 1 + 2 * (first - 1) % 3, 1] for first in (1, 2, 3)])
+    exam = exam_of(_Told())
+    assert exam.chance == 0.5
+    asked, right, candidates = exam.questions(tokens)
+    assert asked[:, 1:].all()
+    assert set(right[asked]) == {0, 1, 2}
+    assert candidates.tolist() == [0, 1, 2]
+
+
+@dataclass(frozen=True)
+class _Seldom(_Told):
+    """The labels follow in one string of 64 only."""
+
+    KIND: ClassVar[str] = "seldom"
+
+    def draw(self, rng, count):
+        return np.concatenate([super().draw(rng, count), rng.integers(1, 5, (count, 3))], axis=1)
+
+    def labels(self, tokens):
+        return np.pad(super().labels(tokens[:, :4]), ((0, 0), (0, 3)), constant_values=IGNORE)
+
+    def law_nll(self, tokens):
+        sure = (tokens[:, 4:] == 1).all(1, keepdims=True)
+        return np.where(sure, 0.0, 1.0) + np.zeros(tokens.shape)
+
+
+SELDOM = World("seldom", "seldom", (_Seldom,))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_strings_with_a_question_are_looked_for(seed):
+    exam = exam_of(_Seldom())
+    rows = exam.draw(40, 10, seed)
+    assert rows.shape == (40, 7)
+    assert exam.questions(rows)[0].any(1).all()
+    assert np.array_equal(rows, exam.draw(40, 10, seed))
+
+
+@pytest.mark.parametrize(("longest", "drawn"), [(3, 0), (4, 40), (None, 40)])
+def test_strings_longer_than_the_model_are_not_drawn(told, monkeypatch, longest, drawn):
+    """It is asked on the inputs that it is given, few as they may be."""
+    monkeypatch.setattr(task_check_module, "longest_input", lambda model: longest)
+    tokens = _Told().draw(task_module.generator(0, "asked"), 5)
+    assert check_task([told], _Told(), tokens, 0, "test").drawn == drawn

@@ -11,7 +11,7 @@ from interp import plugins
 from interp.errors import RequestError
 from interp.registry import list_worlds
 from interp.world import load
-from probes.analyzers import GROUP, TASK, TEXT, Analyzer, find_analyzers, get_analyzer, table
+from probes.analyzers import GROUP, TASK, TEXT, Analyzer, Flag, find_analyzers, get_analyzer, table
 from probes.declared import OURS
 
 ROOT = Path(__file__).parents[2]
@@ -121,3 +121,40 @@ def test_an_analyzer_that_needs_a_text_asks_for_it():
             needs(None, 0, given)
         assert not draws(None, 0, given)
     assert needs(None, 0, {"text": ["()"]}) == ["()"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"dest": ""}, "dest='' of a Flag is no line of text"),
+        ({"dest": None}, "dest=None of a Flag is no line of text"),
+        ({"dest": "no-dash"}, "'no-dash' is no name of a flag"),
+        ({"dest": "_x"}, "'_x' is no name of a flag"),
+        ({"keyword": "a b"}, "'a b' is no name of a flag"),
+        ({"help": None}, "help=None of a Flag"),
+        ({"unread": "two\nlines"}, "of a Flag is no line of text"),
+        ({"metavar": ("A",)}, "of a Flag is no line of text"),
+        ({"choices": ["a"]}, "of the flag 'one' is no tuple of texts"),
+        ({"choices": (1,)}, "of the flag 'one' is no tuple of texts"),
+    ],
+)
+def test_a_flag_that_no_command_line_could_have_is_refused_where_it_is_declared(given, said):
+    good = {"dest": "one", "keyword": "one", "help": "h", "unread": "u"}
+    assert Flag(**good, metavar="X", choices=("a",)).dest == "one"
+    with pytest.raises(RequestError, match=said):
+        Flag(**{**good, **given})
+
+
+@pytest.mark.parametrize("part", ["name", "about", "run", "null"])
+def test_an_analyzer_says_what_it_is_in_lines_of_text(part):
+    good = {"name": "one", "about": "a", "run": "m:f", "null": "n"}
+    for wrong in (None, "", "a\nb", 3):
+        with pytest.raises(RequestError, match=f"{part}=.* of a Analyzer is no line of text"):
+            Analyzer(**{**good, part: wrong})
+
+
+def test_what_the_command_line_has_itself_is_no_flag_of_an_analyzer(declare, monkeypatch):
+    made = Analyzer("mine", "x", "probes.analyzers:_nothing", "x", flags=(Flag("command", "x", "h", "u"),))
+    monkeypatch.setitem(globals(), "MINE", made)
+    declare(mine=f"{__name__}:MINE")
+    assert "its flag 'command' is another's" in find_analyzers()[1]["mine"]

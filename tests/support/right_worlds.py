@@ -115,6 +115,35 @@ class Majority(WholeParity):
         return {"uniform": np.full(tokens.shape, np.log(2))}
 
 
+class Single(Listed):
+    """The same law, in single precision."""
+
+    KIND: ClassVar[str] = "single"
+
+    def law_nll(self, tokens):
+        return super().law_nll(tokens).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Biased(Base):
+    """Letters that are nearly always the first: eight strings may all be alike."""
+
+    KIND: ClassVar[str] = "biased"
+    vocab: ClassVar[tuple[str, ...]] = ("a", "b")
+    vocab_size: ClassVar[int] = 2
+    length: Annotated[int, Interval(ge=2, le=40), doc("letters of a string")] = 4
+    rare: ClassVar[float] = 0.001
+
+    def draw(self, rng, count):
+        return (rng.random((count, self.length)) < self.rare).astype(np.int64)
+
+    def labels(self, tokens):
+        return np.concatenate([tokens[:, 1:], np.full((len(tokens), 1), -100)], axis=1)
+
+    def law_nll(self, tokens):
+        return -np.log(np.where(self.labels(tokens) == 1, self.rare, 1 - self.rare))
+
+
 def kind(base, **how):
     """A grammar with other attributes, as a frozen dataclass."""
     return dataclass(frozen=True)(type(base.__name__, (base,), {"__module__": __name__, **how}))
@@ -176,6 +205,9 @@ RIGHT = {
     "long language with a law": lambda: of(kind(Lawful, small=classmethod(lambda cls: cls(length=40)))),
     "transduction in both directions": lambda: of(WholeParity, "bidirectional"),
     "listed transduction in both directions": lambda: of(ListedParity, "bidirectional"),
+    "language that can be listed, in single precision": lambda: of(Single),
+    "language of one string nearly always": lambda: of(Biased),
+    "language of one string mostly": lambda: of(kind(Biased, rare=0.03)),
     "classification": lambda: of(Majority),
     "classification in both directions": lambda: of(Majority, "bidirectional"),
 }

@@ -55,9 +55,10 @@ def fits(config: TransformerConfig, grammar: DyckGrammar) -> None:
 
 
 def longest(recipe: Recipe) -> int:
-    """How many positions the longest string fills, with its START or END."""
+    """How many positions the longest string fills, with its START or END, and pairs put before it (`contrastive`)."""
     s = settings_of(recipe)
-    return s.length if s.data == "prefix" else s.max_length + 1
+    pairs = 2 * grammar_of(recipe).max_depth if s.contrastive else 0
+    return pairs + (s.length if s.data == "prefix" else s.max_length + 1)
 
 
 # -- presets --------------------------------------------------------------------------------------------
