@@ -1,5 +1,6 @@
 """All studies by one suite: those of this package, other people's by entry point, and broken ones."""
 
+import html
 import inspect
 import json
 import re
@@ -204,7 +205,7 @@ def test_no_number_of_seeds_makes_a_bounded_group_larger(seeds, cells, tmp_path)
         ({}, "--quick --out OUT"),
         ({"full": True, "workers": 3}, "--full --out OUT"),
         ({"seeds": 2, "steps": 20}, "--quick --out OUT --seeds 2 --steps 20"),
-        ({"steps": 20, "sentence": "()"}, "--quick --out OUT --steps 20 --sentence ()"),
+        ({"steps": 20, "sentence": "()"}, "--quick --out OUT --steps 20 --sentence '()'"),
     ],
 )
 def test_the_page_is_told_the_command_that_makes_it_again(how, more, tmp_path):
@@ -360,7 +361,8 @@ def test_the_worked_example_runs_as_its_page_says(how_to, tmp_path, monkeypatch,
     assert set(results) == {"width 8", "width 16"}
     assert {row["n"] for row in results.values()} == {2}
     page = Path("reports/widths/index.html").read_text()
-    assert "interp report widths --quick --out reports/widths --seeds 2 --steps 3 --sentence [()]" in page
+    told = "interp report widths --quick --out reports/widths --seeds 2 --steps 3 --sentence '[()]'"
+    assert told in html.unescape(page)
     other = [word.replace("[()]", "[]()") for word in words]
     assert main(other) == 0
     assert json.loads(Path("reports/widths/results.json").read_text()) != results
