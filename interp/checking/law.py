@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.checking.drawn import DRAWS, FEWEST, LEAST_P, check_drawn_law, g_test
-from interp.checking.reading import alike, at_of, check_predictor, reads_on
+from interp.checking.reading import CLOSE, alike, at_of, check_predictor, reads_on
 from interp.checking.said import task_of
 from interp.checking.subject import (
     IGNORE,
@@ -153,14 +153,13 @@ def check_rungs(subject: Subject) -> None:
             if name == "uniform":
                 even = math.log(num_labels(grammar))
                 off = float(np.abs(nll[scored] - even).max())
-                must(off <= EXACT, f"{said} differs by {off:.3g} from log {num_labels(grammar)}")
+                must(off <= CLOSE, f"{said} differs by {off:.3g} from log {num_labels(grammar)}")
             check_predictor(nll, data.targets, data.inputs, whole, said)
         if not np.isnan(data.law_nll).any():
             _check_floor(grammar, {**data.rungs}, data.law_nll, scored, weight)
 
 
 def _check_floor(grammar: Any, rungs: dict[str, Floats], law: Floats, scored: Bools, weight: Floats) -> None:
-    must((law[scored] >= -EXACT).all(), f"{name_of(grammar)}: law_nll is {law[scored].min():.3g} somewhere, below 0")
     strings = weight.max(1)  # how often each was drawn
     for name, nll in rungs.items():
         lead = np.where(scored, nll - law, 0.0).sum(1)  # of a string

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from interp.checking.claims import own
-from interp.checking.law import EXACT
+from interp.checking.law import exactness
 from interp.checking.reading import reads_back, reads_on
 from interp.checking.subject import IGNORE, Bools, Ints, Subject, check_ids, check_mask, name_of
 from interp.checking.suite import must
@@ -142,7 +142,8 @@ def _certain(grammar: Any, texts: Ints, read: Ints) -> Bools:
     """Where the law leaves one label; nowhere in strings that it refuses, since it has none."""
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(grammar.law_nll(texts))[np.arange(len(texts)), read] <= EXACT
+            law = np.asarray(grammar.law_nll(texts))
+            return law[np.arange(len(texts)), read] <= exactness(law)
     except InterpError:
         return np.zeros(len(texts), dtype=bool)
 

@@ -9,6 +9,8 @@ from interp.errors import WorldError, quoted
 from interp.recipe import num_labels
 from interp.training.layout import IGNORE
 
+ROUNDING = 5e-7  # nats: what is certain may come out so far below 0, as the logarithm of a sum in single precision
+
 
 def drawn(grammar: Any, given: Any, count: int) -> NDArray[np.int64]:
     """Token ids [count, length] as `draw` gave them. Raises `WorldError` for anything else."""
@@ -45,9 +47,9 @@ def surprises(grammar: Any, method: str, given: Any, asked: NDArray[np.bool_]) -
         _wrong(grammar, method, quoted(given), f"numbers {list(asked.shape)}")
     if array.shape != asked.shape:
         _wrong(grammar, method, f"shape {list(array.shape)}", str(list(asked.shape)))
-    if not (np.isfinite(array[asked]) & (array[asked] >= 0)).all():
+    if not (np.isfinite(array[asked]) & (array[asked] >= -ROUNDING)).all():
         _wrong(grammar, method, "numbers that are no surprise", "nats, finite and not below 0")
-    return np.where(asked, array, 0.0)
+    return np.where(asked, np.maximum(array, 0.0), 0.0)
 
 
 def _whole(grammar: Any, method: str, given: Any) -> NDArray[np.int64]:

@@ -452,3 +452,13 @@ def test_strings_longer_than_the_model_are_not_drawn(told, monkeypatch, longest,
     monkeypatch.setattr(task_check_module, "longest_input", lambda model: longest)
     tokens = _Told().draw(task_module.generator(0, "asked"), 5)
     assert check_task([told], _Told(), tokens, 0, "test").drawn == drawn
+
+
+@pytest.mark.parametrize(("nats", "taken"), [(-1e-17, True), (-2e-7, True), (-1e-5, False), (np.inf, False)])
+def test_what_is_certain_may_come_out_below_zero_by_rounding(nats, taken):
+    grammar = _Told(doubt=nats)
+    if taken:
+        assert plain_set(grammar, 20).law_nll.min() == 0
+    else:
+        with pytest.raises(WorldError, match="law_nll gives numbers that are no surprise"):
+            plain_set(grammar, 20)

@@ -123,6 +123,9 @@ class Single(Listed):
     def law_nll(self, tokens):
         return super().law_nll(tokens).astype(np.float32)
 
+    def rungs(self, tokens):
+        return {"uniform": np.full(tokens.shape, np.log(3), dtype=np.float32)}
+
 
 @dataclass(frozen=True)
 class Biased(Base):
