@@ -12,10 +12,10 @@ from interp.world import Embedding as OracleEmbedding
 
 Embedding = str  # "learned", "onehot", or an oracle first layer of a world: `interp.world.Embedding`
 PLAIN_EMBEDDINGS = ("learned", "onehot")
-Positions = Literal["none", "linear", "learned"]
+Positions = Literal["none", "linear", "learned", "scalar"]
 AttentionKind = Literal["learned", "uniform"]
 Direction = Literal["causal", "bidirectional"]
-BlockKind = Literal["gpt2", "paper", "bare"]
+BlockKind = Literal["gpt2", "paper", "bare", "authors"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
 Activation = Literal["gelu", "gelu_exact", "relu", "silu"]
 UnembedKind = Literal["learned", "identity", "tied"]
@@ -31,7 +31,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 # Added after the first checkpoints were written: left out of `to_dict` at their defaults, so that a config's
 # bytes, and every digest over them, stay what they were.
-_LATER = {"unembed": "learned", "attn_scale": None, "class_names": None}
+_LATER = {
+    "unembed": "learned", "attn_scale": None, "class_names": None, "norm_added": False, "final_norm": None,
+    "unembed_bias": True,
+}  # fmt: skip
 _NEVER = object()
 MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
 
@@ -40,21 +43,26 @@ MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
 class TransformerConfig:
     """What a `SandboxTransformer` is made of. Widths and lengths count numbers and tokens.
 
-    - `embedding`: `learned` W_E; `onehot` (frozen identity, d_model = d_vocab); or the oracle first layer of a world,
-      which is told what a token means where it stands (such as `minimal`) and fixes d_model.
-    - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9)
-      or `learned` (one vector a position).
+    - `embedding`: `learned` W_E; `onehot` (frozen: token i is the unit vector of coordinate i, and d_model >= d_vocab);
+      or the oracle first layer of a world, which is told what a token means where it stands (such as `minimal`) and
+      fixes d_model.
+    - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9), `scalar` (position /
+      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023) or `learned` (one vector a
+      position).
     - `attention`: `learned`, or `uniform` (frozen: equal weight on every visible key, no W_Q, W_K).
     - `block`: `gpt2` (norm before attention and MLP, two residual links, final norm), `paper`
       (eq. 6: MLP(norm(attention) + x), no skip around the MLP, no output projection, no final
-      norm) or `bare` (norm(attention) alone: no residual, no output projection, no MLP).
+      norm), `bare` (norm(attention) alone: no residual, no output projection, no MLP) or `authors` (the released code
+      of Wen et al. 2023: h = x + attention(x), then h + MLP(norm(h)), no final norm).
+    - `norm_added`: in the block `authors`, the norm is added to what it reads: n = h + norm(h), then n + MLP(n).
+    - `final_norm`: a norm before the unembedding; None: as the block has it (`gpt2` alone has one).
     - `norm`: `LN` (affine), `LNPre` (no affine), `unit` (eq. 7: centred, divided by its norm but by
       no less than `norm_eps`) or `none`.
     - `mlp_depth`: linear maps in an MLP (2 is the usual one, 0 removes it).
     - `unembed`: `learned` W_U, `identity` (frozen: what the last layer gives are the logits), `tied` (W_E transposed).
     - `activation`: `gelu` (the tanh form of GPT-2), `gelu_exact`, `relu` or `silu`.
     - `scale_scores`: divide scores by sqrt(d_head), or by `attn_scale` where one is given.
-    - `biases`: attention, MLP and unembedding biases.
+    - `biases`: attention, MLP and unembedding biases; the last only with `unembed_bias`.
     - `class_names`: what outputs are called that are no tokens, one each.
     - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
     """
@@ -67,15 +75,15 @@ class TransformerConfig:
     d_mlp: Annotated[int, Interval(ge=1), doc("width of the MLP")] = 50
     mlp_depth: Annotated[int, Interval(ge=0), doc("linear maps in an MLP")] = 2
     n_ctx: Annotated[int, Interval(ge=1), doc("positions, at most")] = 512
-    embedding: Embedding = "learned"
+    embedding: Annotated[Embedding, doc("learned, onehot, or an oracle first layer")] = "learned"
     positions: Annotated[Positions, doc("position embedding")] = "none"
     attention: AttentionKind = "learned"
     direction: Direction = "causal"
-    block: BlockKind = "gpt2"
+    block: Annotated[BlockKind, doc("where norms and residual links stand")] = "gpt2"
     norm: Norm = "LN"
     norm_eps: Annotated[float, Interval(ge=0, le=1e6), doc("what keeps a norm from dividing by 0")] = 1e-5
     activation: Activation = "gelu"
-    scale_scores: bool = True
+    scale_scores: Annotated[bool, doc("divide scores by the root of d_head")] = True
     biases: bool = True
     init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of first weights")] = 0.02
     d_vocab_out: Annotated[int, Interval(ge=1)] | None = None
@@ -85,6 +93,9 @@ class TransformerConfig:
     unembed: UnembedKind = "learned"
     attn_scale: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = None
     class_names: tuple[str, ...] | None = None
+    norm_added: Annotated[bool, doc("in block='authors': add the norm to what it reads")] = False
+    final_norm: Annotated[bool, doc("a norm before the unembedding")] | None = None
+    unembed_bias: Annotated[bool, doc("a bias at the unembedding")] = True
 
     def __post_init__(self) -> None:
         if not one_of(self.embedding, PLAIN_EMBEDDINGS) and self.oracle is None:
@@ -134,7 +145,11 @@ class TransformerConfig:
             self.oracle.check(self)
             needed = self.oracle.width(self)
         elif self.embedding == "onehot":
-            needed = self.d_vocab
+            needed = max(self.d_vocab, self.d_model)
+            if self.d_model < self.d_vocab:
+                raise ConfigError(f"embedding='onehot' needs d_model >= d_vocab={self.d_vocab}, not {self.d_model}")
+            if self.positions == "scalar" and self.d_model == self.d_vocab:
+                raise ConfigError(f"positions='scalar' with embedding='onehot' needs d_model > {self.d_vocab}")
         else:
             needed = self.d_model
         if self.d_model != needed:
@@ -144,6 +159,11 @@ class TransformerConfig:
             raise ConfigError(
                 f"block='bare' is one attention layer without an MLP, not n_layers={self.n_layers}, "
                 f"mlp_depth={self.mlp_depth}"
+            )
+        if self.norm_added and (self.block != "authors" or self.norm == "none"):
+            raise ConfigError(
+                f"norm_added=True is for block='authors' with a norm, not block={quoted(self.block)}, "
+                f"norm={quoted(self.norm)}"
             )
         if self.block == "paper" and self.n_heads * self.d_head != self.d_model:
             raise ConfigError(
@@ -184,6 +204,11 @@ class TransformerConfig:
     def d_final(self) -> int:
         """Width of what the unembedding reads."""
         return self.n_heads * self.d_head if self.block == "bare" else self.d_model
+
+    @property
+    def ends_in_norm(self) -> bool:
+        """Does a norm stand before the unembedding?"""
+        return (self.block == "gpt2" if self.final_norm is None else self.final_norm) and self.norm != "none"
 
     @property
     def counts_suffice(self) -> bool:

@@ -23,6 +23,12 @@ MODEL_KEYS = {
     "heads": "n_heads",
     "n_ctx": "n_ctx",
     "init_std": "init_std",
+    "block": "block",
+    "embedding": "embedding",
+    "scale_scores": "scale_scores",
+    "norm_added": "norm_added",
+    "final_norm": "final_norm",
+    "unembed_bias": "unembed_bias",
 }
 OWN_ARGUMENTS = {"steps", "batch", "snapshots"}  # settings that `make_recipe` and `interp train` take by themselves
 

@@ -1,4 +1,4 @@
-"""The three blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them.
+"""The four blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them.
 
 `visible` may have fewer queries than there are keys: then these are the last positions, and only they come out.
 """
@@ -112,4 +112,37 @@ class BareAttention(nn.Module):
         return self.hook_attn_out(self.ln1_post(attended))
 
 
-BLOCKS: dict[str, type[nn.Module]] = {"gpt2": PreNormBlock, "paper": PaperBlock, "bare": BareAttention}
+class AuthorsBlock(PreNormBlock):
+    """The released code of Wen et al. 2023: h = x + attn(x), then h + mlp(norm(h)). The attention reads no norm.
+
+    With `norm_added` (their flag `another_first_residual`) n = h + norm(h) takes the place of h: n + mlp(n). None of
+    their shipped configurations sets it.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        del self.ln1
+        self.norm_added = config.norm_added
+        if self.norm_added and not self.has_mlp:
+            self.ln2 = make_norm(config, config.d_model)
+            self.hook_resid_mid = HookPoint()
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
+        if not self.norm_added:
+            return super().finish(x, attended)
+        x = self.hook_resid_mid(x + self.hook_attn_out(attended))
+        x = x + self.ln2(x)
+        if self.has_mlp:
+            x = x + self.hook_mlp_out(self.mlp(x))
+        return self.hook_resid_post(x)
+
+
+BLOCKS: dict[str, type[nn.Module]] = {
+    "gpt2": PreNormBlock,
+    "paper": PaperBlock,
+    "bare": BareAttention,
+    "authors": AuthorsBlock,
+}

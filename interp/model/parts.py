@@ -62,7 +62,7 @@ class Embed(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         if config.embedding == "onehot":
-            self.register_buffer("W_E", torch.eye(config.d_vocab, dtype=DTYPE), persistent=False)
+            self.register_buffer("W_E", torch.eye(config.d_vocab, config.d_model, dtype=DTYPE), persistent=False)
         else:
             self.W_E = weight(config.d_vocab, config.d_model)
 
@@ -87,6 +87,27 @@ class LinearPositions(nn.Module):
         return (positions.to(self.w_pos.dtype) / self.n_ctx)[..., None] * self.w_pos
 
 
+class ScalarPositions(nn.Module):
+    """Position i adds i / n_ctx to the last coordinate of the residual stream; nothing is learned."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.n_ctx = config.n_ctx
+        last = torch.zeros(config.d_model, dtype=DTYPE)
+        last[-1] = 1
+        self.register_buffer("direction", last, persistent=False)
+
+    direction: Tensor
+
+    @property
+    def W_pos(self) -> Float[Tensor, "n_ctx d_model"]:
+        steps = torch.arange(self.n_ctx, device=self.direction.device, dtype=self.direction.dtype)
+        return (steps / self.n_ctx)[:, None] * self.direction
+
+    def forward(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return (positions.to(self.direction.dtype) / self.n_ctx)[..., None] * self.direction
+
+
 class LearnedPositions(nn.Module):
     """W_pos [n_ctx, d_model]: one vector a position."""
 
@@ -96,6 +117,14 @@ class LearnedPositions(nn.Module):
 
     def forward(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         return F.embedding(positions, self.W_pos)
+
+
+POSITIONS: dict[str, Callable[[TransformerConfig], nn.Module] | None] = {
+    "none": None,
+    "linear": LinearPositions,
+    "learned": LearnedPositions,
+    "scalar": ScalarPositions,
+}
 
 
 class LayerNorm(nn.Module):
@@ -280,7 +309,7 @@ class Unembed(nn.Module):
             self.register_buffer("W_U", torch.eye(config.d_out, dtype=DTYPE), persistent=False)
         else:
             self.W_U = weight(config.d_final, config.d_out)
-        bias(self, "b_U", config.biases, config.d_out)
+        bias(self, "b_U", config.biases and config.unembed_bias, config.d_out)
 
     def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
         return times(x, self.W_U) + self.b_U
@@ -294,7 +323,7 @@ class TiedUnembed(nn.Module):
     def __init__(self, config: TransformerConfig, embed: Embed):
         super().__init__()
         self._embed = (embed,)  # in a tuple: a submodule would list W_E twice among the parameters
-        bias(self, "b_U", config.biases, config.d_out)
+        bias(self, "b_U", config.biases and config.unembed_bias, config.d_out)
 
     @property
     def W_U(self) -> Float[Tensor, "d_final d_vocab_out"]:

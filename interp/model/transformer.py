@@ -22,7 +22,7 @@ from interp.model.blocks import BLOCKS
 from interp.model.hooks import NamedHooks, Names, check_slice
 from interp.model.init import init_params
 from interp.model.masks import Prepared
-from interp.model.parts import Embed, LearnedPositions, LinearPositions, TiedUnembed, Unembed, make_norm
+from interp.model.parts import POSITIONS, Embed, TiedUnembed, Unembed, make_norm
 from interp.model.texts import checked_ids, known_ids, read_texts
 from interp.model.view import ConfigView, transformer_lens_view
 from interp.registry import world_of
@@ -310,12 +310,12 @@ def build(model: SandboxTransformer, config: TransformerConfig) -> None:
     """Put the parts in: the only place where a config branches."""
     model.embed = load(config.oracle.build)(config) if config.oracle else Embed(config)
     model.hook_embed = HookPoint()  # [batch, pos, d_model]
-    positions = {"none": None, "linear": LinearPositions, "learned": LearnedPositions}[config.positions]
+    positions = POSITIONS[config.positions]
     model.pos_embed = positions(config) if positions else None
     if positions:
         model.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
     model.blocks = nn.ModuleList(BLOCKS[config.block](config) for _ in range(config.n_layers))
-    model.ln_final = make_norm(config, config.d_model) if config.block == "gpt2" else nn.Identity()
+    model.ln_final = make_norm(config, config.d_final) if config.ends_in_norm else nn.Identity()
     model.unembed = TiedUnembed(config, model.embed) if config.unembed == "tied" else Unembed(config)
 
 

@@ -44,7 +44,7 @@ def transformer_lens_view(
         act_fn=ACTIVATION_NAMES[c.activation],
         # TransformerLens centres and divides by `hook_scale`: right for a unit norm too, but only
         # for norms that a block *reads* the stream through.
-        normalization_type=NORM_NAMES[c.norm] if c.block == "gpt2" else None,
+        normalization_type=NORM_NAMES[c.norm] if c.block == "gpt2" and c.ends_in_norm else None,
         eps=c.norm_eps,
         attention_dir=c.direction,
         positional_embedding_type="standard",

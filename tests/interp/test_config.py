@@ -64,7 +64,13 @@ MINIMAL = {
         ({"pad_token": 1.5}, "pad_token=1.5"),
         ({"pad_token": "PAD"}, "pad_token='PAD'"),
         ({"pad_token": True}, "pad_token=True"),
-        ({"embedding": "onehot", "d_model": 50}, "d_model=7, not 50"),
+        ({"embedding": "onehot", "d_model": 6}, "d_model >= d_vocab=7, not 6"),
+        ({"embedding": "onehot", "d_model": 7, "positions": "scalar"}, "needs d_model > 7"),
+        ({"norm_added": True}, "norm_added=True is for block='authors' with a norm"),
+        ({"norm_added": True, "block": "authors", "norm": "none"}, "norm_added=True is for block='authors'"),
+        ({"norm_added": 1, "block": "authors"}, "norm_added=1"),
+        ({"final_norm": "no"}, "final_norm='no'"),
+        ({"unembed_bias": 0}, "unembed_bias=0"),
         ({"block": "bare", "n_layers": 2, "mlp_depth": 0}, "n_layers=2"),
         ({"block": "bare", "n_layers": 1, "mlp_depth": 2}, "mlp_depth=2"),
         ({"block": "paper", "n_heads": 2}, "2 x 50"),
@@ -142,7 +148,7 @@ def test_every_field_survives_the_round_trip():
         embedding="learned", positions="linear", attention="uniform", direction="bidirectional",
         block="paper", norm="unit", norm_eps=0.5, activation="relu", scale_scores=False, biases=False,
         init_std=0.1, d_vocab_out=12, pad_token=8, num_types=3, max_depth=2, unembed="identity",
-        class_names=tuple("abcdefghijkl"),
+        class_names=tuple("abcdefghijkl"), final_norm=True, unembed_bias=False,
     )  # fmt: skip
     default = TransformerConfig(d_vocab=7)
     same = [
@@ -150,9 +156,9 @@ def test_every_field_survives_the_round_trip():
         for f in dataclasses.fields(changed)
         if getattr(changed, f.name) == getattr(default, f.name) and f.name != "embedding"
     ]
-    assert same == ["attn_scale"]  # excludes scale_scores=False
-    scaled = TransformerConfig(7, attn_scale=2.0)
-    for config in (changed, scaled):
+    assert same == ["attn_scale", "norm_added"]  # excluded by scale_scores=False, and by another block
+    scaled, added = TransformerConfig(7, attn_scale=2.0), TransformerConfig(7, block="authors", norm_added=True)
+    for config in (changed, scaled, added):
         assert TransformerConfig.from_dict(config.to_dict()) == config
 
 

@@ -9,7 +9,7 @@ import pytest
 from interp.grammars import DyckGrammar
 from interp.training.layout import ALIGN, IGNORE, Layout, pack
 from interp.worlds.dyck import batches as layout_module
-from interp.worlds.dyck.batches import CompleteStrings, Prefixes, place
+from interp.worlds.dyck.batches import CompleteStrings, Corpus, Prefixes, place
 
 DYCK = DyckGrammar(2, 4)
 SOURCES = {
@@ -306,3 +306,74 @@ def test_prefixes_follow_the_exact_law():
     seen = np.array([counts[s] for s in strings])
     statistic, freedom = ((seen - expected) ** 2 / expected).sum(), len(strings) - 1
     assert abs(statistic - freedom) < 5 * math.sqrt(2 * freedom)
+
+
+# ---- one corpus for all seeds --------------------------------------------------------------------
+
+CORPORA = {
+    "complete": Corpus(CompleteStrings(DYCK, 7, 2, 10), 200),
+    "one string a batch": Corpus(CompleteStrings(DYCK, 1, 4, 6), 30),
+    "empty strings": Corpus(CompleteStrings(DYCK, 3, 0, 4), 25),
+    "prefixes": Corpus(Prefixes(DYCK, 4, 5), 52),
+    "a batch beyond the corpus": Corpus(Prefixes(DYCK, 8, 5), 15),
+}
+every_corpus = pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA.keys())
+
+
+def stream_of(corpus, seed, steps):
+    """The strings that a seed is given, one after the other."""
+    layout, (inputs, targets) = corpus.layout(), corpus.draw(seed, steps)
+    end = isinstance(corpus.base, CompleteStrings)
+    out = []
+    for x, y in zip(inputs, targets, strict=True):
+        for read, goals in read_back(layout, x, y, corpus.base.grammar):
+            assert read == goals[:-1]
+            out.append(tuple(goals))
+            assert (goals[-1] == corpus.base.grammar.end) == end
+    return out
+
+
+@every_corpus
+def test_an_epoch_reads_each_string_of_the_corpus_once(corpus):
+    """In each seed's own order, and in another at the next epoch; an epoch may begin within a batch."""
+    rows, lengths = corpus.strings
+    end = (corpus.base.grammar.end,) if isinstance(corpus.base, CompleteStrings) else ()
+    held = collections.Counter((*row[:n].tolist(), *end) for row, n in zip(rows, lengths, strict=True))
+    count, orders = len(rows), set()
+    for seed in (0, 5):
+        stream = stream_of(corpus, seed, range(-(-3 * count // corpus.base.batch)))
+        for epoch in range(3):
+            read = stream[epoch * count : (epoch + 1) * count]
+            assert collections.Counter(read) == held
+            orders.add(tuple(read))
+    assert len(orders) == 6 or len(held) < 4  # three strings have six orders: two may be the same
+
+
+@every_corpus
+def test_a_corpus_has_as_many_tokens_as_were_asked_for(corpus):
+    """To the end of the string that reaches them. Each counts its brackets and END, no START."""
+    lengths = corpus.strings[1] + isinstance(corpus.base, CompleteStrings)
+    assert lengths.sum() >= corpus.tokens > lengths[:-1].sum()
+    assert all(row[n:].tolist() == [DYCK.pad] * (len(row) - n) for row, n in zip(*corpus.strings, strict=True))
+
+
+@every_corpus
+def test_a_slice_of_a_corpus_is_those_steps_alone(corpus):
+    inputs, targets = corpus.draw(7, range(12))
+    for steps in (range(5, 9), range(11, 12)):
+        for part, whole in zip(corpus.draw(7, steps), (inputs, targets), strict=True):
+            np.testing.assert_array_equal(part, whole[steps.start : steps.stop])
+    outside = corpus.layout().segment < 0
+    assert (inputs[:, outside] == DYCK.pad).all()
+    assert (targets[:, outside] == IGNORE).all()
+
+
+def test_a_corpus_follows_the_law():
+    """Lengths by their exact law."""
+    base = CompleteStrings(DYCK, 10, 2, 26)
+    lengths, probs = DYCK.length_distribution(2, 26)
+    drawn = Corpus(base, 100_000).strings[1]
+    shares = np.array([(drawn == n).mean() for n in lengths])
+    error = np.sqrt(probs * (1 - probs) / len(drawn))
+    assert (np.abs(shares - probs) < 5 * error).all()
+    assert 10_000 < len(drawn) < 11_500  # 9.4 tokens each, about

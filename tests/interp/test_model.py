@@ -45,6 +45,7 @@ def make(seed=0, scale=0.4, **changes):
 
 BARE = {"block": "bare", "n_layers": 1, "mlp_depth": 0}
 PAPER = {"block": "paper", "norm": "unit", "scale_scores": False, "biases": False, "activation": "relu"}
+AUTHORS = {"block": "authors", "embedding": "onehot", "positions": "scalar", "unembed_bias": False}
 CONFIGS = {
     "gpt2": {},
     "gpt2 one head, relu, learned": {
@@ -76,6 +77,14 @@ CONFIGS = {
     "bare unit": {**BARE, "norm": "unit", "embedding": "minimal-sum", "n_heads": 3},
     "bare angle": {**BARE, "norm": "none", "embedding": "minimal-angle", "n_heads": 1},
     "bare uniform": {**BARE, "embedding": "minimal-sum", "attention": "uniform"},
+    "authors": AUTHORS,
+    "authors, norm added": {**AUTHORS, "norm_added": True, "positions": "none"},
+    "authors, norm added, no mlp": {**AUTHORS, "norm_added": True, "mlp_depth": 0},
+    "authors no mlp": {**AUTHORS, "mlp_depth": 0, "embedding": "learned"},
+    "authors, final norm": {**AUTHORS, "final_norm": True, "unembed_bias": True},
+    "gpt2, no final norm": {"final_norm": False},
+    "paper, final norm": {**PAPER, "final_norm": True},
+    "bare, final norm": {**BARE, "embedding": "minimal", "final_norm": True},
 }
 CAUSAL = {n: c for n, c in CONFIGS.items() if c.get("direction") != "bidirectional"}
 
@@ -117,7 +126,7 @@ class Literal:
         xs = [self.embed(ids, i) + self.position(i) for i in range(len(ids))]
         for layer in range(c.n_layers):
             xs = self.block(f"blocks.{layer}.", xs, ids)
-        if c.block == "gpt2":
+        if c.block == "gpt2" if c.final_norm is None else c.final_norm:
             xs = [self.norm("ln_final.", x) for x in xs]
         return [x @ self.p["unembed.W_U"] + self.get("unembed.b_U") for x in xs]
 
@@ -126,7 +135,7 @@ class Literal:
         if c.embedding == "learned":
             return self.p["embed.W_E"][token]
         if c.embedding == "onehot":
-            return np.eye(c.d_vocab)[token]
+            return np.eye(c.d_vocab, c.d_model)[token]
         k, depth_bound = c.num_types, c.max_depth
         vector = np.zeros(c.d_model)
         if token == 2 * k:
@@ -148,6 +157,8 @@ class Literal:
             return self.p["pos_embed.W_pos"][i]
         if self.c.positions == "linear":
             return i / self.c.n_ctx * self.p["pos_embed.w_pos"]
+        if self.c.positions == "scalar":
+            return np.array([0.0] * (self.c.d_model - 1) + [i / self.c.n_ctx])
         return 0.0
 
     def norm(self, at, x):
@@ -167,10 +178,14 @@ class Literal:
             attended = self.attention(f"{at}attn.", xs, ids)
             mid = [x + self.norm(f"{at}ln1_post.", a) for x, a in zip(xs, attended, strict=True)]
             return [self.mlp(f"{at}mlp.", x) for x in mid] if self.c.mlp_depth else mid
-        read = [self.norm(f"{at}ln1.", x) for x in xs]
+        read = xs if self.c.block == "authors" else [self.norm(f"{at}ln1.", x) for x in xs]
         mid = [x + a for x, a in zip(xs, self.attention(f"{at}attn.", read, ids), strict=True)]
+        if self.c.norm_added:
+            mid = [x + self.norm(f"{at}ln2.", x) for x in mid]
         if not self.c.mlp_depth:
             return mid
+        if self.c.norm_added:
+            return [x + self.mlp(f"{at}mlp.", x) for x in mid]
         return [x + self.mlp(f"{at}mlp.", self.norm(f"{at}ln2.", x)) for x in mid]
 
     def attention(self, at, xs, ids):
@@ -184,7 +199,7 @@ class Literal:
                 share = self.shares(at, h, xs, i, keys)
                 values = [xs[j] @ self.p[f"{at}W_V"][h] + self.bias(f"{at}b_V", h) for j in keys]
                 heads.append(sum(s * v for s, v in zip(share, values, strict=True)))
-            if c.block == "gpt2":
+            if c.block in ("gpt2", "authors"):
                 out.append(sum(z @ self.p[f"{at}W_O"][h] for h, z in enumerate(heads)) + self.get(f"{at}b_O"))
             else:
                 out.append(np.concatenate(heads))
@@ -424,8 +439,8 @@ def expected_hooks(c, b, n):
     shapes = {"hook_embed": stream}
     if c.positions != "none":
         shapes["hook_pos_embed"] = stream
-    if c.block == "gpt2" and c.norm != "none":
-        shapes |= norm_hooks("ln_final", b, n, c.d_model)
+    if (c.block == "gpt2" if c.final_norm is None else c.final_norm) and c.norm != "none":
+        shapes |= norm_hooks("ln_final", b, n, h * c.d_head if c.block == "bare" else c.d_model)
     for layer in range(c.n_layers):
         at = f"blocks.{layer}"
         shapes |= {f"{at}.attn.hook_{x}": (b, n, h, c.d_head) for x in "vz"}
@@ -436,7 +451,8 @@ def expected_hooks(c, b, n):
         shapes[f"{at}.hook_resid_pre"] = stream
         shapes[f"{at}.hook_attn_out"] = (b, n, h * c.d_head) if c.block == "bare" else stream
         if c.norm != "none":
-            names = {"gpt2": ["ln1", "ln2"][: 1 + (c.mlp_depth > 0)]}.get(c.block, ["ln1_post"])
+            late = ["ln2"] if c.mlp_depth or c.norm_added else []
+            names = {"gpt2": ["ln1", *late], "authors": late}.get(c.block, ["ln1_post"])
             width = h * c.d_head if c.block == "bare" else c.d_model
             for name in names:
                 shapes |= norm_hooks(f"{at}.{name}", b, n, width)
@@ -444,9 +460,9 @@ def expected_hooks(c, b, n):
             shapes |= {f"{at}.mlp.hook_{x}": (b, n, c.d_mlp) for x in ("pre", "post")}
         if c.block != "bare":
             shapes[f"{at}.hook_resid_post"] = stream
-        if c.block == "paper" or (c.block == "gpt2" and c.mlp_depth):
+        if c.block == "paper" or c.norm_added or (c.block != "bare" and c.mlp_depth):
             shapes[f"{at}.hook_resid_mid"] = stream
-        if c.block == "gpt2" and c.mlp_depth:
+        if c.block in ("gpt2", "authors") and c.mlp_depth:
             shapes[f"{at}.hook_mlp_out"] = stream
     return shapes
 

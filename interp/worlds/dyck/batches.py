@@ -79,7 +79,54 @@ class Prefixes:
         return place(self.layout(), strings, lengths, self.grammar, end=False)
 
 
-Source = CompleteStrings | Prefixes
+@dataclass(frozen=True)
+class Corpus:
+    """Batches of one corpus of `tokens` brackets and ENDs, the same for all seeds, read again and again.
+
+    `base` says of what strings it is. Each seed reads them in an order of its own, and in another at each epoch; one
+    epoch follows the other within a batch.
+    """
+
+    base: CompleteStrings | Prefixes
+    tokens: int
+
+    @cached_property
+    def strings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Brackets [string, longest], filled up with PAD, and how many each has [string]: the last one ends it."""
+        rng, base = generator(0, "corpus"), self.base
+        if isinstance(base, Prefixes):
+            count = -(-self.tokens // base.length)
+            rows = base.grammar.fill_prefix(rng.random((count, base.length))).astype(np.int64)
+            return rows, np.full(count, base.length)
+        lengths, probs = base.grammar.length_distribution(base.min_length, base.max_length)
+        drawn = rng.choice(lengths, self.tokens // (int(lengths.min()) + 1) + 1, p=probs)
+        count = int(np.searchsorted(np.cumsum(drawn + 1), self.tokens)) + 1
+        drawn = drawn[:count]
+        cells = rng.random((count, int(lengths.max())))
+        return base.grammar.fill(cells, drawn).astype(np.int64), drawn.astype(np.int64)
+
+    def layout(self) -> Layout:
+        """A slot for the longest string at each place: any of them may come."""
+        longest = self.strings[0].shape[1]
+        read = longest - isinstance(self.base, Prefixes)
+        return pack(np.full(self.base.batch, read), read + 1)
+
+    def draw(self, seed: int, steps: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs and targets [len(steps), rows, width] of one seed, a function of (seed, step)."""
+        rows, lengths = self.strings
+        batch, count = self.base.batch, len(rows)
+        at = np.arange(steps.start * batch, steps.stop * batch)
+        chosen = np.empty(len(at), dtype=np.int64)
+        for epoch in range(int(at[0]) // count, int(at[-1]) // count + 1):
+            here = at // count == epoch
+            chosen[here] = generator(seed, "corpus-order", epoch).permutation(count)[at[here] % count]
+        shape = (len(steps), batch)
+        strings = rows[chosen].reshape(*shape, -1)
+        end = isinstance(self.base, CompleteStrings)
+        return place(self.layout(), strings, lengths[chosen].reshape(shape), self.base.grammar, end=end)
+
+
+Source = CompleteStrings | Prefixes | Corpus
 
 
 def place(

@@ -105,12 +105,22 @@ def _minimal(embedding: str, about: str) -> Preset:
     return Preset(about, model, DyckSettings(steps=800, lr=1e-2, eval_every=200), DyckGrammar)
 
 
+def _authors(grammar: DyckGrammar) -> TransformerConfig:
+    return standard(grammar, block="authors", embedding="onehot", positions="none", unembed_bias=False, n_ctx=6000)
+
+
 PRESETS: Mapping[str, Preset] = {
     "dyck-standard": Preset("2-layer GPT-2 style Transformer, 1 head, width 50", standard, DyckSettings(), DyckGrammar),
     "dyck-paper": Preset(
         "the paper's eq. 6: unit norm on the attention output, no skip around the MLP",
         _paper,
         DyckSettings(steps=2000, lr=5e-3, eval_every=400),
+        DyckGrammar,
+    ),
+    "dyck-authors": Preset(
+        "as the released code of Wen et al. 2023 has it: block, one-hot tokens, one corpus, loss on closers",
+        _authors,
+        DyckSettings(steps=3840, batch=100, targets="closers", corpus=100_000, eval_every=960),
         DyckGrammar,
     ),
     "dyck-minimal": _minimal("minimal", "one attention layer on the oracle embedding of eq. 15"),

@@ -19,11 +19,13 @@ class DyckSettings(TrainingSettings):
       of Wen et al. 2023).
     - `contrastive`: weight of the regulariser of eq. 18: mean squared difference of a string's logits with
       and without r ~ U[1..D] nested pairs before it.
+    - `corpus`: train on one corpus of so many brackets, START and END included, the same for all seeds, read in another
+      order by each seed and epoch (as in the released code of Wen et al. 2023); 0: new strings at every step.
     - `compute`: `attention` over the positions of a string, or, for one layer without positions, `counts`
       of states: the same function at less cost, with other rounding (see the manual's part on speed).
     """
 
-    LATER: ClassVar[Mapping[str, Any]] = {"compute": "attention"}
+    LATER: ClassVar[Mapping[str, Any]] = {"compute": "attention", "corpus": 0}
 
     contrastive: Annotated[
         float, Interval(ge=0, le=LARGEST), doc("weight of the regulariser that asks for balance (eq. 18)")
@@ -33,6 +35,7 @@ class DyckSettings(TrainingSettings):
     min_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("brackets of a complete string, at least")] = 2
     max_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("brackets of a complete string, at most")] = 26
     length: Annotated[int, Interval(ge=1, le=LONGEST), doc("brackets of a prefix")] = 28
+    corpus: Annotated[int, Interval(ge=0, le=10**7), doc("tokens of one corpus for all; 0: always new strings")] = 0
     compute: Annotated[
         Literal["attention", "counts"], doc("through positions, or, for one layer without positions, through counts")
     ] = "attention"

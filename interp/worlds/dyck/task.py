@@ -27,7 +27,7 @@ from interp.training.task import (
     masked_losses,
     placed,
 )
-from interp.worlds.dyck.batches import CompleteStrings, Prefixes, Source, copy_targets
+from interp.worlds.dyck.batches import CompleteStrings, Corpus, Prefixes, Source, copy_targets
 from interp.worlds.dyck.evaluate import BracketSet, evaluate, held_out
 from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.recipes import grammar_of, settings_of
@@ -39,9 +39,10 @@ LONG_STRINGS, LONG_FROM, LONG_TO = 24, 400, 500
 def data_source(recipe: Recipe) -> Source:
     """The batches of a recipe for brackets."""
     s, grammar = settings_of(recipe), grammar_of(recipe)
+    base: CompleteStrings | Prefixes = Prefixes(grammar, s.batch, s.length)
     if s.data == "complete":
-        return CompleteStrings(grammar, s.batch, s.min_length, s.max_length)
-    return Prefixes(grammar, s.batch, s.length)
+        base = CompleteStrings(grammar, s.batch, s.min_length, s.max_length)
+    return Corpus(base, s.corpus) if s.corpus else base
 
 
 def draw_ahead(recipe: Recipe) -> int:
