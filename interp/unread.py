@@ -50,6 +50,13 @@ COMMON: tuple[Unread, ...] = (
     # -- the model
     Unread(("config.d_mlp", "config.activation"), lambda r: r.config.mlp_depth == 0, "there is no MLP (mlp_depth=0)"),
     Unread(("config.norm_eps",), lambda r: r.config.norm == "none", "the model has no norm (norm='none')"),
+    Unread(("config.final_norm",), lambda r: r.config.norm == "none", "the model has no norm (norm='none')"),
+    Unread(
+        ("config.final_norm",),
+        lambda r: r.config.final_norm is not None and r.config.final_norm == (r.config.block == "gpt2"),
+        "the block has it so by itself",
+    ),
+    Unread(("config.unembed_bias",), lambda r: not r.config.biases, "the model has no biases (biases=False)"),
     Unread(
         ("config.scale_scores", "config.attn_scale"),
         lambda r: r.config.attention == "uniform",

@@ -42,6 +42,22 @@ PROPERTIES = {
     "dyck-minimal-sum": {"embedding": "minimal-sum", "block": "bare", "d_model": 2 * 2 + 4 + 1},
     "dyck-minimal-angle": {"embedding": "minimal-angle", "block": "bare", "d_model": 2 * 2 + 2 + 1},
     "dyck-uniform": {"attention": "uniform", "n_layers": 2, "block": "gpt2", "d_model": 50},
+    "dyck-authors": {
+        "block": "authors",
+        "embedding": "onehot",
+        "n_layers": 2,
+        "d_model": 50,
+        "d_mlp": 50,
+        "norm": "LN",
+        "init_std": 0.02,
+        "scale_scores": True,
+        "unembed_bias": False,
+        "positions": "none",
+        "n_ctx": 6000,
+        "norm_added": False,
+        "final_norm": None,
+        "activation": "gelu",
+    },
 }
 
 
@@ -96,6 +112,13 @@ CHANGES = {  # key -> (value, part of the recipe, field)
     "length": (20, "settings", "length"),
     "eval_every": (7, "settings", "eval_every"),
     "contrastive": (0.1, "settings", "contrastive"),
+    "corpus": (900, "settings", "corpus"),
+    "block": ("authors", "config", "block"),
+    "embedding": ("onehot", "config", "embedding"),
+    "scale_scores": (False, "config", "scale_scores"),
+    "norm_added": (True, "config", "norm_added"),
+    "final_norm": (False, "config", "final_norm"),
+    "unembed_bias": (False, "config", "unembed_bias"),
 }
 TOPIC_CHANGES = {
     "topics": (3, "grammar", "num_topics"),
@@ -139,7 +162,7 @@ def test_a_topic_key_changes_its_field(key):
         ("dyck-standard", {"topics": 3}, "'topics' is not one of 'dyck-standard'"),
         ("topic-value", {"data": "prefix"}, "documents"),
         ("dyck-standard", {"data": "documents"}, "complete"),
-        ("dyck-standard", {"start": "zero"}, "'start' is not one of 'dyck-standard', which takes compute"),
+        ("dyck-standard", {"start": "zero"}, "'start' is not one of 'dyck-standard', which takes block, compute"),
         ("topic-value", {"trained": "attention"}, "learned"),
         ("topic-joint", {"trained": "embedding"}, "onehot"),
         ("topic-value", {"data": "exact"}, "idealised"),
@@ -165,7 +188,7 @@ def test_a_wrong_topic_recipe_is_refused_in_one_line(preset, options, message):
 @pytest.mark.parametrize("key", [k for k in SET_KEYS if k in CHANGES])
 def test_a_key_changes_its_field_and_what_follows_from_it_only(key):
     value, part, name = CHANGES[key]
-    read = {"data": "prefix"} if key == "length" else {}
+    read = {"length": {"data": "prefix"}, "norm_added": {"block": "authors"}}.get(key, {})
     plain, changed = make_recipe("dyck-standard", read), make_recipe("dyck-standard", {**read, key: value})
     assert getattr(getattr(changed, part), name) == value
     differing = {

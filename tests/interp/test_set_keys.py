@@ -18,8 +18,16 @@ from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.topics import task as topics
 
-# key -> another value than any preset's, and what must be set for the key to be read at all
+# key -> another value than any preset's (or two, of which a preset has one), and what must be set for the key to be
+# read at all
 BRACKETS = {
+    "block": (("authors", "gpt2"), {}),
+    "embedding": (("onehot", "learned"), {}),
+    "scale_scores": ((False, True), {}),
+    "norm_added": (True, {"block": "authors"}),
+    "final_norm": ((False, True), {}),
+    "unembed_bias": ((False, True), {}),
+    "corpus": (30, {}),
     "k": (3, {}),
     "depth": (3, {}),
     "open_prob": (0.2, {}),
@@ -37,7 +45,7 @@ BRACKETS = {
     "weight_decay": (0.3, {}),
     "loss": ("mse", {}),
     "l2": (0.1, {}),
-    "targets": ("closers", {}),
+    "targets": (("closers", "all"), {}),
     "data": ("prefix", {}),
     "min_length": (6, {}),
     "max_length": (10, {}),
@@ -71,6 +79,7 @@ TOPICS = {
         for key in (
             *("lr", "warmup", "optimizer", "weight_decay", "loss", "l2", "init_std", "n_ctx", "eval_every"),
             *("contrastive", "targets", "compute", "positions", "heads", "layers", "width", "steps", "batch"),
+            *("block", "embedding", "scale_scores", "norm_added", "final_norm", "unembed_bias", "corpus"),
         )
     },
 }
@@ -110,6 +119,15 @@ def outcome(recipe):
     return sha.hexdigest()
 
 
+def other_value(preset, key, value):
+    """The value, or of two the one that is not the preset's own."""
+    if not isinstance(value, tuple):
+        return value
+    plain = recipe_of(preset, {})
+    own = {getattr(part, key, None) for part in (plain.config, plain.settings)}
+    return next(one for one in value if one not in own)
+
+
 def attempt(preset, options):
     """(the recipe, or None where the options are refused; what the refusal says)."""
     try:
@@ -130,6 +148,7 @@ QUICK = ("dyck-minimal", "topic-joint")
 @pytest.mark.slow
 def test_a_key_changes_the_training_or_is_refused_by_name(preset, key):
     value, context = (TOPICS if of_topics(preset) else BRACKETS).get(key, (1, {}))
+    value = other_value(preset, key, value)
     context = {k: v for k, v in context.items() if k != "layers" or "minimal" not in preset}
     changed, refusal = attempt(preset, {**context, key: value})
     if changed is None:
@@ -177,7 +196,7 @@ def test_no_choice_leaves_a_key_unread(preset):
         for key, (value, _) in table.items():
             if key in OF_THE_MODEL_ALONE or key in switch:
                 continue
-            changed, _ = attempt(preset, {**switch, key: value})
+            changed, _ = attempt(preset, {**switch, key: other_value(preset, key, value)})
             if changed is None:
                 continue
             tried += 1
