@@ -138,6 +138,8 @@ TABLE = {
             "scale_scores": (True, False), "biases": (True, False), "init_std": (0.5, 0.1), "d_vocab_out": (None, 3),
             "pad_token": (None, 6), "num_types": (2, 1, ORACLE),
             "max_depth": Pair(4, 3, ORACLE, "d_model"), "unembed": ("learned", "tied"), "attn_scale": (None, 2.0),
+            "norm_added": (False, True, {"block": "authors"}), "final_norm": (None, False),
+            "unembed_bias": (True, False),
         },
         base={"d_vocab": 7, "n_layers": 1, "d_model": 8, "d_head": 8, "d_mlp": 8, "init_std": 0.5},
         unwalked={"class_names": "of a classifier, below"},

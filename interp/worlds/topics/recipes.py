@@ -164,5 +164,10 @@ UNREAD: tuple[Unread, ...] = (
         lambda r: settings_of(r).data == "exact",
         "data='exact' trains on the infinite documents of all sets of topics at once",
     ),
+    Unread(
+        ("config.scale_scores", "config.attn_scale"),
+        lambda r: settings_of(r).start in ("zero", "identity"),
+        "W_Q and W_K start at 0, where both have no gradient: attention stays uniform",
+    ),
     Unread(("config.init_std",), _no_chance, "no weight starts at random: start says what each is"),
 )
