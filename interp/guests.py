@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
 from interp.numeric_arrays import id_array
+from interp.settings import first_seed
 from interp.torch_modes import ordinary_torch
 from interp.vocabulary import padded
 
@@ -116,7 +117,10 @@ def untrained_of(given: Any) -> Sequence[Any] | None:
         if not known or not _redrawn(model) or model.provenance.get("trained") is False:
             return None
     return [
-        type(m).init(m.config, m.provenance["seed"], m.grammar).to(m.device, next(m.parameters()).dtype) for m in models
+        type(m)
+        .init(m.config, first_seed(m.provenance, m.provenance["seed"]), m.grammar)
+        .to(m.device, next(m.parameters()).dtype)
+        for m in models
     ]
 
 

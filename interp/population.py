@@ -21,6 +21,7 @@ from interp.model import SandboxTransformer
 from interp.names import printable
 from interp.numbers import ABSENT, estimate, number, significant
 from interp.registry import world_of
+from interp.settings import first_seed
 from interp.stats import Estimate, mean_over_seeds
 from interp.text import fold
 from interp.torch_modes import ordinary_torch
@@ -90,7 +91,9 @@ class Population(Sequence[SandboxTransformer]):
 
     def untrained(self) -> "Population":
         """The same config and seeds before training: the null of every analyzer."""
-        return Population.init(self.config, self.seeds, self.grammar).to(self.device)
+        first = [first_seed(self.provenance, seed) for seed in self.seeds]
+        models = [SandboxTransformer.init(self.config, seed, self.grammar) for seed in first]
+        return replace(Population.from_models(models), seeds=self.seeds).to(self.device)
 
     @property
     def device(self) -> torch.device:

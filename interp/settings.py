@@ -17,12 +17,15 @@ class TrainingSettings:
 
     - `loss`: cross entropy `ce`, or `mse` between logits and one-hot (Wen et al. 2023, eq. 5).
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
-    - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps.
+    - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps. `hold`: the rate changes
+      after so many steps, those of an epoch, say.
+    - `crossed`: of n > 0, seed s starts from the weights of seed s // n and reads the data of seed s % n, so that
+      n * n seeds tell what initial weights do from what data do (`probes.variation.share_of_origins`).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
     """
 
     # Fields that came after the first files: not in `to_dict` at these values, so that bytes stay what they were.
-    LATER: ClassVar[Mapping[str, Any]] = {}
+    LATER: ClassVar[Mapping[str, Any]] = {"hold": 1, "crossed": 0}
     # Settings of other worlds that the first files carry, at the only values that they had.
     CARRIED: ClassVar[Mapping[str, Any]] = {}
 
@@ -31,10 +34,14 @@ class TrainingSettings:
     lr: Annotated[float, Interval(ge=0, le=LARGEST), doc("learning rate")] = 3e-3
     schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate goes after warmup")] = "cosine"
     warmup: Annotated[int, Interval(ge=0, le=MOST), doc("steps in which the learning rate rises")] = 0
+    hold: Annotated[int, Interval(ge=1, le=MOST), doc("steps after which the schedule moves on")] = 1
     optimizer: Annotated[Literal["adamw", "sgd"], doc("the optimizer")] = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=LARGEST), doc("decoupled weight decay")] = 0.0
     loss: Annotated[Literal["ce", "mse"], doc("cross entropy, or squared distance to the one-hot target")] = "ce"
     l2: Annotated[float, Interval(ge=0, le=LARGEST), doc("weight of half the squared norm of all parameters")] = 0.0
+    crossed: Annotated[
+        int, Interval(ge=0, le=100_000), doc("n: seed s has the first weights of s // n, the data of s % n; 0: its own")
+    ] = 0
     eval_every: Annotated[int, Interval(ge=1, le=MOST), doc("steps between evaluations")] = 300
     snapshots: Annotated[
         tuple[Annotated[int, Interval(ge=0, le=MOST)], ...], doc("steps at which weights are kept")
@@ -45,6 +52,10 @@ class TrainingSettings:
         for step in self.snapshots:
             if step > self.steps:
                 raise ConfigError(f"snapshot step {quoted(step)} is not within 0..{self.steps}")
+
+    def origins(self, seed: int) -> tuple[int, int]:
+        """The seeds of the first weights and of the data."""
+        return (seed // self.crossed, seed % self.crossed) if self.crossed else (seed, seed)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -67,3 +78,9 @@ class TrainingSettings:
 
 
 _NEVER = object()
+
+
+def first_seed(provenance: Mapping[str, Any], seed: int) -> int:
+    """The seed of the first weights, which is another one where initial weights and data were crossed."""
+    crossed = provenance.get("settings", {}).get("crossed", 0)
+    return seed // crossed if crossed else seed

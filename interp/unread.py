@@ -47,6 +47,17 @@ COMMON: tuple[Unread, ...] = (
         lambda r: r.settings.steps - r.settings.warmup < 2,
         "no step is left after warmup for the learning rate to fall in",
     ),
+    Unread(
+        ("settings.hold",),
+        lambda r: r.settings.schedule == "constant",
+        "schedule='constant' keeps the learning rate",
+    ),
+    Unread(
+        ("settings.hold",),
+        lambda r: r.settings.schedule != "constant" and r.settings.hold >= r.settings.steps - r.settings.warmup,
+        "the learning rate would never fall",
+        "give fewer steps than the training has, or schedule='constant'",
+    ),
     # -- the model
     Unread(("config.d_mlp", "config.activation"), lambda r: r.config.mlp_depth == 0, "there is no MLP (mlp_depth=0)"),
     Unread(("config.norm_eps",), lambda r: r.config.norm == "none", "the model has no norm (norm='none')"),

@@ -3,12 +3,27 @@
 `visible` may have fewer queries than there are keys: then these are the last positions, and only they come out.
 """
 
-from jaxtyping import Bool, Float
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig
-from interp.model.parts import MLP, Attention, UniformAttention, last, make_norm
+from interp.model.parts import MLP, Attention, UniformAttention, last, make_norm, through
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the first block reads where the stream holds nothing but token embeddings."""
+
+    tokens: Int[Tensor, "batch pos"]
+    of_token: Float[Tensor, "1 d_vocab d_model"]
+
+
+def tokens_of(known: Known | None) -> Tensor | None:
+    """The tokens, where they tell all that is read."""
+    return None if known is None else known.tokens
 
 
 def make_attention(config: TransformerConfig, project_output: bool) -> UniformAttention:
@@ -35,10 +50,13 @@ class PreNormBlock(nn.Module):
         self.hook_resid_post = HookPoint()
 
     def forward(
-        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        attended = self.attn(self.read(x), visible)
+        attended = through(self.ln1, x if known is None else known.of_token, self.attn, visible, tokens_of(known))
         return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
@@ -50,7 +68,7 @@ class PreNormBlock(nn.Module):
         x = x + self.hook_attn_out(attended)
         if self.has_mlp:
             x = self.hook_resid_mid(x)
-            x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
+            x = x + self.hook_mlp_out(through(self.ln2, x, self.mlp))
         return self.hook_resid_post(x)
 
 
@@ -71,10 +89,13 @@ class PaperBlock(nn.Module):
         self.hook_resid_post = HookPoint()
 
     def forward(
-        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
         x = self.hook_resid_pre(x)
-        attended = self.attn(self.read(x), visible)
+        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
         return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
@@ -99,10 +120,13 @@ class BareAttention(nn.Module):
         self.hook_attn_out = HookPoint()  # [batch, pos, n_heads * d_head], after the norm
 
     def forward(
-        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
     ) -> Float[Tensor, "batch query d_final"]:
         x = self.hook_resid_pre(x)
-        attended = self.attn(self.read(x), visible)
+        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
         return self.finish(last(x, attended.shape[-2]), attended)
 
     def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
@@ -121,14 +145,11 @@ class AuthorsBlock(PreNormBlock):
 
     def __init__(self, config: TransformerConfig):
         super().__init__(config)
-        del self.ln1
+        self.ln1 = nn.Identity()
         self.norm_added = config.norm_added
         if self.norm_added and not self.has_mlp:
             self.ln2 = make_norm(config, config.d_model)
             self.hook_resid_mid = HookPoint()
-
-    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
-        return x
 
     def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
         if not self.norm_added:

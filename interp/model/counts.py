@@ -21,7 +21,8 @@ from torch.func import functional_call
 
 from interp.config import TransformerConfig
 from interp.model.blocks import BareAttention
-from interp.model.parts import Attention, LayerNorm, UniformAttention, heads_in, times
+from interp.model.parts import Attention, LayerNorm, UniformAttention, heads_in
+from interp.model.products import times
 from interp.model.transformer import SandboxTransformer
 from interp.world import load
 
@@ -115,11 +116,6 @@ def counted_logits(
 ) -> Float[Tensor, "*batch row vocab"]:
     """Logits with `params` (named as in the `SandboxTransformer`) in place of the model's own."""
     return functional_call(model, {f"model.{name}": p for name, p in params.items()}, (query, log_counts))
-
-
-def is_hooked(model: SandboxTransformer) -> bool:
-    """Does any part of the model carry a hook, of TransformerLens or of torch?"""
-    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
 
 
 def count_arrays(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from transformer_lens.HookedRootModule import HookedRootModule
 from transformer_lens.utilities.slice import Slice
 
@@ -127,3 +128,14 @@ def check_slice(pos_slice: Any, length: int | None = None) -> Slice:
             "(from, to)"
         ) from error
     return found
+
+
+def hooked(module: nn.Module) -> bool:
+    """Does this module carry a hook, of TransformerLens or of torch?"""
+    kinds = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(kinds)
+
+
+def is_hooked(model: nn.Module) -> bool:
+    """Does any part of the model?"""
+    return any(hooked(part) for part in model.modules())

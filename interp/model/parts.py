@@ -7,6 +7,7 @@ name says. Biases that a config switches off are zero buffers, so that tools whi
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig
+from interp.model.hooks import hooked
+from interp.model.products import times
 
 DTYPE = torch.float32  # of a new model, whatever torch's default: the same seed is the same model everywhere
 
@@ -32,26 +35,59 @@ def bias(module: nn.Module, name: str, learned: bool, *shape: int) -> None:
         module.register_buffer(name, torch.zeros(shape, dtype=DTYPE), persistent=False)
 
 
-NARROW = 16
-
-
-def times(x: Float[Tensor, "*batch pos d_in"], w: Float[Tensor, "*batch d_in d_out"]) -> Tensor:
-    """x @ w, with fewer than `NARROW` columns (or 4 rows) padded with zeros during the product.
-
-    MKL rounds narrow products differently as their memory happens to be aligned, so a model's bits
-    would depend on where in a stack of seeds it lies.
-    """
-    rows, width = w.shape[-2:]
-    if rows < 4:
-        x, w = F.pad(x, (0, 4 - rows)), F.pad(w, (0, 0, 0, 4 - rows))
-    if width >= NARROW:
-        return x @ w
-    return (x @ F.pad(w, (0, NARROW - width)))[..., :width]
-
-
 def last(x: Float[Tensor, "*batch pos width"], count: int) -> Float[Tensor, "*batch last width"]:
     """The last `count` positions: those that a model was asked about (all of them costs nothing)."""
     return x if x.shape[-2] == count else x[..., -count:, :]
+
+
+class LayerNorm(nn.Module):
+    """Centred, divided by its standard deviation; `affine` adds TransformerLens's w and b."""
+
+    def __init__(self, width: int, eps: float, affine: bool):
+        super().__init__()
+        self.eps, self.affine = eps, affine
+        if affine:
+            self.w = nn.Parameter(torch.ones(width, dtype=DTYPE))
+            self.b = weight(width)
+        self.hook_scale = HookPoint()  # [batch, pos, 1]
+        self.hook_normalized = HookPoint()  # [batch, pos, width], before w and b
+
+    def normalize(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
+        """x without its mean, over its standard deviation: all but w and b."""
+        out, _, inverse = torch.native_layer_norm(x, (x.shape[-1],), None, None, self.eps)
+        scale = inverse.detach().reciprocal()
+        version = scale._version
+        hooked = self.hook_scale(scale)
+        if hooked is not scale or scale._version != version:  # an edited scale, or one whose gradient is asked for
+            out = (x - x.mean(-1, keepdim=True)) / hooked
+        return self.hook_normalized(out)
+
+    def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
+        x = self.normalize(x)
+        return torch.addcmul(self.b, x, self.w) if self.affine else x
+
+
+def through(norm: nn.Module, x: Tensor, then: nn.Module, *more: Any) -> Tensor:
+    """then(norm(x), *more), where the linear map that comes first in `then` takes in the norm's w and b.
+
+    Not where one of both carries hooks of torch, which see what goes in and what comes out.
+    """
+    if not isinstance(norm, LayerNorm) or not norm.affine or hooked(norm) or hooked(then):
+        return then(norm(x), *more)
+    return then(norm.normalize(x), *more, norm=norm)
+
+
+def linear(
+    x: Float[Tensor, "*batch pos d_in"],
+    w: Float[Tensor, "d_in d_out"],
+    b: Float[Tensor, " d_out"],
+    norm: LayerNorm | None = None,
+) -> Float[Tensor, "*batch pos d_out"]:
+    """(x * norm.w + norm.b) @ w + b, where w and b are changed instead of x: they are fewer numbers than positions."""
+    if norm is not None:
+        b = b + (norm.b[:, None] * w).sum(0)  # as a product of one row its gradient's bits know the stack of seeds
+        w = norm.w[:, None] * w
+    return times(x, w) + b
 
 
 class Embed(nn.Module):
@@ -127,26 +163,6 @@ POSITIONS: dict[str, Callable[[TransformerConfig], nn.Module] | None] = {
 }
 
 
-class LayerNorm(nn.Module):
-    """Centred, divided by its standard deviation; `affine` adds TransformerLens's w and b."""
-
-    def __init__(self, width: int, eps: float, affine: bool):
-        super().__init__()
-        self.eps, self.affine = eps, affine
-        if affine:
-            self.w = nn.Parameter(torch.ones(width, dtype=DTYPE))
-            self.b = weight(width)
-        self.hook_scale = HookPoint()  # [batch, pos, 1]
-        self.hook_normalized = HookPoint()  # [batch, pos, width], before w and b
-
-    def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
-        x = x - x.mean(-1, keepdim=True)
-        scale = self.hook_scale((x.square().mean(-1, keepdim=True) + self.eps).sqrt())
-        # A division by each number would cost more, forwards and backwards.
-        x = self.hook_normalized(x * scale.reciprocal())
-        return torch.addcmul(self.b, x, self.w) if self.affine else x
-
-
 class UnitNorm(nn.Module):
     """LN_C of Wen et al. 2023, eq. 7: centred and divided by max(its 2-norm, C). No affine."""
 
@@ -196,20 +212,36 @@ class UniformAttention(nn.Module):
         self.hook_pattern = HookPoint()  # [batch, head, query, key]
         self.hook_z = HookPoint()  # [batch, pos, head, d_head]
 
+    def attend(
+        self, x: Tensor, visible: Any, tokens: Tensor | None = None, norm: LayerNorm | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Pattern [batch, head, query, key] and values [batch, pos, head, d_head]."""
+        v = self.hook_v(heads_in(x, self.W_V, self.b_V, tokens, norm))
+        share = visible.to(v.dtype)
+        share = share / share.sum(-1, keepdim=True)
+        # Contiguous: a hook that edits one head in place must not reach the others.
+        return share.expand(v.shape[0], self.W_V.shape[0], -1, -1).contiguous(), v
+
     def pattern(
         self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
     ) -> Float[Tensor, "batch head query key"]:
-        share = visible.to(x.dtype)
-        share = share / share.sum(-1, keepdim=True)
-        # Contiguous: a hook that edits one head in place must not reach the others.
-        return share.expand(x.shape[0], self.W_V.shape[0], -1, -1).contiguous()
+        """The weight of each key for each query."""
+        return self.attend(x, visible)[0]
 
     def forward(
-        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        tokens: Int[Tensor, "batch pos"] | None = None,
+        norm: LayerNorm | None = None,
     ) -> Float[Tensor, "batch pos d_out"]:
-        v = self.hook_v(heads_in(x, self.W_V, self.b_V))
-        pattern = self.hook_pattern(self.pattern(x, visible))
-        z = (pattern @ v.transpose(1, 2)).transpose(1, 2)
+        """What the heads move and project. `norm` as in `through`.
+
+        With `tokens`, x is what there is to read of each token of the vocabulary [1, d_vocab, d_model], and a
+        position reads that of its token: the maps are then applied once a token instead of once a position.
+        """
+        pattern, v = self.attend(x, visible, tokens, norm)
+        z = (self.hook_pattern(pattern) @ v.transpose(1, 2)).transpose(1, 2)
         return self.project(self.hook_z(z))
 
     def project(self, z: Float[Tensor, "*pos head d_head"]) -> Float[Tensor, "*pos d_out"]:
@@ -217,7 +249,7 @@ class UniformAttention(nn.Module):
         flat = z.flatten(-2)
         if not self.project_output:
             return flat
-        return times(flat, self.W_O.flatten(0, 1)) + self.b_O
+        return linear(flat, self.W_O.flatten(0, 1), self.b_O)
 
 
 class Attention(UniformAttention):
@@ -239,23 +271,36 @@ class Attention(UniformAttention):
         self.hook_k = HookPoint()  # [batch, pos, head, d_head]
         self.hook_attn_scores = HookPoint()  # [batch, head, query, key], masked
 
-    def pattern(
-        self, x: Float[Tensor, "batch pos d_model"], visible: Bool[Tensor, "#batch 1 query key"]
-    ) -> Float[Tensor, "batch head query key"]:
-        q = self.hook_q(heads_in(last(x, visible.shape[-2]), self.W_Q, self.b_Q))
-        k = self.hook_k(heads_in(x, self.W_K, self.b_K))
+    def attend(
+        self, x: Tensor, visible: Any, tokens: Tensor | None = None, norm: LayerNorm | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Pattern [batch, head, query, key] and values [batch, pos, head, d_head]."""
+        q, k, v = self.read(x, visible.shape[-2], tokens, norm)
         scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * (1 / self.attn_scale)
         scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
-        return scores.softmax(-1)
+        return scores.softmax(-1), v
+
+    def read(
+        self, x: Tensor, queries: int, tokens: Tensor | None = None, norm: LayerNorm | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of the last positions, keys and values of all, each [batch, pos, head, d_head]."""
+        late = (last(x, queries), None) if tokens is None else (x, tokens[..., tokens.shape[-1] - queries :])
+        q = self.hook_q(heads_in(late[0], self.W_Q, self.b_Q, late[1], norm))
+        k = self.hook_k(heads_in(x, self.W_K, self.b_K, tokens, norm))
+        return q, k, self.hook_v(heads_in(x, self.W_V, self.b_V, tokens, norm))
 
 
 def heads_in(
-    x: Float[Tensor, "batch pos d_model"], w: Float[Tensor, "head d_model d_head"], b: Tensor
+    x: Float[Tensor, "batch pos d_model"],
+    w: Float[Tensor, "head d_model d_head"],
+    b: Float[Tensor, "head d_head"],
+    tokens: Int[Tensor, "batch pos"] | None = None,
+    norm: LayerNorm | None = None,
 ) -> Float[Tensor, "batch pos head d_head"]:
-    """x W + b for every head in one matrix product."""
+    """x W + b for every head in one matrix product; with `tokens` as in `UniformAttention.forward`."""
     h, d, e = w.shape
-    flat = times(x, w.transpose(0, 1).reshape(d, h * e))
-    return flat.unflatten(-1, (h, e)) + b
+    out = linear(x, w.transpose(0, 1).reshape(d, h * e), b.flatten(), norm)
+    return (out if tokens is None else F.embedding(tokens, out[0])).unflatten(-1, (h, e))
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -290,11 +335,13 @@ class MLP(nn.Module):
         self.hook_pre = HookPoint()  # [batch, pos, d_mlp]
         self.hook_post = HookPoint()  # [batch, pos, d_mlp]
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        x = times(x, self.W_in) + self.b_in
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], norm: LayerNorm | None = None
+    ) -> Float[Tensor, "batch pos d_model"]:
+        x = linear(x, self.W_in, self.b_in, norm)
         for i in range(1, self.depth - 1):
-            x = times(self.act(x), getattr(self, f"W_hid_{i}")) + getattr(self, f"b_hid_{i}")
-        return times(self.hook_post(self.act(self.hook_pre(x))), self.W_out) + self.b_out
+            x = linear(self.act(x), getattr(self, f"W_hid_{i}"), getattr(self, f"b_hid_{i}"))
+        return linear(self.hook_post(self.act(self.hook_pre(x))), self.W_out, self.b_out)
 
 
 class Unembed(nn.Module):
@@ -311,8 +358,10 @@ class Unembed(nn.Module):
             self.W_U = weight(config.d_final, config.d_out)
         bias(self, "b_U", config.biases and config.unembed_bias, config.d_out)
 
-    def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
-        return times(x, self.W_U) + self.b_U
+    def forward(
+        self, x: Float[Tensor, "batch pos d_final"], norm: LayerNorm | None = None
+    ) -> Float[Tensor, "batch pos d_out"]:
+        return linear(x, self.W_U, self.b_U, norm)
 
 
 class TiedUnembed(nn.Module):
@@ -329,5 +378,7 @@ class TiedUnembed(nn.Module):
     def W_U(self) -> Float[Tensor, "d_final d_vocab_out"]:
         return self._embed[0].W_E.T
 
-    def forward(self, x: Float[Tensor, "batch pos d_final"]) -> Float[Tensor, "batch pos d_out"]:
-        return times(x, self.W_U) + self.b_U
+    def forward(
+        self, x: Float[Tensor, "batch pos d_final"], norm: LayerNorm | None = None
+    ) -> Float[Tensor, "batch pos d_out"]:
+        return linear(x, self.W_U, self.b_U, norm)

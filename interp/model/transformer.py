@@ -18,17 +18,19 @@ from interp.config import TransformerConfig
 from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import Grammar
 from interp.model import masks
-from interp.model.blocks import BLOCKS
-from interp.model.hooks import NamedHooks, Names, check_slice
+from interp.model.blocks import BLOCKS, Known
+from interp.model.hooks import NamedHooks, Names, check_slice, is_hooked
 from interp.model.init import init_params
-from interp.model.masks import Prepared
-from interp.model.parts import POSITIONS, Embed, TiedUnembed, Unembed, make_norm
+from interp.model.masks import Prepared, Trusted
+from interp.model.parts import POSITIONS, Embed, TiedUnembed, Unembed, make_norm, through
 from interp.model.texts import checked_ids, known_ids, read_texts
 from interp.model.view import ConfigView, transformer_lens_view
 from interp.registry import world_of
 from interp.rng import check_seed
 from interp.vocabulary import find_token
 from interp.world import load
+
+WHOLE = 16  # rows; of other tables a seed's bits would depend on where in a stack it lies
 
 
 class SandboxTransformer(NamedHooks):
@@ -103,12 +105,13 @@ class SandboxTransformer(NamedHooks):
         places = self._positions(positions, tokens)
         if self.pos_embed is not None:
             x = x + self.hook_pos_embed(self.pos_embed(places.expand(tokens.shape)))
+        known = self._known(tokens, visible)
         for i, block in enumerate(self.blocks, start=1):
-            x = block(x, seen[..., first:, :] if first and i == len(self.blocks) else seen)
-        x = self.ln_final(x)
+            x = block(x, seen[..., first:, :] if first and i == len(self.blocks) else seen, known if i == 1 else None)
         if return_type is None:
+            self.ln_final(x)
             return None
-        logits = self.unembed(x)
+        logits = through(self.ln_final, x, self.unembed)
         return logits if return_type == "logits" else next_token_loss(logits, tokens, self.config.pad_token)
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
@@ -128,6 +131,18 @@ class SandboxTransformer(NamedHooks):
         if positions is not None:
             return masks.checked_positions(positions, tokens, self.config)
         return None if self.pos_embed is None else masks.counted_positions(tokens, self.config)
+
+    def _known(self, tokens: Int[Tensor, "batch pos"], visible: Any) -> Known | None:
+        """In training: what the first block reads, once a token instead of once a position, where that is all.
+
+        Not with hooks, which are to see every position. What decides is the batch of one model, not how many there are.
+        """
+        if not isinstance(visible, Trusted) or self.pos_embed is not None or not isinstance(self.embed, Embed):
+            return None
+        if 2 * self.config.d_vocab > tokens.numel() or is_hooked(self):
+            return None
+        more = -self.config.d_vocab % WHOLE
+        return Known(tokens, F.pad(self.embed.W_E, (0, 0, 0, more))[None])
 
     def run_with_cache(
         self,

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from interp.errors import WorldError, quoted
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
-from interp.model.counts import is_hooked
+from interp.model.hooks import is_hooked
 from interp.model.masks import Trusted
 from interp.rng import generator
 from interp.training.given import drawn, labelled, surprises
@@ -128,6 +129,11 @@ def evaluate(template: SandboxTransformer, params: Params, data: EvalSet) -> dic
     return found | beside(data.rung_losses(), len(found["loss"]))
 
 
+def each_sum(values: Float[Tensor, "seed ..."]) -> Float[Tensor, " seed"]:
+    """The sum of each seed's numbers, float64. Each alone: one sum of all rounds by how many there are."""
+    return torch.stack([one.contiguous().sum() for one in values]).double()
+
+
 def beside(rungs: Mapping[str, float], seeds: int) -> dict[str, NDArray[np.float64]]:
     """Losses of rungs as measures [S] beside the models': the same for each seed."""
     return {f"rung/{name}": np.full(seeds, loss) for name, loss in rungs.items()}
@@ -144,7 +150,7 @@ def evaluate_positions(
 
     def add(name: str, value: Tensor, weight: Tensor) -> None:
         old_value, old_weight = sums.get(name, (0.0, 0.0))
-        sums[name] = (old_value + (value * weight).sum((-1, -2)).double(), old_weight + weight.sum().double())
+        sums[name] = (old_value + each_sum(value * weight), old_weight + weight.sum().double())
 
     device = next(iter(params.values())).device
     dtype = next(iter(params.values())).dtype
@@ -161,7 +167,9 @@ def evaluate_positions(
             first = _even_start(data.targets[rows, :used])
             if not hooked:  # an edit may speak of positions before the first that is scored
                 kwargs["first"] = first
-            logits = stacked_logits(template, params, inputs, **kwargs)
+            if len(inputs) == 1:  # bits of a single row depend on how many seeds there are
+                inputs = inputs.expand(2, -1)
+            logits = stacked_logits(template, params, inputs, **kwargs)[:, : len(target)]
             logits, target = logits[..., first if hooked else 0 :, :], target[:, first:]
             where = Where(rows, first, used)
             weight = torch.from_numpy(data.weight[rows]).to(device, dtype)[:, None]
@@ -177,7 +185,7 @@ def evaluate_positions(
 
 def even_width(used: int) -> int:
     """Widths at which a seed's bits do not depend on its place in the stack (see `layout.pack`)."""
-    return max(16, -(-used // 4) * 4)
+    return -(-used // 16) * 16
 
 
 def _even_start(targets: NDArray[np.int64]) -> int:
@@ -186,13 +194,13 @@ def _even_start(targets: NDArray[np.int64]) -> int:
 
 
 def chunks(data: EvalSet) -> list[slice]:
-    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs after trimming."""
+    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs, or two strings."""
     lengths = data.lengths
     found, begin = [], 0
     for i in range(1, len(lengths) + 1):
         cells = 0 if i == len(lengths) else lengths[i] * (i + 1 - begin)
         full = i < len(lengths) and (cells > _CELLS or cells * lengths[i] > _PAIRS)
-        if i == len(lengths) or full or lengths[i] > 1.25 * lengths[begin] + 2:
+        if i == len(lengths) or (full and i > begin + 1) or lengths[i] > 1.25 * lengths[begin] + 2:
             found.append(slice(begin, i))
             begin = i
     return found

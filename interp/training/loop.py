@@ -45,7 +45,7 @@ class Timing:
 
 def initial_state(recipe: Recipe, seeds: tuple[int, ...]) -> ChunkState:
     """Step 0: each seed's own initial weights."""
-    models = [SandboxTransformer.init(recipe.config, seed) for seed in seeds]
+    models = [SandboxTransformer.init(recipe.config, recipe.settings.origins(seed)[0]) for seed in seeds]
     starts: list[Params] = [{n: p.detach() for n, p in m.named_parameters()} for m in models]
     own = recipe.world.load("start")
     return ChunkState(seeds, 0, stack_params(starts if own is None else [own(params, recipe) for params in starts]), {})
@@ -139,7 +139,7 @@ class _Run:
             self.step = until  # nothing to train; rows and snapshots as for a seed that diverged in company
             return
         steps = range(self.step, until)
-        drawn = [self.task.draw(seed, steps) for seed in self.seeds]
+        drawn = [self.task.draw(self.recipe.settings.origins(seed)[1], steps) for seed in self.seeds]
         batches = [torch.from_numpy(np.stack(part, axis=1)).to(self.device) for part in zip(*drawn, strict=True)]
         losses = self.take_steps(steps, batches)
         self.step = until
@@ -205,7 +205,7 @@ def learning_rate(s: TrainingSettings, step: int) -> float:
         return s.lr * (step + 1) / s.warmup
     if s.schedule == "constant":
         return s.lr
-    done = (step - s.warmup) / max(1, s.steps - s.warmup)
+    done = ((step - s.warmup) // s.hold * s.hold) / max(1, s.steps - s.warmup)
     return s.lr * 0.5 * (1 + math.cos(math.pi * done))
 
 

@@ -12,7 +12,8 @@ from interp.config import TransformerConfig
 from interp.errors import ConfigError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
-from interp.model.counts import CountModel, count_arrays, counted_logits, is_hooked, num_states, states_of
+from interp.model.counts import CountModel, count_arrays, counted_logits, num_states, states_of
+from interp.model.hooks import is_hooked
 from interp.population import Population
 from interp.presets import make_recipe
 from interp.training.loop import initial_state, train_chunk

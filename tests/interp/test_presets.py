@@ -112,6 +112,8 @@ CHANGES = {  # key -> (value, part of the recipe, field)
     "length": (20, "settings", "length"),
     "eval_every": (7, "settings", "eval_every"),
     "contrastive": (0.1, "settings", "contrastive"),
+    "hold": (3, "settings", "hold"),
+    "crossed": (3, "settings", "crossed"),
     "corpus": (900, "settings", "corpus"),
     "block": ("authors", "config", "block"),
     "embedding": ("onehot", "config", "embedding"),
@@ -137,7 +139,8 @@ TOPIC_CHANGES = {
 
 
 def test_every_key_is_tried():
-    assert set(CHANGES) | set(TOPIC_CHANGES) >= set(SET_KEYS) - {"compute"}  # it: tests/interp/test_counts.py
+    elsewhere = {"compute", "contrast"}  # tests/interp/test_counts.py, test_training.py
+    assert set(CHANGES) | set(TOPIC_CHANGES) >= set(SET_KEYS) - elsewhere
 
 
 @pytest.mark.parametrize("key", TOPIC_CHANGES)

@@ -21,15 +21,18 @@ from interp.config import TransformerConfig
 from interp.errors import CheckpointError, ConfigError, InterpError, OutputError, RequestError, TrainingError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
+from interp.population import Population
 from interp.presets import Recipe, TrainingSettings, make_recipe
 from interp.rng import generator as interp_generator
 from interp.training import loop, pool, run
 from interp.training.flat import FlatParams
 from interp.training.layout import IGNORE
+from interp.training.loop import initial_state, learning_rate
 from interp.training.run import train_population
+from interp.training.task import make_task
 from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.settings import DyckSettings
-from interp.worlds.dyck.task import NestedPairs, Objective, data_source
+from interp.worlds.dyck.task import NestedPairs, Objective, contrast_of, data_source
 
 ROOT = Path(__file__).parents[2]
 
@@ -355,6 +358,37 @@ def closed_form_rate(s, step):
     if s.schedule == "constant":
         return s.lr
     return s.lr * math.cos(math.pi / 2 * (step - s.warmup) / max(1, s.steps - s.warmup)) ** 2
+
+
+def test_a_held_learning_rate_moves_an_epoch_at_a_time():
+    """As the released code of Wen et al. 2023 has it: the scheduler steps once an epoch."""
+    s = TrainingSettings(steps=40, lr=0.3, hold=10)
+    epochs = [0.15 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
+    assert [learning_rate(s, step) for step in range(40)] == pytest.approx([rate for rate in epochs for _ in range(10)])
+    after = TrainingSettings(steps=45, lr=0.3, hold=10, warmup=5)
+    assert [learning_rate(after, step + 5) for step in range(40)] == pytest.approx(
+        [learning_rate(s, step) for step in range(40)]
+    )
+
+
+def test_crossed_seeds_share_first_weights_or_data():
+    """Seed s of n * n starts as seed s // n and reads what seed s % n reads: literally."""
+    recipe = small("dyck-standard", crossed=2)
+    crossed, own = train(recipe, 4), small("dyck-standard")
+    start = crossed.untrained()
+    first = Population.init(recipe.config, range(2), recipe.grammar)
+    for seed in range(4):
+        assert same_params(seed_params(start, seed), seed_params(first, seed // 2))
+    assert same_params(seed_params(crossed, 0), seed_params(train(own, 1), 0))
+    assert same_params(seed_params(crossed, 3), seed_params(train(own, 2), 1))
+    assert not same_params(seed_params(crossed, 1), seed_params(crossed, 3))
+    task = make_task(SandboxTransformer(recipe.config), recipe, "cpu")
+    state = initial_state(own, (0,))
+    read = task.draw(1, range(recipe.settings.steps))
+    mixed = loop._Run(own, state, "cpu")
+    mixed.task.draw = lambda seed, steps: tuple(part[steps.start : steps.stop] for part in read)
+    mixed.train(recipe.settings.steps)
+    assert same_params(seed_params(crossed, 1), {n: p[0] for n, p in mixed.export().params.items()})
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "constant"])
@@ -1058,7 +1092,63 @@ def test_nested_pairs_are_balanced_and_lengths_uniform():
     assert (compared == (inputs != recipe.grammar.pad) & (inputs != recipe.grammar.start)).all()
 
 
-def test_contrastive_training_is_bit_identical_alone_and_among_others():
-    recipe = small("dyck-minimal", contrastive=0.3)
+@pytest.mark.parametrize("data", [{}, {"data": "prefix", "length": 9}])
+@pytest.mark.parametrize(("k", "depth"), [(2, 4), (3, 2), (1, 1)])
+def test_the_released_pairs_stand_before_start(k, depth, data):
+    """D pairs of each type, one more where it was drawn, then START and the string; all that is said of it counts."""
+    recipe = small("dyck-minimal", k=k, depth=depth, batch=7, contrastive=1.0, contrast="released", **data)
+    source = data_source(recipe)
+    pairs = contrast_of(recipe, source.layout())
+    base, layout = source.layout(), pairs.layout
+    inputs, _ = source.draw(0, range(60))
+    out, index = pairs.draw(0, range(60), inputs)
+    plain = [token for t in range(k) for token in [2 * t] * depth + [2 * t + 1] * depth]
+    known = {}
+    for t in range(k):
+        for d in range(depth):
+            at = 2 * depth * t + d
+            known[(*plain[:at], 2 * t, 2 * t + 1, *plain[at:])] = (t, d)
+    seen = set()
+    for step in range(60):
+        flat, cells = out[step].ravel(), inputs[step].ravel()
+        for begin, size, there in zip(layout.start, base.capacity + 1, base.start, strict=True):
+            before = tuple(flat[begin : begin + 2 * k * depth + 2])
+            seen.add(known[before])
+            np.testing.assert_array_equal(
+                flat[begin + len(before) : begin + len(before) + size], cells[there : there + size]
+            )
+            where = index[step].ravel()[there : there + size]
+            read = cells[there : there + size] != recipe.grammar.pad
+            assert (where[read] == begin + len(before) + np.nonzero(read)[0]).all()
+            assert (where[~read] == -1).all()
+        assert len({tuple(flat[b : b + 2 * k * depth + 2]) for b in layout.start}) == 1  # one string a step
+    assert len(seen) == k * depth
+    assert layout.rows >= len(layout.start)  # depths are counted from where a row begins
+
+
+def test_the_released_regulariser_is_literally_the_difference_of_logits():
+    """Depths of the pairs, of the string after START, and positions, are those of a model that reads the one string."""
+    recipe = small("dyck-minimal", batch=5, contrastive=0.7, contrast="released", max_length=8)
+    plain = small("dyck-minimal", batch=5, max_length=8)
+    model = SandboxTransformer.init(recipe.config, 3, recipe.grammar).double()
+    params = {n: p.detach()[None] for n, p in model.named_parameters()}
+    task, alone = (make_task(SandboxTransformer(r.config).double(), r, "cpu") for r in (recipe, plain))
+    arrays = [torch.from_numpy(part[None, 0]) for part in task.draw(3, range(1))]
+    base = data_source(recipe).layout()
+    inputs, _ = data_source(recipe).draw(3, range(1))
+    before = contrast_of(recipe, base).draw(3, range(1), inputs)[0][0].ravel()[: 2 * 2 * 4 + 2].tolist()
+    total = count = 0
+    for begin, size in zip(base.start, base.capacity + 1, strict=True):
+        string = [t for t in inputs[0].ravel()[begin : begin + size].tolist() if t != recipe.grammar.pad]
+        one, two = model(torch.tensor([string]))[0], model(torch.tensor([[*before, *string]]))[0, len(before) :]
+        total += float((one - two).detach().square().mean(-1).sum())
+        count += len(string)
+    more = task(params, *arrays) - alone(params, *arrays[:2])
+    assert float(more) == pytest.approx(0.7 * total / count, rel=1e-8)
+
+
+@pytest.mark.parametrize("contrast", ["nested", "released"])
+def test_contrastive_training_is_bit_identical_alone_and_among_others(contrast):
+    recipe = small("dyck-minimal", contrastive=0.3, contrast=contrast)
     among, alone = train(recipe, 3), train(recipe, [2])
     assert same_params(seed_params(among, 2), seed_params(alone, 2))

@@ -83,8 +83,9 @@ class Prefixes:
 class Corpus:
     """Batches of one corpus of `tokens` brackets and ENDs, the same for all seeds, read again and again.
 
-    `base` says of what strings it is. Each seed reads them in an order of its own, and in another at each epoch; one
-    epoch follows the other within a batch.
+    `base` says of what strings it is. Each seed reads them in an order of its own, and in another at each epoch. The
+    strings are sorted by length and cut into as many parts as a batch has strings; each batch holds one of each part,
+    so that it has the lengths of the whole corpus, and a fixed layout. Strings that fill no batch are left out.
     """
 
     base: CompleteStrings | Prefixes
@@ -95,35 +96,45 @@ class Corpus:
         """Brackets [string, longest], filled up with PAD, and how many each has [string]: the last one ends it."""
         rng, base = generator(0, "corpus"), self.base
         if isinstance(base, Prefixes):
-            count = -(-self.tokens // base.length)
+            count = self._whole(-(-self.tokens // base.length))
             rows = base.grammar.fill_prefix(rng.random((count, base.length))).astype(np.int64)
             return rows, np.full(count, base.length)
         lengths, probs = base.grammar.length_distribution(base.min_length, base.max_length)
-        drawn = rng.choice(lengths, self.tokens // (int(lengths.min()) + 1) + 1, p=probs)
-        count = int(np.searchsorted(np.cumsum(drawn + 1), self.tokens)) + 1
-        drawn = drawn[:count]
+        most = max(base.batch, self.tokens // (int(lengths.min()) + 1) + 1)
+        drawn = rng.choice(lengths, most, p=probs)
+        count = self._whole(int(np.searchsorted(np.cumsum(drawn + 1), self.tokens)) + 1)
+        drawn = np.sort(drawn[:count])
         cells = rng.random((count, int(lengths.max())))
         return base.grammar.fill(cells, drawn).astype(np.int64), drawn.astype(np.int64)
 
+    def _whole(self, count: int) -> int:
+        return max(1, count // self.base.batch) * self.base.batch
+
+    @property
+    def epoch(self) -> int:
+        """Steps in which every string is read once."""
+        return len(self.strings[0]) // self.base.batch
+
     def layout(self) -> Layout:
-        """A slot for the longest string at each place: any of them may come."""
-        longest = self.strings[0].shape[1]
-        read = longest - isinstance(self.base, Prefixes)
-        return pack(np.full(self.base.batch, read), read + 1)
+        """Slot i holds the longest string of part i."""
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> Layout:
+        read = self.strings[1].reshape(self.base.batch, self.epoch).max(1) - isinstance(self.base, Prefixes)
+        return pack(read, int(read.max()) + 1)
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inputs and targets [len(steps), rows, width] of one seed, a function of (seed, step)."""
         rows, lengths = self.strings
-        batch, count = self.base.batch, len(rows)
-        at = np.arange(steps.start * batch, steps.stop * batch)
-        chosen = np.empty(len(at), dtype=np.int64)
-        for epoch in range(int(at[0]) // count, int(at[-1]) // count + 1):
-            here = at // count == epoch
-            chosen[here] = generator(seed, "corpus-order", epoch).permutation(count)[at[here] % count]
-        shape = (len(steps), batch)
-        strings = rows[chosen].reshape(*shape, -1)
+        parts = np.arange(len(rows)).reshape(self.base.batch, self.epoch)
+        orders = {
+            epoch: generator(seed, "corpus-order", epoch).permuted(parts, axis=1)
+            for epoch in range(steps.start // self.epoch, (steps.stop - 1) // self.epoch + 1)
+        }
+        chosen = np.stack([orders[step // self.epoch][:, step % self.epoch] for step in steps])
         end = isinstance(self.base, CompleteStrings)
-        return place(self.layout(), strings, lengths[chosen].reshape(shape), self.base.grammar, end=end)
+        return place(self.layout(), rows[chosen], lengths[chosen], self.base.grammar, end=end)
 
 
 Source = CompleteStrings | Prefixes | Corpus

@@ -17,7 +17,8 @@ from torch import Tensor
 from interp.config import TransformerConfig
 from interp.functional import Params
 from interp.model import SandboxTransformer
-from interp.model.counts import is_hooked, num_states
+from interp.model.counts import num_states
+from interp.model.hooks import is_hooked
 from interp.training import evaluation
 from interp.training.evaluation import EvalSet, Measured, Where, chunks, even_width
 from interp.training.layout import IGNORE

@@ -54,11 +54,18 @@ def fits(config: TransformerConfig, grammar: DyckGrammar) -> None:
         raise ConfigError(f"max_depth={config.max_depth} is not the grammar's max_depth={grammar.max_depth}")
 
 
+def put_before(recipe: Recipe) -> int:
+    """Most brackets that the regulariser puts before a string."""
+    s, g = settings_of(recipe), grammar_of(recipe)
+    if not s.contrastive:
+        return 0
+    return 2 * g.max_depth if s.contrast == "nested" else 2 * g.num_types * g.max_depth + 2
+
+
 def longest(recipe: Recipe) -> int:
     """How many positions the longest string fills, with its START or END, and pairs put before it (`contrastive`)."""
     s = settings_of(recipe)
-    pairs = 2 * grammar_of(recipe).max_depth if s.contrastive else 0
-    return pairs + (s.length if s.data == "prefix" else s.max_length + 1)
+    return put_before(recipe) + (s.length if s.data == "prefix" else s.max_length + 1)
 
 
 # -- presets --------------------------------------------------------------------------------------------
@@ -120,7 +127,7 @@ PRESETS: Mapping[str, Preset] = {
     "dyck-authors": Preset(
         "as the released code of Wen et al. 2023 has it: block, one-hot tokens, one corpus, loss on closers",
         _authors,
-        DyckSettings(steps=3840, batch=100, targets="closers", corpus=100_000, eval_every=960),
+        DyckSettings(steps=4240, batch=100, hold=106, targets="closers", corpus=100_000, eval_every=1060),
         DyckGrammar,
     ),
     "dyck-minimal": _minimal("minimal", "one attention layer on the oracle embedding of eq. 15"),
@@ -182,6 +189,11 @@ UNREAD: tuple[Unread, ...] = (
         lambda r: _complete(r) and settings_of(r).max_length % 2 == 1,
         "complete strings have an even number of brackets",
         "give the even number below it",
+    ),
+    Unread(
+        ("settings.contrast",),
+        lambda r: settings_of(r).contrastive == 0,
+        "without contrastive there is no regulariser",
     ),
     Unread(("settings.length",), _complete, "data='complete' takes strings of min_length to max_length brackets"),
     Unread(("grammar.end_prob",), _prefix, "data='prefix' takes strings that never end"),

@@ -19,17 +19,27 @@ class DyckSettings(TrainingSettings):
       of Wen et al. 2023).
     - `contrastive`: weight of the regulariser of eq. 18: mean squared difference of a string's logits with
       and without r ~ U[1..D] nested pairs before it.
+    - `contrast`: the pairs of that regulariser: `nested`, drawn for each string, or `released`, as the released code
+      has it: one string for the batch, before START, of D nested pairs of each type, and a pair more somewhere in it.
     - `corpus`: train on one corpus of so many brackets, START and END included, the same for all seeds, read in another
       order by each seed and epoch (as in the released code of Wen et al. 2023); 0: new strings at every step.
     - `compute`: `attention` over the positions of a string, or, for one layer without positions, `counts`
       of states: the same function at less cost, with other rounding (see the manual's part on speed).
     """
 
-    LATER: ClassVar[Mapping[str, Any]] = {"compute": "attention", "corpus": 0}
+    LATER: ClassVar[Mapping[str, Any]] = {
+        **TrainingSettings.LATER,
+        "compute": "attention",
+        "corpus": 0,
+        "contrast": "nested",
+    }
 
     contrastive: Annotated[
         float, Interval(ge=0, le=LARGEST), doc("weight of the regulariser that asks for balance (eq. 18)")
     ] = 0.0
+    contrast: Annotated[
+        Literal["nested", "released"], doc("its pairs: drawn for each string, or the released code's, before START")
+    ] = "nested"
     targets: Annotated[Literal["all", "closers"], doc("predictions on which the loss is taken")] = "all"
     data: Annotated[Literal["complete", "prefix"], doc("whole strings, or prefixes of one length")] = "complete"
     min_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("brackets of a complete string, at least")] = 2

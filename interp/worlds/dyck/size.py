@@ -4,7 +4,7 @@ from interp.model.counts import num_states
 from interp.recipe import Recipe
 from interp.training.size import CHUNK_BYTES, EVAL_CELLS, Need, activations
 from interp.training.task import DRAW_AHEAD, DRAW_BYTES, FINAL_STRINGS
-from interp.worlds.dyck.recipes import grammar_of, settings_of
+from interp.worlds.dyck.recipes import grammar_of, put_before, settings_of
 from interp.worlds.dyck.task import LONG_TO, data_source
 
 COUNTED_BYTES = (
@@ -35,11 +35,11 @@ def _bytes(recipe: Recipe) -> tuple[float, float, int]:
         width, mean = int(lengths.max()) + 1, float(lengths @ probs) + 1
     else:
         width, mean = s.length, float(s.length)
-    nested = 2 * grammar.max_depth if s.contrastive else 0  # pairs are put before each string
+    nested = put_before(recipe)
     cells = max(2 * width, s.batch * mean)
     training = activations(c, width) * cells
-    if nested:
-        training += activations(c, width + nested) * s.batch * (mean + nested)
+    again = s.batch * ((mean if s.contrast == "nested" else width) + nested) if nested else 0  # with pairs before
+    training += activations(c, width + nested) * again
     longest = width if c.positions == "learned" and c.n_ctx < LONG_TO else max(width, LONG_TO)
     # Nothing is kept for gradients; strings that are long are read one at a time.
     passed = max(EVAL_CELLS * activations(c, min(width, 64)), longest * activations(c, longest)) / 2
@@ -49,5 +49,5 @@ def _bytes(recipe: Recipe) -> tuple[float, float, int]:
     drawn = 2 * min(max(DRAW_BYTES, batch), DRAW_AHEAD * batch)
     held_out = FINAL_STRINGS * (100 * width + (12 * c.d_out + 8 * counted) * mean)
     law = 100 * (s.max_length + 2) * (grammar.max_depth + 1) if s.data == "complete" else 0
-    visible = 2 * cells * width + (2 * s.batch * (mean + nested) * (width + nested) if nested else 0)
+    visible = 2 * cells * width + 2 * again * (width + nested)
     return max(training + reading + drawn, passed), held_out + law + visible, int(cells)

@@ -50,7 +50,7 @@ def draw_ahead(recipe: Recipe) -> int:
     base = data_source(recipe).layout()
     cells, other = base.rows * base.width, 8 * base.rows * base.width  # what is read, and int64 targets
     if settings_of(recipe).contrastive:
-        nested = NestedPairs(grammar_of(recipe), base).layout
+        nested = contrast_of(recipe, base).layout
         cells, other = cells + nested.rows * nested.width, 2 * other  # indices
     counts = settings_of(recipe).compute == "counts"
     read = 8 * num_states(recipe.config) if counts else 8  # float32 twice a state, or int64
@@ -66,7 +66,7 @@ class Objective:
         self.recipe, self.ahead = recipe, draw_ahead(recipe)
         self._small: list[tuple[str, BracketSet]] | None = None
         self.source = data_source(recipe)
-        self.nested = NestedPairs(self.grammar, self.source.layout()) if self.settings.contrastive else None
+        self.nested = contrast_of(recipe, self.source.layout()) if self.settings.contrastive else None
         self.layout = self.source.layout()
         self.where = placed(self.layout, device)
         self.where_nested = placed(self.nested.layout, device) if self.nested else {}
@@ -173,6 +173,59 @@ class NestedPairs:
             out[s, target] = flat[s, cells[j]]
             index[s, cells[j]] = target
         return out.reshape(len(steps), layout.rows, layout.width), index.reshape(inputs.shape)
+
+
+@dataclass(frozen=True)
+class ReleasedPairs:
+    """The strings of a batch again, each after what the released code of Wen et al. 2023 puts before START.
+
+    That is D nested pairs of each type, one type after the other, and a pair more of type t where so many pairs of that
+    type are open, both drawn a step. Everything that the model says of the string is compared, START included.
+    """
+
+    grammar: DyckGrammar
+    base: Layout
+
+    @property
+    def before(self) -> int:
+        """Brackets before START."""
+        return 2 * self.grammar.num_types * self.grammar.max_depth + 2
+
+    @property
+    def layout(self) -> Layout:
+        """A row a string: where the depth of brackets is read, it is counted from the beginning of a row, or START."""
+        capacity = np.full_like(self.base.capacity, self.base.capacity.max() + self.before)
+        return pack(capacity, int(capacity.max()) + 1)
+
+    def draw(self, seed: int, steps: range, inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs [steps, rows', width'], and for each cell of the base layout the flat cell to compare, or -1."""
+        layout, g = self.layout, self.grammar
+        draws = [generator(seed, "contrastive", step) for step in steps]
+        before = np.array([self._string(int(d.integers(g.num_types)), int(d.integers(g.max_depth))) for d in draws])
+        flat = inputs.reshape(len(steps), -1)
+        out = np.full((len(steps), layout.rows * layout.width), g.pad)
+        index = np.full(flat.shape, -1)
+        out[:, layout.start[:, None] + np.arange(self.before)] = before[:, None]
+        for i, (begin, size) in enumerate(zip(self.base.start, self.base.capacity + 1, strict=True)):
+            cells, moved = begin + np.arange(size), layout.start[i] + self.before + np.arange(size)
+            out[:, moved] = flat[:, cells]
+            index[:, cells] = np.where(flat[:, cells] != g.pad, moved, -1)
+        return out.reshape(len(steps), layout.rows, layout.width), index.reshape(inputs.shape)
+
+    def _string(self, more: int, depth: int) -> list[int]:
+        out: list[int] = []
+        for t in range(self.grammar.num_types):
+            pairs = [2 * t] * self.grammar.max_depth
+            if t == more:
+                pairs[depth:depth] = [2 * t, 2 * t + 1]
+            out += [*pairs, *([2 * t + 1] * self.grammar.max_depth)]
+        return out
+
+
+def contrast_of(recipe: Recipe, base: Layout) -> NestedPairs | ReleasedPairs:
+    """What is put before the strings of a batch."""
+    kind = NestedPairs if settings_of(recipe).contrast == "nested" else ReleasedPairs
+    return kind(grammar_of(recipe), base)
 
 
 def in_distribution(recipe: Recipe, count: int) -> BracketSet:

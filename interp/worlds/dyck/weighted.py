@@ -14,6 +14,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.training.evaluation import each_sum
+
 if TYPE_CHECKING:
     from interp.worlds.dyck.evaluate import BracketSet
 
@@ -73,7 +75,7 @@ def weighted_metrics(
 
     def add(name: str, value: Tensor, weight: Tensor) -> None:
         old_value, old_weight = totals.get(name, (0.0, 0.0))
-        totals[name] = (old_value + value.double(), old_weight + weight.sum().double())
+        totals[name] = (old_value + each_sum(value), old_weight + weight.sum().double())
 
     for here, logits in passes:
 
@@ -81,7 +83,7 @@ def weighted_metrics(
             return torch.from_numpy(array[here]).to(like.device, like.dtype)
 
         target = part(weights.target)
-        add("loss", ((torch.logsumexp(logits, -1)[..., None] - logits) * target).sum((-1, -2)), target)
+        add("loss", ((torch.logsumexp(logits, -1)[..., None] - logits) * target), target)
         if data.copying:
             add("copied", _weight_of(target, logits.argmax(-1)), target)
         if data.copying or data.num_types < 2:
@@ -91,10 +93,10 @@ def weighted_metrics(
         right = right_closers(logits, data.num_types)
         for kind, weight in (("", closers), ("_nontrivial", nontrivial)):
             for rule, of_type in right.items():
-                add(rule + kind, (of_type * weight).sum((-1, -2)), weight)
+                add(rule + kind, (of_type * weight), weight)
         for d, at_distance in weights.at_distance.items():
             chosen = part(at_distance)
-            add(f"mass@{d}", (right["mass"] * chosen).sum((-1, -2)), chosen)
+            add(f"mass@{d}", (right["mass"] * chosen), chosen)
     if "loss" in totals:
         loss, weight = totals["loss"]
         totals["excess"] = (loss - weights.law, weight)
@@ -113,5 +115,5 @@ def right_closers(logits: Float[Tensor, "*cell vocab"], num_types: int) -> dict[
 
 
 def _weight_of(table: Float[Tensor, "cell vocab"], chosen: Tensor) -> Tensor:
-    """Total weight of the chosen tokens [S, cell] -> [S]."""
-    return table.expand(*chosen.shape, -1).gather(-1, chosen[..., None]).sum((-1, -2))
+    """Weight of the chosen tokens [S, cell]."""
+    return table.expand(*chosen.shape, -1).gather(-1, chosen[..., None])

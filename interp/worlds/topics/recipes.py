@@ -170,4 +170,9 @@ UNREAD: tuple[Unread, ...] = (
         "W_Q and W_K start at 0, where both have no gradient: attention stays uniform",
     ),
     Unread(("config.init_std",), _no_chance, "no weight starts at random: start says what each is"),
+    Unread(
+        ("settings.crossed",),
+        lambda r: _no_chance(r) and settings_of(r).data == "exact",
+        "no weight starts at random and nothing is drawn: all seeds are the same",
+    ),
 )

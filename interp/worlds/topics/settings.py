@@ -17,7 +17,7 @@ class TopicSettings(TrainingSettings):
       (then W_Q = W_K = 0).  `trained`: `all` weights, or only `attention` (W_Q, W_K) or `embedding`.
     """
 
-    LATER: ClassVar[Mapping[str, Any]] = {"start": "random", "trained": "all"}
+    LATER: ClassVar[Mapping[str, Any]] = {**TrainingSettings.LATER, "start": "random", "trained": "all"}
     CARRIED: ClassVar[Mapping[str, Any]] = {
         "contrastive": 0.0,
         "targets": "all",

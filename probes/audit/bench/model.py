@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from interp.config import TransformerConfig
 from interp.model import SandboxTransformer
 from interp.model.masks import Prepared
-from interp.model.parts import Attention, heads_in, last
+from interp.model.parts import Attention, LayerNorm
 from interp.rng import generator
 from probes.audit.inputs import visible_keys
 from probes.claims import Condition, Pairs, Relation, Tokens
@@ -158,12 +158,13 @@ class ScriptedAttention(Attention):
         super().__init__(config, project_output=True)
         self.layer = layer
 
-    def pattern(self, x: Tensor, visible: Any) -> Tensor:
+    def attend(
+        self, x: Tensor, visible: Any, tokens: Tensor | None = None, norm: LayerNorm | None = None
+    ) -> tuple[Tensor, Tensor]:
         script = visible.layers[self.layer]
-        q = self.hook_q(heads_in(last(x, script.shape[-2]), self.W_Q, self.b_Q))
-        k = self.hook_k(heads_in(x, self.W_K, self.b_K))
+        q, k, v = self.read(x, script.shape[-2], tokens, norm)
         scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) + script
-        return self.hook_attn_scores(scores).softmax(-1)
+        return self.hook_attn_scores(scores).softmax(-1), v
 
 
 class BenchModel(SandboxTransformer):
