@@ -5,7 +5,7 @@ schedule; ours are the presets' unless a family says otherwise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from case_studies.populations import Family
 
@@ -25,6 +25,48 @@ PREFIXES = (
     Family("standard, linear positions, prefixes", "dyck-standard", {"data": "prefix", "positions": "linear"}),
     Family("minimal first layer (eq. 15), prefixes", "dyck-minimal", {"data": "prefix"}),
 )
+
+# As the released code has it (github.com/YuchenLi01/transformers_are_uninterpretable): block, frozen one-hot tokens,
+# the scalar i / 6000 as position, one corpus of 100,000 tokens for all seeds, loss on closers, 40 epochs of batches of
+# 100 (20 for one layer), a rate that moves once an epoch. Its generator cannot make complete strings (every one would
+# be a single bracket), so these are drawn by the law that the paper states.
+EPOCH, PREFIX_EPOCH = 106, 35  # steps in which that corpus is read once, of complete strings and of prefixes
+EPOCH_DEEP = 123  # the same of depth 8, whose strings are shorter
+_PREFIX = {"data": "prefix", "hold": PREFIX_EPOCH, "eval_every": 10 * PREFIX_EPOCH}
+_ONE_LAYER = {"targets": "closers", "corpus": 100_000, "width": 50}
+RELEASED = (
+    Family("released code, no positions", "dyck-authors"),
+    Family("released code, scalar positions", "dyck-authors", {"positions": "scalar"}),
+    Family(
+        "released code, minimal (eq. 15)",
+        "dyck-minimal",
+        {**_ONE_LAYER, "hold": EPOCH, "eval_every": 10 * EPOCH},
+        20 * EPOCH,
+        batch=100,
+    ),
+)
+RELEASED_PREFIXES = (
+    Family("released code, no positions, prefixes", "dyck-authors", _PREFIX, 40 * PREFIX_EPOCH),
+    Family(
+        "released code, scalar positions, prefixes",
+        "dyck-authors",
+        {**_PREFIX, "positions": "scalar"},
+        40 * PREFIX_EPOCH,
+    ),
+    Family(
+        "released code, minimal (eq. 15), prefixes", "dyck-minimal", {**_ONE_LAYER, **_PREFIX}, 20 * PREFIX_EPOCH, 100
+    ),
+)
+
+# Ours in all but the loss, which is taken on closers only, as in the released code.
+CLOSERS, CLOSERS_PREFIXES = (
+    tuple(replace(f, name=f"{f.name}, closers", options={**f.options, "targets": "closers"}) for f in group)
+    for group in (MAIN, PREFIXES)
+)
+
+# 8 initial weights by 8 orders of data: what each of them does to attention.
+CROSSED_LEVELS = 8
+CROSSED = tuple(replace(f, name=f"{f.name}, crossed", options={**f.options, "crossed": CROSSED_LEVELS}) for f in MAIN)
 
 # Variation of the last layer on `[[[[]]]](((())))`: section 4.1 (40 seeds) and App. D.2 (30 seeds for minimal).
 PAPER_VARIATION = {
@@ -51,6 +93,24 @@ VARIED = (
     Family("linear positions, T_max 28", "dyck-standard", {"positions": "linear", "n_ctx": 28}),
     Family("linear positions, T_max 100", "dyck-standard", {"positions": "linear", "n_ctx": 100}),
     Family("learned positions", "dyck-standard", {"positions": "learned"}),
+    Family("block of the released code", "dyck-standard", {"block": "authors"}),
+    Family("frozen one-hot tokens", "dyck-standard", {"embedding": "onehot"}),
+    Family("no final norm", "dyck-standard", {"final_norm": False}),
+    Family("no bias of the unembedding", "dyck-standard", {"unembed_bias": False}),
+    Family("one corpus for all seeds", "dyck-standard", {"corpus": 100_000}),
+)
+
+# The released code with one part of it as ours at a time.
+WITHOUT = (
+    Family("as in the released code", "dyck-authors"),
+    Family("block of GPT-2", "dyck-authors", {"block": "gpt2", "final_norm": False}),
+    Family("final norm", "dyck-authors", {"final_norm": True}),
+    Family("learned embedding", "dyck-authors", {"embedding": "learned"}),
+    Family("loss on all tokens", "dyck-authors", {"targets": "all"}),
+    Family("new strings at every step", "dyck-authors", {"corpus": 0}),
+    Family("batch 32", "dyck-authors", {}, batch=32),
+    Family("rate moves every step", "dyck-authors", {"hold": 1}),
+    Family("1500 steps", "dyck-authors", {"eval_every": 500}, 1500),
 )
 
 
@@ -71,11 +131,22 @@ class Cell:
     @property
     def family(self) -> Family:
         """Models of the paper's eq. 6: a residual link after the norm on the attention output."""
-        options = {"k": self.num_types, "depth": self.max_depth, "layers": self.layers}
-        return Family(self.name, "dyck-paper", options, TABLE_STEPS)
+        return Family(self.name, "dyck-paper", self._options, TABLE_STEPS)
+
+    @property
+    def released(self) -> Family:
+        """The released code's, with the link after the norm that the caption of the table speaks of."""
+        epoch = TABLE_EPOCHS[self.max_depth]
+        options = {**self._options, "norm_added": True, "hold": epoch, "eval_every": 10 * epoch}
+        return Family(f"{self.name}, released code", "dyck-authors", options, 40 * epoch)
+
+    @property
+    def _options(self) -> dict[str, int]:
+        return {"k": self.num_types, "depth": self.max_depth, "layers": self.layers}
 
 
 TABLE_STEPS = 3000
+TABLE_EPOCHS = {4: EPOCH, 8: EPOCH_DEEP}  # by greatest depth
 TABLE_RANDOM = 3.33
 TABLE = (
     Cell(2, 4, 2, ((0.047, 0.006), (7.721, 0.908))),

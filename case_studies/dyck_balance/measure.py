@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from case_studies.dyck_attention.families import EPOCH, PREFIX_EPOCH
 from case_studies.populations import Family
 from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
@@ -47,12 +48,26 @@ class Findings:
     count: int  # seeds of an arm
 
 
-def arms(data: str) -> tuple[Family, Family]:
-    """Standard and contrastive training on one kind of data."""
+def arms(data: str, targets: str = "all") -> tuple[Family, Family]:
+    """Standard and contrastive training on one kind of data; the loss on all predictions or on `closers` only."""
     options: dict[str, Any] = {} if data == "complete" else {"data": "prefix"}
+    options |= {} if targets == "all" else {"targets": targets}
+    name = data if targets == "all" else f"{data}, {targets}"
     return (
-        Family(f"standard, {data}", "dyck-minimal", options),
-        Family(f"contrastive, {data}", "dyck-minimal", {**options, "contrastive": WEIGHT}),
+        Family(f"standard, {name}", "dyck-minimal", options),
+        Family(f"contrastive, {name}", "dyck-minimal", {**options, "contrastive": WEIGHT}),
+    )
+
+
+def released(data: str) -> tuple[Family, Family]:
+    """The same in the released code: loss on closers, one corpus, ten epochs, its string before START."""
+    epoch = EPOCH if data == "complete" else PREFIX_EPOCH
+    options: dict[str, Any] = {"targets": "closers", "corpus": 100_000, "width": 50, "hold": epoch, "eval_every": epoch}
+    options |= {} if data == "complete" else {"data": "prefix"}
+    contrast = {"contrastive": WEIGHT, "contrast": "released"}
+    return (
+        Family(f"standard, {data}, released code", "dyck-minimal", options, 10 * epoch, 100),
+        Family(f"contrastive, {data}, released code", "dyck-minimal", {**options, **contrast}, 10 * epoch, 100),
     )
 
 
