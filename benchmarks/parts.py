@@ -45,6 +45,8 @@ def shares(recipe: Recipe, steps: int = 6) -> dict[str, dict[str, float]]:
     for module in run.template.modules():
         if (part := part_of(module)) is not None:
             module.forward = marked(part, module.forward)
+        if isinstance(module, LayerNorm):  # what the model calls where the next map takes in its gain
+            module.normalize = marked(NORMS, module.normalize)
     with profile(activities=[ProfilerActivity.CPU]) as found:
         run.train(2 + steps)
     return by_part(list(found.events() or []))

@@ -2,24 +2,31 @@
 
 All intervals are two-sided, and 95 % unless another `level` is asked for (m claims that are corrected together want
 1 - .05 / m). Which one to use follows from what was drawn at random: seeds (`mean_over_seeds`, `jackknife_pairs`),
-inputs (`bootstrap_mean`), counts of independent trials (`clopper_pearson`). `t_interval` and `jackknife` are what
-statistics of one's own are made of. Imports no torch; tensors are taken by duck typing.
+inputs (`mean_over_inputs`), counts of independent trials (`clopper_pearson`). `t_interval` and `jackknife` are what
+statistics of one's own are made of. For which laws and from how many units on each covers what it says is measured in
+`benchmarks/coverage.py`, and the table stands in docs/intervals.md; below that there is a value and no interval.
+Imports no torch; tensors are taken by duck typing.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from interp.checks import one_of
+from interp.dip import clustered
 from interp.errors import RequestError, quoted
 from interp.numbers import estimate
 from interp.numeric_arrays import real_array
-from interp.rng import generator
 
 CONFIDENCE = 0.95
+FEWEST = 4  # units of which a mean on a bounded scale has an interval that covers
+FEWEST_UNBOUNDED = 8  # of a mean on an unbounded scale, whose skewness has to be estimated
+FEWEST_PAIRED = 5  # of a mean over pairs
+FEWEST_RANKED = 8  # of a rank correlation
+MANY = 40  # from here on the skewness that the units show tells more than their scale
 Over = Literal["seeds", "inputs", "words", "steps", "permutations", "positions", "trials"]
 Null = float | None | Mapping[str, Any]
 Support = tuple[float, float]
@@ -94,20 +101,33 @@ class Estimate:
 def mean_over_seeds(
     values: Any, *, over: Over = "seeds", support: Support = REALS, level: float = CONFIDENCE
 ) -> Estimate:
-    """Mean of one number a seed, `values` [S], with Student's t interval on S - 1 degrees of freedom.
+    """Mean of one number a seed, `values` [S], with an interval that covers also where the numbers are skewed.
 
-    `support` is the range the number can take (a share: `SHARE`); the interval is cut to it.
-    One seed has a value and no interval.
+    `support` is the range the number can take (a share: `SHARE`) and decides how. Where it has an end that the mean can
+    be near, Student's t interval is taken on a scale without that end (of shares the logit, of sizes the logarithm) and
+    brought back. On the whole line, and anywhere from 40 seeds on, Student's quantiles are corrected for the skewness
+    that the numbers show (Hall 1992, the monotone transformation). Both are cut to the support.
+
+    Fewer than 4 seeds (8 on the whole line) have a value and no interval; so have seeds that are all the same, where
+    nothing tells how far others would lie: their interval is that one value.
     """
     x = _vector(values)
     if len(x) == 0:
         return Estimate.undefined(f"there are no {over}", 0, over)
     if bad := np.flatnonzero(~np.isfinite(x)).tolist():
         return Estimate.undefined(f"{_units(over, bad)} no finite value", len(x), over)
-    if len(x) == 1:
-        return Estimate(x[0], None, None, 1, over, reason=f"one of the {over} gives no interval")
-    error = x.std(ddof=1) / math.sqrt(len(x))
-    return t_interval(x.mean(), error, len(x), over=over, support=support, level=level)
+    scale = _scale_of(support)
+    fewest = FEWEST_UNBOUNDED if scale is None else FEWEST
+    if few := _too_few(len(x), fewest, over):
+        return Estimate(x.mean(), None, None, len(x), over, reason=few)
+    if scale is None or len(x) >= MANY:
+        return _skewed_interval(x, over, support, level)
+    return _scaled_interval(x.mean(), x.std(ddof=1) / math.sqrt(len(x)), len(x), scale, over, support, level)
+
+
+def mean_over_inputs(values: Any, *, over: Over = "inputs", support: Support = REALS) -> Estimate:
+    """`mean_over_seeds` of one number an input."""
+    return mean_over_seeds(values, over=over, support=support)
 
 
 def jackknife_pairs(
@@ -117,13 +137,13 @@ def jackknife_pairs(
 
     The pairs are not independent, since each member takes part in S - 1 of them. Deleting one member
     at a time gives (S - 1)/S * sum of (mean without member i - their mean)^2 for the squared standard
-    error, taken with Student's t on S - 1 degrees of freedom. (A bootstrap would draw a member twice and
-    count its distance to itself, 0, as a pair.) The diagonal is never read. `support` as for
-    `mean_over_seeds`. Simulated coverage with 8 members: 94-96 % for distances of patterns with many
-    cells, but 67-85 % where members fall into two clusters or differ in one coordinate only.
+    error. Where all members are about as far from the others that misses what single pairs add, half of which is put
+    to it: variance of the pairs / (S (S - 1)). The interval is Student's t on S - 1 degrees of freedom, on the scale
+    that `support` says (see `mean_over_seeds`). (A bootstrap would draw a member twice and count its distance to
+    itself, 0, as a pair.) The diagonal is never read.
 
-    One member has no pair: no value. Two have one pair: a value, but without either of them no
-    pair is left, so no interval.
+    One member has no pair: no value. Fewer than 5 have a value and no interval; so have fewer than 40 that fall into
+    clusters (`clustered`), of which no interval would cover, and the reason says so.
     """
     d = _as_array(statistic)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
@@ -139,10 +159,15 @@ def jackknife_pairs(
     each = np.where(off, d, 0.0).sum(axis=1)  # over the pairs that member i takes part in
     total = each.sum()
     mean = total / (size * (size - 1))
-    if size == 2:
-        return Estimate(mean, None, None, 2, over, reason=f"two of the {over} give one pair and no interval")
+    if few := _too_few(size, FEWEST_PAIRED, over):
+        return Estimate(mean, None, None, size, over, reason=few)
+    pairs = d[np.triu_indices(size, 1)]
+    if size < MANY and clustered(pairs):
+        return Estimate(mean, None, None, size, over, reason=f"the {over} fall into clusters: {size} are too few")
     without = (total - 2 * each) / ((size - 1) * (size - 2))
-    return jackknife(mean, without, over=over, support=support, level=level)
+    variance = (size - 1) / size * float(np.square(without - without.mean()).sum()) + pairs.var() / (size * (size - 1))
+    scale = _scale_of(support)
+    return _scaled_interval(mean, math.sqrt(variance), size, scale, over, support, level)
 
 
 def jackknife(
@@ -189,7 +214,9 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials", level: flo
 def spearman(x: Any, y: Any, *, over: Over = "seeds", level: float = CONFIDENCE) -> Estimate:
     """Rank correlation of two numbers a unit, with Bonett and Wright's (2000) interval; the null is 0.
 
-    The interval is Fisher's with variance (1 + r^2 / 2) / (n - 3). Undefined where either does not vary.
+    The interval is Fisher's with variance (1 + r^2 / 2) / (n - 3); of a perfect order, that of one exchange of
+    neighbours up to the end of the scale. Fewer than 8 units have a value and no interval; undefined where either does
+    not vary.
     """
     from scipy.stats import norm, rankdata
 
@@ -203,35 +230,16 @@ def spearman(x: Any, y: Any, *, over: Over = "seeds", level: float = CONFIDENCE)
     if scale == 0:
         return Estimate.undefined("one of the two does not vary", len(a), over, 0.0)
     r = float((ranks[0] * ranks[1]).sum()) / scale
-    if abs(r) >= 1 - 1e-12:
-        return Estimate(r, None, None, len(a), over, 0.0, "perfect order: the interval has no width to estimate")
+    if few := _too_few(len(a), FEWEST_RANKED, over):
+        return Estimate(r, None, None, len(a), over, 0.0, few)
+    perfect = abs(r) >= 1 - 1e-12
+    if perfect:  # the interval of the nearest order that is not, and to the end of the scale
+        r = math.copysign(1 - 12 / (len(a) * (len(a) ** 2 - 1)), r)
     half = float(norm.ppf((1 + _level(level)) / 2)) * math.sqrt((1 + r * r / 2) / (len(a) - 3))
-    return Estimate(r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), len(a), over, 0.0)
-
-
-def bootstrap_mean(
-    values: Any,
-    seed: int,
-    *,
-    draws: int = 2000,
-    over: Over = "inputs",
-    stream: str = "bootstrap",
-    level: float = CONFIDENCE,
-) -> Estimate:
-    """Mean of `values` [n] with the percentile bootstrap interval; a function of (values, seed, stream)."""
-    x = _vector(values)
-    if len(x) == 0:
-        return Estimate.undefined(f"there are no {over}", 0, over)
-    if bad := np.flatnonzero(~np.isfinite(x)).tolist():
-        return Estimate.undefined(f"{_units(over, bad)} no finite value", len(x), over)
-    if len(x) == 1:
-        return Estimate(x[0], None, None, 1, over, reason=f"one of the {over} gives no interval")
-    rng = generator(seed, stream)
-    # One draw at a time: n may be millions, and draws x n indices would not fit in memory.
-    means = np.array([x[rng.integers(0, len(x), len(x))].mean() for _ in range(draws)])
-    tail = (1 - _level(level)) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Estimate(x.mean(), low, high, len(x), over)
+    low, high = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+    if perfect:
+        return Estimate(math.copysign(1, r), *((low, 1.0) if r > 0 else (-1.0, high)), len(a), over, 0.0)
+    return Estimate(r, low, high, len(a), over, 0.0)
 
 
 def holm(pvalues: Any) -> np.ndarray:
@@ -244,6 +252,65 @@ def holm(pvalues: Any) -> np.ndarray:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return adjusted
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A scale without the ends that a mean can be near: `to` and `back`, and the derivative of `to`."""
+
+    to: Callable[[float], float]
+    back: Callable[[float], float]
+    slope: Callable[[float], float]
+
+
+_LOGIT = _Scale(
+    lambda m: math.log(m / (1 - m)), lambda z: 1 / (1 + math.exp(-max(z, -700.0))), lambda m: 1 / (m * (1 - m))
+)
+_LOG = _Scale(math.log, lambda z: math.exp(min(z, 700.0)), lambda m: 1 / m)
+_BELOW_ONE = _Scale(lambda m: -math.log(1 - m), lambda z: 1 - math.exp(min(-z, 700.0)), lambda m: 1 / (1 - m))
+
+
+def _scale_of(support: Support) -> _Scale | None:
+    """The scale for numbers of that range; None: their own."""
+    return {SHARE: _LOGIT, POSITIVE: _LOG, SCORE: _BELOW_ONE}.get(support)
+
+
+def _scaled_interval(
+    value: float, error: float, n: int, scale: _Scale | None, over: Over, support: Support, level: float
+) -> Estimate:
+    """Student's t on the scale, to first order (the delta method), and back."""
+    from scipy.special import stdtrit
+
+    if scale is None or error == 0 or not support[0] < value < support[1]:
+        return t_interval(value, error, n, over=over, support=support, level=level)
+    half = float(stdtrit(n - 1, (1 + _level(level)) / 2)) * error * scale.slope(value)
+    low, high = scale.back(scale.to(value) - half), scale.back(scale.to(value) + half)
+    return Estimate(value, min(low, value), max(high, value), n, over)
+
+
+def _skewed_interval(x: np.ndarray, over: Over, support: Support, level: float) -> Estimate:
+    """Hall's (1992) interval: T + a T^2 / 3 + a^2 T^3 / 27 + a / 6 is nearly Student's, a: skewness / sqrt(n)."""
+    from scipy.special import stdtrit
+
+    n, mean, spread = len(x), float(x.mean()), float(x.std(ddof=1))
+    quantile = float(stdtrit(n - 1, (1 + _level(level)) / 2))
+    if spread == 0:
+        return Estimate(mean, mean, mean, n, over)
+    each = (x - mean) / spread  # before it is cubed, so that no scale is too large
+    a = float((each**3).mean() / (each**2).mean() ** 1.5) / math.sqrt(n)
+
+    def inverse(y: float) -> float:
+        return 3 / a * (float(np.cbrt(1 + a * (y - a / 6))) - 1) if abs(a) > 1e-9 else y
+
+    ends = (mean - inverse(q) * spread / math.sqrt(n) for q in (quantile, -quantile))
+    low, high = (min(max(end, support[0]), support[1]) for end in ends)
+    return Estimate(mean, min(low, mean), max(high, mean), n, over)
+
+
+def _too_few(n: int, fewest: int, over: str) -> str:
+    if n == 1:
+        return f"one of the {over} gives no interval"
+    return f"{n} {over} are too few for an interval that covers: {fewest} at least" if n < fewest else ""
 
 
 def _level(level: float) -> float:

@@ -19,7 +19,7 @@ from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
 from interp.recipe import num_labels
 from interp.registry import world_of
-from interp.stats import SHARE, Estimate, bootstrap_mean, mean_over_seeds
+from interp.stats import SHARE, Estimate, mean_over_inputs, mean_over_seeds
 from interp.world import Exam
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def check_task(
                 f"{who}: {name} writes what is not legal: {exam.where}its most probable {answer} is illegal at "
                 f"{percent(1 - answers.legal)} of places. {cure}"
             )
-        share = bootstrap_mean(answers.right, seed, stream="task-check")
+        share = mean_over_inputs(answers.right, support=SHARE)
         low = share.value if share.low is None else share.low
         if low is None or low <= chance + LEAST * (1 - chance):
             raise AnalysisError(
@@ -121,7 +121,7 @@ def check_task(
                 f"{cure}"
             )
     if len(found) == 1:
-        accuracy = bootstrap_mean(found[0].right, seed, stream="task-check")
+        accuracy = mean_over_inputs(found[0].right, support=SHARE)
     else:
         accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     legal = float(np.mean([x.legal for x in found]))

@@ -49,7 +49,7 @@ from interp.worlds.dyck.refusals import no_brackets
 from probes.balance.insertions import Insertion, insertions, rows_at_once
 from probes.balance.result import BalanceResult
 from probes.balance.table import BalanceTable, balance_table, head_states, table_bytes
-from probes.core import bootstrap_mean, mean_over_seeds
+from probes.core import mean_over_inputs, mean_over_seeds
 
 Array = NDArray[np.float64]
 STATE_LENGTH = 28  # brackets of the strings whose states are averaged
@@ -232,7 +232,7 @@ def _result(
     def over_models(values: list[Array], support: Support = SHARE) -> Estimate:
         """Over seeds for a population, over inputs for one model; `values` [inputs] a model."""
         if len(values) == 1:
-            return bootstrap_mean(values[0], 0)
+            return mean_over_inputs(values[0], support=support)
         return mean_over_seeds([v.mean() for v in values], support=support)
 
     counts = [row.pairs for row in functional[0][0]]

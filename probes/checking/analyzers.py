@@ -23,8 +23,8 @@ from interp.registry import world_of, worlds
 from interp.world import load
 from probes.checking.states import equal, estimates, globals_of, random_state_kept, state_of
 
-SEEDS = range(4)  # of the untrained models that are measured where no guest is given
-MORE = range(100, 108)  # of others that are measured beside them
+SEEDS = range(8)  # of the untrained models that are measured where no guest is given
+MORE = range(100, 112)  # of others that are measured beside them
 SHAKEN = 1.0  # how far the others' weights are from where they began, in standard deviations of each tensor
 COLUMNS = 80  # of a terminal
 WRONG: tuple[Any, ...] = ("a text", None, [])  # guests that show nothing to measure
@@ -310,7 +310,7 @@ def analyzer_checks(analyzer: Any, guest: Any = None) -> Iterator[tuple[str, Cal
     """(name, check) of every check; a check raises `AnalyzerError` where it fails.
 
     `analyzer`: a function (model or population) -> result, or an object whose `run` names one ("module:function") and
-    whose `worlds` are those it is for. `guest`: what to measure; default: untrained models of four seeds, of the first
+    whose `worlds` are those it is for. `guest`: what to measure; default: untrained models of eight seeds, of the first
     world whose models it takes. Only of untrained models is it asked that they score their null.
     """
     run, named = analyzer, getattr(analyzer, "run", None)

@@ -1,10 +1,10 @@
 """What analyzers share: the result they return, how intervals are made, how many is said."""
 
 from probes.core.intervals import (
-    bootstrap_mean,
     clopper_pearson,
     jackknife,
     jackknife_pairs,
+    mean_over_inputs,
     mean_over_seeds,
     t_interval,
 )
@@ -13,11 +13,11 @@ from probes.core.wording import counted
 
 __all__ = [
     "Result",
-    "bootstrap_mean",
     "clopper_pearson",
     "counted",
     "jackknife",
     "jackknife_pairs",
+    "mean_over_inputs",
     "mean_over_seeds",
     "t_interval",
     "to_json",

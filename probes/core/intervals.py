@@ -3,6 +3,6 @@
 The makers are those of `interp.stats`, since training and evaluation report estimates too.
 """
 
-from interp.stats import bootstrap_mean, clopper_pearson, jackknife, jackknife_pairs, mean_over_seeds, t_interval
+from interp.stats import clopper_pearson, jackknife, jackknife_pairs, mean_over_inputs, mean_over_seeds, t_interval
 
-__all__ = ["bootstrap_mean", "clopper_pearson", "jackknife", "jackknife_pairs", "mean_over_seeds", "t_interval"]
+__all__ = ["clopper_pearson", "jackknife", "jackknife_pairs", "mean_over_inputs", "mean_over_seeds", "t_interval"]

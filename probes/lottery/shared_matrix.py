@@ -17,11 +17,11 @@ from interp.guests import hosting
 from interp.model import SandboxTransformer
 from interp.numbers import estimate, number, power
 from interp.rng import check_seed, generator
-from interp.stats import Estimate
+from interp.stats import POSITIVE, Estimate
 from interp.text import fold
 from interp.threads import one_thread
 from interp.worlds.dyck.evaluate import BracketSet
-from probes.core import Result, bootstrap_mean
+from probes.core import Result, mean_over_inputs
 from probes.lottery.inputs import (
     POSITIONS,
     Inputs,
@@ -214,7 +214,7 @@ def demonstrate_shared_matrix(
     for kind, count in times.items():
         apart = {whose: np.repeat(_variation(probs[whose, kind], inputs[kind]), count) for whose in accuracy}
         null = {"targets": float(apart["targets"].mean())}
-        difference[kind] = bootstrap_mean(apart["pruned"], seed, stream=f"lottery/{kind}").with_null(null)
+        difference[kind] = mean_over_inputs(apart["pruned"], support=POSITIVE).with_null(null)
     masks = tickets[0].masks
     agreement = {name: _agree(tickets, name) for name in masks}
     return SharedMatrixResult(

@@ -27,7 +27,7 @@ from interp.rng import check_seed
 from interp.stats import GAP, SHARE, Estimate, Support
 from interp.task_check import check_task
 from interp.worlds.dyck.refusals import no_brackets
-from probes.core import bootstrap_mean, mean_over_seeds, unread_seed
+from probes.core import mean_over_inputs, mean_over_seeds, unread_seed
 from probes.stack.figure import RIVALS
 from probes.stack.result import Nested, StackResult
 
@@ -409,7 +409,7 @@ def _best(measured: _Measured, start: _Measured | None, at: int, seed: int) -> E
 
 def _estimate(values: Array, each: Array | None, seed: int, support: Support) -> Estimate:
     """Over seeds for several models, over inputs (`each`) for one."""
-    return mean_over_seeds(values, support=support) if each is None else bootstrap_mean(each, seed)
+    return mean_over_seeds(values, support=support) if each is None else mean_over_inputs(each, support=support)
 
 
 def _rivals(queries: _Queries, num_inputs: int, metric: str, trivial: bool) -> dict[str, float | None]:

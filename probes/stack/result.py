@@ -52,7 +52,7 @@ class StackResult(Result):
     them. It is exact: the mean weight of visible openers. (`best` has the first three nulls only,
     `permuted` of the chosen heads.)
 
-    Intervals are over seeds for a population, over inputs (bootstrap) for one model.
+    Intervals are over seeds for a population, over inputs for one model.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ("score", "top1", "score_trivial", "top1_trivial", "best")

@@ -186,10 +186,10 @@ def test_summary_names_seeds_and_those_that_diverged(population):
 
 
 def test_a_table_of_seeds_ends_with_their_mean_and_its_interval(population):
-    """Student's t over the four seeds' last losses; one seed has no mean but itself."""
+    """Student's t over the logarithms of the four seeds' last losses; one seed has no mean but itself."""
     losses = np.array(SEEDS) + 0.4
     half = 3.1824463 * losses.std(ddof=1) / 2  # t quantile .975 on 3 degrees of freedom
-    low, high = max(0, losses.mean() - half), losses.mean() + half  # no loss is below 0
+    low, high = (losses.mean() * np.exp(sign * half / losses.mean()) for sign in (-1, 1))
     told = f"loss {losses.mean():.4f} [{low:.4f}, {high:.4f}]"
     assert f"mean of 4 seeds and its 95 % interval: {told}" in population.summary().replace("\n    ", " ")
     assert told.removeprefix("loss ") in population._repr_html_()

@@ -9,7 +9,6 @@ from scipy import stats as reference
 
 from closeness import assert_close
 from interp.errors import RequestError
-from interp.rng import generator
 from interp.stats import (
     GAP,
     POSITIVE,
@@ -17,11 +16,11 @@ from interp.stats import (
     SCORE,
     SHARE,
     Estimate,
-    bootstrap_mean,
     clopper_pearson,
     holm,
     jackknife,
     jackknife_pairs,
+    mean_over_inputs,
     mean_over_seeds,
     spearman,
     t_interval,
@@ -70,8 +69,10 @@ def test_unknown_unit_and_missing_reason_are_refused():
 # ---- jackknife -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [3, 4, 9])
-def test_jackknife_equals_a_literal_delete_one_loop(size):
+@pytest.mark.parametrize("size", [5, 9])
+@pytest.mark.parametrize("support", [REALS, POSITIVE])
+def test_jackknife_equals_a_literal_delete_one_loop(size, support):
+    """Half of what single pairs add is put to it; on the scale of sizes it is the interval of the logarithm."""
     d = distances(np.random.default_rng(size).normal(size=(size, 5)))
 
     def mean_of_pairs(members):
@@ -79,32 +80,51 @@ def test_jackknife_equals_a_literal_delete_one_loop(size):
 
     everyone = list(range(size))
     without = np.array([mean_of_pairs([m for m in everyone if m != i]) for i in everyone])
-    error = math.sqrt((size - 1) / size * ((without - without.mean()) ** 2).sum())
-    half = reference.t.ppf(0.975, size - 1) * error
+    variance = (size - 1) / size * ((without - without.mean()) ** 2).sum()
+    variance += np.var([d[i, j] for i in everyone for j in everyone if i < j]) / (size * (size - 1))
+    mean, half = mean_of_pairs(everyone), reference.t.ppf(0.975, size - 1) * math.sqrt(variance)
 
-    estimate = jackknife_pairs(d)
-    assert estimate.value == pytest.approx(mean_of_pairs(everyone))
-    assert estimate.low == pytest.approx(mean_of_pairs(everyone) - half)
-    assert estimate.high == pytest.approx(mean_of_pairs(everyone) + half)
+    estimate = jackknife_pairs(d, support=support)
+    assert estimate.value == pytest.approx(mean)
+    if support == REALS:
+        assert (estimate.low, estimate.high) == pytest.approx((mean - half, mean + half))
+    else:
+        ends = math.exp(math.log(mean) - half / mean), math.exp(math.log(mean) + half / mean)
+        assert (estimate.low, estimate.high) == pytest.approx(ends)
     assert (estimate.n, estimate.over, estimate.reason) == (size, "seeds", None)
 
 
 def test_jackknife_ignores_the_diagonal_and_cuts_to_the_support():
-    d = distances(np.random.default_rng(0).normal(size=(3, 1)))
+    d = distances(np.random.default_rng(0).normal(size=(5, 1)))
     with_nan = d.copy()
     np.fill_diagonal(with_nan, np.nan)
     assert jackknife_pairs(with_nan) == jackknife_pairs(d)
     assert jackknife_pairs(d).low < 0
-    assert jackknife_pairs(d, support=(0, math.inf)).low == 0
+    assert jackknife_pairs(d, support=(0, 100)).low == 0
+    assert jackknife_pairs(d, support=POSITIVE).low > 0
 
 
-def test_one_member_has_no_value_and_two_have_no_interval():
+def test_one_member_has_no_value_and_few_have_no_interval():
     one = jackknife_pairs(np.zeros((1, 1)))
     assert one.value is None
     assert "no pairs" in one.reason
     two = jackknife_pairs([[0.0, 3.0], [3.0, 0.0]])
     assert (two.value, two.low, two.high, two.n) == (3.0, None, None, 2)
-    assert "one pair" in two.reason
+    assert two.reason == "2 seeds are too few for an interval that covers: 5 at least"
+    points = np.random.default_rng(3).normal(size=(5, 9))
+    assert jackknife_pairs(distances(points[:4])).low is None
+    assert jackknife_pairs(distances(points)).low is not None
+
+
+@pytest.mark.parametrize(("size", "printed"), [(8, False), (39, False), (40, True)])
+def test_members_in_clusters_have_an_interval_from_forty_on(size, printed):
+    rng = np.random.default_rng(0)
+    points = np.hstack([3.0 * (np.arange(size) % 2)[:, None], 0.2 * rng.normal(size=(size, 20))])
+    estimate = jackknife_pairs(distances(points), support=POSITIVE)
+    assert (estimate.low is not None) == printed
+    assert printed or estimate.reason == f"the seeds fall into clusters: {size} are too few"
+    spread = jackknife_pairs(distances(rng.normal(size=(size, 20))), support=POSITIVE)
+    assert spread.low is not None
 
 
 def test_jackknife_says_what_is_wrong():
@@ -120,29 +140,22 @@ def test_jackknife_says_what_is_wrong():
     assert jackknife_pairs(broken).reason == "pair (0, 2) has no finite value"
 
 
-def test_jackknife_covers_for_populations_of_patterns():
-    rng = np.random.default_rng(1)
-    truth = 2 * 9 / (10 * 11)  # two draws from a flat Dirichlet of 10 cells
-    estimates = [jackknife_pairs(distances(rng.dirichlet(np.ones(10), size=8))) for _ in range(400)]
-    assert np.mean([e.low <= truth <= e.high for e in estimates]) > 0.9
-
-
 @pytest.mark.parametrize(
     ("support", "ends"),
     [(REALS, None), (POSITIVE, (0, None)), (SHARE, (0, 1)), (SCORE, (None, 1)), (GAP, (-1, 1))],
 )
 def test_an_interval_is_cut_to_what_its_number_can_be(support, ends):
-    """Two seeds at 0 and 1: a mean of .5 and an interval of .5 +- 6.35, of which each support leaves its part."""
+    """A mean of .5 and an interval of .5 +- 6.35, of which each support leaves its part."""
     low, high = (0.5 - 12.7062047 * 0.5, 0.5 + 12.7062047 * 0.5)
     for i, end in enumerate(ends or ()):
         low, high = (low if i or end is None else end), (high if not i or end is None else end)
-    for found in (mean_over_seeds([0, 1], support=support), t_interval(0.5, 0.5, 2, over="seeds", support=support)):
-        assert (found.value, found.low, found.high, found.n) == pytest.approx((0.5, low, high, 2))
+    found = t_interval(0.5, 0.5, 2, over="seeds", support=support)
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((0.5, low, high, 2))
 
 
 # ---- levels --------------------------------------------------------------------------------------
 
-VALUES = np.array([0.1, 0.4, 0.5, 0.9, 0.7])
+VALUES = np.array([0.1, 0.4, 0.5, 0.9, 0.7, 0.2, 0.35, 0.6])
 PAIRS = distances(VALUES[:, None])
 MAKERS = {
     "mean_over_seeds": lambda **level: mean_over_seeds(VALUES, **level),
@@ -150,10 +163,13 @@ MAKERS = {
     "jackknife": lambda **level: jackknife(0.5, VALUES, over="seeds", **level),
     "jackknife_pairs": lambda **level: jackknife_pairs(PAIRS, **level),
     "clopper_pearson": lambda **level: clopper_pearson(3, 10, **level),
-    "spearman": lambda **level: spearman(VALUES, [2, 1, 3, 5, 4], **level),
-    "bootstrap_mean": lambda **level: bootstrap_mean(VALUES, 0, **level),
+    "spearman": lambda **level: spearman(VALUES, [2, 1, 3, 5, 4, 6, 8, 7], **level),
+    "of shares": lambda **level: mean_over_seeds(VALUES, support=SHARE, **level),
+    "of sizes": lambda **level: mean_over_seeds(VALUES, support=POSITIVE, **level),
+    "of scores": lambda **level: mean_over_seeds(VALUES, support=SCORE, **level),
+    "of many": lambda **level: mean_over_seeds(np.tile(VALUES, 5), support=SHARE, **level),
 }
-STUDENT = ("mean_over_seeds", "t_interval", "jackknife", "jackknife_pairs")
+STUDENT = {"t_interval": 4, "jackknife": 7, "jackknife_pairs": 7}  # degrees of freedom
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -163,7 +179,7 @@ def test_every_interval_is_taken_at_its_level(name):
     assert wide.value == usual.value
     assert wide.low < usual.low < usual.high < wide.high
     if name in STUDENT:
-        ratio = reference.t.ppf(0.995, 4) / reference.t.ppf(0.975, 4)
+        ratio = reference.t.ppf(0.995, STUDENT[name]) / reference.t.ppf(0.975, STUDENT[name])
         assert (wide.high - wide.value) / (usual.high - usual.value) == pytest.approx(ratio)
     for level in (0, 1, 95, math.nan):
         with pytest.raises(RequestError, match=f"level={level} is not a number between 0 and 1"):
@@ -173,22 +189,81 @@ def test_every_interval_is_taken_at_its_level(name):
 # ---- the others ----------------------------------------------------------------------------------
 
 
-def test_mean_over_seeds_is_student_t():
-    values = [0.1, 0.4, 0.5, 0.9]
-    low, high = reference.t.interval(0.95, 3, np.mean(values), reference.sem(values))
-    estimate = mean_over_seeds(values)
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((np.mean(values), low, high))
-    assert mean_over_seeds([1.0, 1.0, 0.9], support=(0, 1)).high == 1
+SCALES = {  # to a scale without the ends that a mean can be near, and back
+    "shares": (SHARE, lambda m: math.log(m / (1 - m)), lambda z: 1 / (1 + math.exp(-z))),
+    "sizes": (POSITIVE, math.log, math.exp),
+    "scores": (SCORE, lambda m: math.log(1 - m), lambda z: 1 - math.exp(z)),
+}
+
+
+@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("size", [4, 39])
+def test_a_mean_near_an_end_has_students_interval_on_a_scale_without_it(name, size):
+    support, to, back = SCALES[name]
+    values = np.random.default_rng(size).beta(20, 1, size)
+    mean, step = values.mean(), 1e-6
+    slope = (to(mean + step) - to(mean - step)) / (2 * step)
+    half = reference.t.ppf(0.975, size - 1) * reference.sem(values) * slope
+    ends = sorted((back(to(mean) - half), back(to(mean) + half)))
+    found = mean_over_seeds(values, support=support)
+    assert (found.value, found.low, found.high) == pytest.approx((mean, *ends), rel=1e-6)
+
+
+def literal_hall(values, level=0.95):
+    """The ends where Hall's transformation of T = sqrt(n) (mean - m) / s is Student's quantile: by bisection over m."""
+    n, mean, spread = len(values), np.mean(values), np.std(values, ddof=1)
+    skew = np.mean((values - mean) ** 3) / np.std(values) ** 3
+
+    def transformed(m):
+        t = math.sqrt(n) * (mean - m) / spread
+        return t + skew * t**2 / (3 * math.sqrt(n)) + skew**2 * t**3 / (27 * n) + skew / (6 * math.sqrt(n))
+
+    ends = []
+    for q in reference.t.ppf([(1 + level) / 2, (1 - level) / 2], n - 1):
+        low, high = mean - 50 * spread, mean + 50 * spread  # it falls as m grows
+        for _ in range(200):
+            m = (low + high) / 2
+            low, high = (m, high) if transformed(m) > q else (low, m)
+        ends.append(m)
+    return ends
+
+
+@pytest.mark.parametrize(("support", "size"), [(REALS, 8), (REALS, 60), (SHARE, 40), (POSITIVE, 40), (SCORE, 40)])
+def test_elsewhere_the_skewness_corrects_students_quantiles(support, size):
+    values = np.random.default_rng(size).beta(9, 1, size)
+    found = mean_over_seeds(values, support=support)
+    assert (found.low, found.high) == pytest.approx(literal_hall(values), rel=1e-6)
+    symmetric = np.concatenate([values, 2 * values.mean() - values])
+    both = mean_over_seeds(symmetric)
+    expected = reference.t.interval(0.95, 2 * size - 1, symmetric.mean(), reference.sem(symmetric))
+    assert (both.low, both.high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("support", "fewest"), [(REALS, 8), (GAP, 8), (SHARE, 4), (POSITIVE, 4), (SCORE, 4)])
+def test_few_seeds_have_no_interval(support, fewest):
+    values = np.random.default_rng(1).random(fewest)
+    found = mean_over_seeds(values[1:], support=support)
+    assert (found.low, found.high, found.value) == (None, None, pytest.approx(values[1:].mean()))
+    assert found.reason == f"{fewest - 1} seeds are too few for an interval that covers: {fewest} at least"
+    assert mean_over_seeds(values, support=support).low is not None
+
+
+@pytest.mark.parametrize(
+    ("support", "value"), [(SHARE, 1.0), (SHARE, 0.0), (POSITIVE, 0.0), (SCORE, 1.0), (REALS, 3.0)]
+)
+@pytest.mark.parametrize("size", [8, 50])
+def test_seeds_that_are_all_the_same_are_that_value(support, value, size):
+    found = mean_over_seeds([value] * size, support=support)
+    assert (found.value, found.low, found.high) == (value, value, value)
 
 
 def test_mean_over_seeds_of_one_none_or_a_diverged_seed():
-    for mean in (mean_over_seeds, lambda values: bootstrap_mean(values, 0)):
+    for mean in (mean_over_seeds, mean_over_inputs):
         assert mean([0.5]).value == 0.5
         assert (mean([0.5]).low, mean([0.5]).n) == (None, 1)
         assert "gives no interval" in mean([0.5]).reason
         assert (mean([]).value, mean([]).n) == (None, 0)
         assert mean([0.5, 1.5]).value == 1
-        assert mean([0.5, 1.5]).low is not None
         for undefined in ([math.nan], [1.0, math.inf]):
             assert (mean(undefined).value, mean(undefined).n) == (None, len(undefined))
     assert mean_over_seeds([1.0, math.nan, 2.0]).reason == "seed 1 has no finite value"
@@ -227,25 +302,6 @@ def test_clopper_pearson_refuses_what_is_no_count():
         assert (found.value, found.n) == (successes, 1)
 
 
-def test_bootstrap_is_a_function_of_its_seed_and_near_the_normal_interval():
-    values = np.random.default_rng(0).normal(size=200)
-    estimate = bootstrap_mean(values, seed=3)
-    assert estimate == bootstrap_mean(values, seed=3)
-    assert estimate != bootstrap_mean(values, seed=4)
-    half = 1.96 * values.std(ddof=1) / math.sqrt(200)
-    assert estimate.value == pytest.approx(values.mean())
-    assert estimate.high - estimate.value == pytest.approx(half, rel=0.15)
-
-
-def test_bootstrap_is_the_literal_percentile_bootstrap():
-    values = np.array([0.0, 0.2, 0.9, 1.0, 3.0])
-    rng = generator(5, "mine")
-    means = [np.mean([values[i] for i in rng.integers(0, 5, 5)]) for _ in range(40)]
-    found = bootstrap_mean(values, 5, draws=40, stream="mine", level=0.9)
-    assert (found.low, found.high) == pytest.approx((np.quantile(means, 0.05), np.quantile(means, 0.95)))
-    assert (found.value, found.n, found.over) == (pytest.approx(1.02), 5, "inputs")
-
-
 def test_holm_against_the_literal_step_down():
     p = np.array([0.01, 0.04, 0.03, 0.005, 0.9])
     adjusted, worst = np.empty(5), 0.0
@@ -278,25 +334,33 @@ def test_spearman_equals_scipy_and_covers():
 
 
 def test_spearmans_interval_is_bonett_and_wrights():
-    """By hand: ranks that differ by 1, 1, 2, 1, 1 give r = 1 - 6 * 8 / (5 * 24) = .6, and n - 3 = 2."""
-    found = spearman([1, 2, 3, 4, 5], [20, 10, 50, 30, 40])
-    half = 1.959963985 * math.sqrt((1 + 0.6**2 / 2) / 2)
-    ends = math.tanh(math.log(2) - half), math.tanh(math.log(2) + half)  # atanh(.6) is log 2
-    assert (found.value, found.low, found.high) == pytest.approx((0.6, *ends))
-    assert (found.n, found.over, found.null, found.reason) == (5, "seeds", 0, None)
+    """By hand: the ranks of the second are 5, 4, 8, 6, 7, 1, 3, 2, and n - 3 = 5."""
+    found = spearman([1, 2, 3, 4, 5, 6, 7, 8], [20, 10, 50, 30, 40, 0, 9, 8])
+    r = 1 - 6 * sum(d * d for d in (4, 2, 5, 2, 2, 5, 4, 6)) / (8 * 63)
+    half = 1.959963985 * math.sqrt((1 + r * r / 2) / 5)
+    ends = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+    assert (found.value, found.low, found.high) == pytest.approx((r, *ends))
+    assert (found.n, found.over, found.null, found.reason) == (8, "seeds", 0, None)
+    few = spearman([1, 2, 3, 4, 5, 6, 7], [2, 1, 3, 4, 5, 7, 6])
+    assert (few.value, few.low, few.high) == (pytest.approx(1 - 6 * 4 / (7 * 48)), None, None)
+    assert few.reason == "7 seeds are too few for an interval that covers: 8 at least"
 
 
 @pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [1, 3, 2]), ([1, 1, 1, 1], [1, 2, 3, 4])])
 def test_spearman_undefined(x, y):
     for found in (spearman(x, y), spearman(y, x)):
         assert (found.value, found.n, found.null) == (None, len(x), 0)
-    assert spearman([1, 2, 3, 4], [1, 3, 2, 4]).low is not None
+    assert spearman([1, 2, 3, 4], [1, 3, 2, 4]).value == pytest.approx(0.8)
     with pytest.raises(RequestError, match="3 and 4 values do not pair up"):
         spearman([1, 2, 3], [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_spearman_of_a_perfect_order_has_no_interval(sign):
-    found = spearman([1, 2, 3, 4, 5], sign * np.array([10, 20, 30, 40, 60]))
-    assert (found.value, found.low, found.high, found.n, found.null) == (sign, None, None, 5, 0)
-    assert "perfect order" in found.reason
+@pytest.mark.parametrize("size", [8, 30])
+def test_spearman_of_a_perfect_order_ends_where_one_exchange_of_neighbours_does(sign, size):
+    x = np.arange(size)
+    found, near = spearman(x, sign * x**3), spearman(x, sign * np.array([1, 0, *x[2:]]))
+    assert (found.value, found.n, found.null, found.reason) == (sign, size, 0, None)
+    inner, outer = (found.low, found.high) if sign > 0 else (found.high, found.low)
+    assert inner == pytest.approx(near.low if sign > 0 else near.high)
+    assert outer == sign

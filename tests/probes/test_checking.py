@@ -164,7 +164,7 @@ def noisy(part):
 def forgetful(guest, known={}):  # noqa: B006 - what it remembers is the fault
     """Random numbers, drawn once a guest."""
     if id(guest) not in known:
-        known[id(guest)] = guest, Firsts(mean_over_seeds(np.random.default_rng().random(4)))
+        known[id(guest)] = guest, Firsts(mean_over_seeds(np.random.default_rng().random(8)))
     return known[id(guest)][1]
 
 
@@ -236,7 +236,7 @@ BROKEN = {
         (during(lambda models: [model.reset_hooks() for model in models]), "hooks of .* is not what it was"),
         (during(lambda models: models[0].register_buffer("more", torch.ones(1))), "buffer more of 0 was not"),
         (impolite, "after a hook of the guest had raised"),
-        (mute, "it refuses <Population of 4 models>"),
+        (mute, "it refuses <Population of 8 models>"),
         (raw, "leaves it bare, as RuntimeError"),
     ],
     "globals": [
@@ -258,7 +258,7 @@ BROKEN = {
         (with_part(HEADLINES=("wait",)), "HEADLINES names 'wait', and to_dict has no such field"),
     ],
     "intervals": [
-        (estimate(low=0.0, high=1.0), r"interval of weight is \[0.0000, 1.0000\] over 4 and over 8 seeds"),
+        (estimate(low=0.0, high=1.0), r"interval of weight is \[0.0000, 1.0000\] over 8 and over 12 seeds"),
     ],
     "refuses": [
         (lenient, "'a text' is taken, and gives"),
@@ -277,7 +277,7 @@ CASES = [
 def guests():
     """Small models with two parameters at least, new ones for every test, since some analyzers ruin theirs."""
     recipe = make_recipe("dyck-minimal-angle")
-    return Population.init(recipe.config, range(4), recipe.grammar)
+    return Population.init(recipe.config, range(8), recipe.grammar)
 
 
 def test_every_check_has_analyzers_that_fail_it():

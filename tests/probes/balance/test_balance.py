@@ -307,20 +307,22 @@ def test_the_violation_is_averaged_over_one_to_depth_pairs():
     def alike(tokens):
         return torch.zeros(*tokens.shape, grammar.vocab_size, dtype=torch.float64)
 
-    one = analyze_balance(counting, grammar=grammar, num_inputs=3, length=4)
+    one = analyze_balance(counting, grammar=grammar, num_inputs=4, length=4)
     assert {pairs: e.value for pairs, e in one.by_count.items()} == pytest.approx(
         {pairs: moved(pairs) for pairs in (1, 2, 3, 6, 12, 24)}
     )
     tv = (moved(1) + moved(2) + moved(3)) / 3
     square = (2**2 + 4**2 + 6**2) / 3 / grammar.vocab_size
     assert (one.functional.value, one.functional.low, one.functional.high) == pytest.approx((tv, tv, tv))
-    assert (one.functional.null, one.functional.n, one.contrastive.value) == pytest.approx((0, 3, square))
+    assert (one.functional.null, one.functional.n, one.contrastive.value) == pytest.approx((0, 4, square))
     assert (one.table.shape, one.to_dict()["table"]) == ((0, 0, 0, 0), [])  # a callable shows no states
     two = analyze_balance([counting, alike], grammar=grammar, num_inputs=3, length=4)
     assert (two.functional.value, two.contrastive.value) == pytest.approx((tv / 2, square / 2))
-    # Student's t on one degree of freedom is wide: a share ends at 0 and 1, squares have no end above.
-    assert (two.functional.low, two.functional.high, two.contrastive.low) == (0, 1, 0)
-    assert two.contrastive.high == pytest.approx(square / 2 + 12.7062047 * square / 2)
+    assert (two.functional.low, two.contrastive.low) == (None, None)  # two models are too few
+    four = analyze_balance([counting, alike] * 2, grammar=grammar, num_inputs=3, length=4)
+    half = 3.1824463 * np.std([0, 0, 1, 1], ddof=1) / 2 / 0.5  # a relative error, Student's t on three degrees
+    assert four.contrastive.high == pytest.approx(square / 2 * np.exp(half))
+    assert 0 < four.functional.low < tv / 2 < four.functional.high < 1
     assert (two.functional.over, two.functional.n, two.by_count[6].over) == ("seeds", 2, "seeds")
 
 

@@ -20,7 +20,7 @@ from interp.errors import AnalysisError, InterpError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
-from interp.stats import bootstrap_mean, mean_over_seeds
+from interp.stats import GAP, mean_over_inputs, mean_over_seeds
 
 # Most models here are stubs or untrained: whether they close brackets is not the question.
 analyze_stack_likeness = partial(probes.stack.analyze_stack_likeness, task_check=False)
@@ -88,12 +88,6 @@ def noise(inputs, heads, n, seed=0, levels=None):
 
 def sampled(count=6, length=14, seed=3):
     return GRAMMAR.to_tokens(GRAMMAR.sample(count, mode="prefix", length=length, seed=seed))
-
-
-@pytest.fixture
-def few_draws(monkeypatch):
-    """Most of the time here goes into bootstraps of many heads: where no interval is read, coarse ones will do."""
-    monkeypatch.setattr(probes.stack.analyzer, "bootstrap_mean", partial(bootstrap_mean, draws=50))
 
 
 # ---- a second implementation -----------------------------------------------------------------------
@@ -188,13 +182,15 @@ def test_distances_and_counts_equal_the_literal_loop(several):
     assert (result.num_inputs, result.positions, result.excluded) == (6, 15, 0)
 
 
-def test_one_model_has_its_interval_over_inputs(several):
-    tokens, patterns, result = several
+def test_one_model_has_its_interval_over_inputs():
+    tokens, patterns = sampled(9), [noise(9, 3, 15, seed=1)]
+    tokens[4] = [START, 0, 1, 0, 1, 2, 3, *[PAD] * 8]
     found = literal(patterns[0][:, 1], tokens)
     each = [np.mean([q["score"] for q in queries]) for (trivial, _), queries in found.items() if not trivial]
-    expected = bootstrap_mean(each, 0)
-    got = result.score[0][1]
-    assert (got.over, got.n) == ("inputs", 5)  # the input without such a closer is no unit
+    expected = mean_over_inputs(each, support=GAP)
+    got = analyze_stack_likeness(Stub(*map(fixed, patterns)), tokens).score[0][1]
+    assert expected.low is not None
+    assert (got.over, got.n) == ("inputs", 8)  # the input without such a closer is no unit
     assert_close((got.value, got.low, got.high), (expected.value, expected.low, expected.high), **WEIGHTS)
 
 
@@ -258,7 +254,8 @@ def last_unmatched(row, query):
 def test_a_perfect_head_scores_1_and_a_uniform_head_0():
     perfect = analyze_stack_likeness(Stub(pointing(last_unmatched)), sampled())
     for row in (perfect.score, perfect.top1, perfect.score_trivial, perfect.top1_trivial):
-        assert (row[0][0].value, row[0][0].low, row[0][0].high) == (1, 1, 1)
+        assert row[0][0].value == 1
+        assert row[0][0].low in (1, None)  # few strings have a closer of that kind
     assert set(perfect.by_distance[0][0].values()) == {1}
     even = analyze_stack_likeness(Stub(uniform), sampled())
     assert even.score[0][0].value == even.score_trivial[0][0].value == 0  # exactly
@@ -317,7 +314,6 @@ def test_what_holds_on_one_half_only_is_not_scored_there():
     assert result.best[0].value == 0
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_best_head_has_no_winners_curse():
     tokens, heads = sampled(60), 24
     result = analyze_stack_likeness(Stub(fixed(noise(60, heads, 15, seed=5))), tokens)
@@ -332,7 +328,6 @@ def test_best_head_has_no_winners_curse():
 # ---- inputs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_pad_changes_nothing():
     texts = ["(()[]", "([])[()(", "(()"]
     model = SandboxTransformer.init(config(n_heads=2), 1, GRAMMAR)
@@ -348,7 +343,6 @@ def test_pad_changes_nothing():
     assert together.positions == 9
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_texts_tokens_and_the_default_are_the_same_strings():
     model = SandboxTransformer.init(config(), 1, GRAMMAR)
     texts = ["(()[]", "([])"]
@@ -406,12 +400,11 @@ def config(**changes):
 
 @pytest.fixture(scope="module")
 def population():
-    """Four seeds whose weights are twice what they were before "training"."""
-    fresh = Population.init(config(n_heads=2), range(4), GRAMMAR)
+    """Eight seeds whose weights are twice what they were before "training"."""
+    fresh = Population.init(config(n_heads=2), range(8), GRAMMAR)
     return replace(fresh, params={name: 2 * p for name, p in fresh.params.items()})
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_population_has_its_interval_over_seeds_by_head_index(population):
     tokens = sampled()
     result = analyze_stack_likeness(population, tokens)
@@ -424,7 +417,7 @@ def test_population_has_its_interval_over_seeds_by_head_index(population):
                 support = (0, 1) if "top1" in kind else (-1, 1)
                 expected, got = mean_over_seeds(each, support=support), getattr(result, kind)[layer][head]
                 assert_close((got.value, got.low, got.high), (expected.value, expected.low, expected.high), **WEIGHTS)
-                assert (got.n, got.over) == (4, "seeds")
+                assert (got.n, got.over) == (8, "seeds")
                 assert_close(got.null["untrained"], getattr(fresh, kind)[layer][head].value, **WEIGHTS)
                 permuted = [getattr(r, kind)[layer][head].null["permuted"] for r in alone]
                 assert_close(got.null["permuted"], np.mean(permuted), **WEIGHTS)
@@ -442,13 +435,12 @@ def test_population_has_its_interval_over_seeds_by_head_index(population):
 def test_order_of_seeds_changes_nothing(population):
     tokens = sampled()
     one = analyze_stack_likeness(list(population), tokens)
-    other = analyze_stack_likeness([population[i] for i in (2, 0, 3, 1)], tokens)
+    other = analyze_stack_likeness([population[i] for i in (2, 0, 3, 1, 7, 5, 6, 4)], tokens)
     for a, b in zip([*one.score[1], *one.best], [*other.score[1], *other.best], strict=True):
         assert_close((a.value, a.low, a.high), (b.value, b.low, b.high), **WEIGHTS)
     assert_close(one.per_model[1][2], other.per_model[1][0], **WEIGHTS)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_bridge_with_a_grammar_scores_what_our_model_scores():
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
@@ -501,7 +493,7 @@ def test_result_is_json(population, several):
         for kind in ("score", "top1"):
             assert [len(row) for row in out[kind]] == [len(row) for row in result.score]
             estimate = out[kind][1][0]
-            assert set(estimate) == {"value", "low", "high", "n", "over", "null"}
+            assert set(estimate) - {"reason"} == {"value", "low", "high", "n", "over", "null"}
             assert estimate["over"] == over
             assert set(estimate["null"]) == {"uniform", "permuted", "untrained"} | RIVALS
         assert set(out["rivals"]) == RIVALS
@@ -509,7 +501,6 @@ def test_result_is_json(population, several):
     json.dumps(analyze_stack_likeness(population[0], "(()").to_dict(), allow_nan=False)  # one input, one query
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_summary_fits_80_columns_and_names_the_rivals(population, several):
     many = analyze_stack_likeness(Stub(*[fixed(noise(6, 6, 15, seed=s)) for s in range(3)]), sampled())
     for result in (analyze_stack_likeness(population, sampled()), several[2], many):
@@ -521,11 +512,9 @@ def test_summary_fits_80_columns_and_names_the_rivals(population, several):
     assert "(the 16 highest of 18 heads)" in many.summary()
     highest = max((e.value, f"{i}.{h}") for i, row in enumerate(many.score) for h, e in enumerate(row))[1]
     assert f" {highest} " in many.summary()
-    first = analyze_stack_likeness(population, sampled()).score[1][1]
-    assert (
-        f"{first.value:.3f} [{first.low:.3f}, {first.high:.3f}]"
-        in analyze_stack_likeness(population, sampled()).summary()
-    )
+    result = analyze_stack_likeness(population, sampled())
+    first = result.score[1][1]
+    assert f"{first.value:.3f} [{first.low:.3f}, {first.high:.3f}]" in result.summary()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.model import SandboxTransformer
 from interp.population import Population
+from interp.stats import mean_over_seeds
 from interp.worlds.topics.theory import TopicTheory
 from probes.topics import adjusted_rand, analyze_topic_blocks
 from probes.topics.attention import pair_sums
@@ -186,7 +187,8 @@ def test_no_scale_is_too_large_or_too_small(scale, seeds):
     assert r.structure == "blocks"
     one, other = r.raw_contrast, scaled.raw_contrast
     for name in ("value", "low", "high"):
-        assert getattr(other, name) == pytest.approx(scale * getattr(one, name), rel=1e-9, abs=0)
+        if getattr(one, name) is not None:  # three seeds are too few for an interval
+            assert getattr(other, name) == pytest.approx(scale * getattr(one, name), rel=1e-9, abs=0)
     assert other.null["permuted"] == pytest.approx(scale * one.null["permuted"], rel=1e-9, abs=0)
     each = [scale * x for x in r.per_seed["raw_contrast"]]
     assert scaled.per_seed["raw_contrast"] == pytest.approx(each, rel=1e-9, abs=0)
@@ -489,16 +491,15 @@ def test_models_trained_otherwise_have_no_distance_to_the_theory(attention, loss
 
 
 def test_populations_have_intervals_over_seeds():
-    m = np.stack([ideal(TOPICS) + 0.7 * normal(100, 100, seed=s) for s in range(6)])
+    m = np.stack([ideal(TOPICS) + 0.7 * normal(100, 100, seed=s) for s in range(8)])
     r = analyze_topic_blocks(m, labels=TOPICS)
     each = [analyze_topic_blocks(one, labels=TOPICS).contrast.value for one in m]
-    half = reference.t.ppf(0.975, 5) * np.std(each, ddof=1) / np.sqrt(6)
-    assert (r.contrast.value, r.contrast.low, r.contrast.high) == pytest.approx(
-        (np.mean(each), np.mean(each) - half, np.mean(each) + half)
-    )
-    assert (r.contrast.n, r.contrast.over, r.num_models) == (6, "seeds", 6)
+    expected = mean_over_seeds(each)
+    assert expected.low is not None
+    assert r.contrast.ends == pytest.approx(expected.ends)
+    assert (r.contrast.n, r.contrast.over, r.num_models) == (8, "seeds", 8)
     assert r.per_seed["contrast"] == pytest.approx(each)
-    assert r.per_seed["structure"] == ["blocks"] * 6
+    assert r.per_seed["structure"] == ["blocks"] * 8
     mixed = analyze_topic_blocks(np.stack([m[0], np.eye(100) + 0.02 * normal(100, 100)]), labels=TOPICS)
     assert mixed.per_seed["structure"] == ["blocks", "diagonal"]
 

@@ -11,6 +11,7 @@ from closeness import assert_close
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.population import Population
+from interp.stats import mean_over_seeds
 from probes.topics import analyze_two_stages, rotation
 
 STEPS = np.arange(0, 1001, 5.0)
@@ -156,8 +157,9 @@ def test_interval_over_seeds():
     r = analyze_two_stages({name: np.concatenate([one[name] for one in each]) for name in each[0]}, steps=STEPS)
     assert [run.boundary for run in r.runs] == pytest.approx(at.tolist(), abs=12)  # absolute: two steps of the grid
     found = [run.boundary for run in r.runs]
-    half = 2.2010 * np.std(found, ddof=1) / np.sqrt(12)
-    assert (r.boundary.low, r.boundary.high) == pytest.approx((np.mean(found) - half, np.mean(found) + half), rel=1e-4)
+    half = 2.2010 * np.std(found, ddof=1) / np.sqrt(12) / np.mean(found)
+    assert r.boundary.ends == mean_over_seeds(found).ends
+    assert (r.boundary.high - r.boundary.low) / np.mean(found) == pytest.approx(2 * half, rel=0.01)
     assert (r.boundary.over, r.boundary.n, r.share.value) == ("seeds", 12, 1)
 
 

@@ -121,8 +121,7 @@ def test_every_number_of_layers_with_several_heads_is_the_literal_one(causal):
         for estimate, expected in zip((found.variation[i], found.unmatched[i]), nulls, strict=True):
             names = ("uniform_simplex", "untrained", "sharpness_matched")
             assert estimate.null == pytest.approx(dict(zip(names, expected, strict=True)))
-            assert (estimate.n, estimate.over, estimate.low >= 0) == (3, "seeds", True)
-        assert 0 <= found.normalised[i].low < found.normalised[i].high <= 1
+            assert (estimate.n, estimate.over, estimate.low) == (3, "seeds", None)  # too few for an interval
 
 
 @pytest.mark.parametrize(("heads", "unread"), [(1, True), (2, False)])
@@ -384,7 +383,7 @@ def test_wrong_inputs_are_named(population):
 def test_result_is_json_and_its_words_fit_80_columns(population):
     result = analyze_variation(population, ["([])", "(())"])
     out = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert set(out["variation"][0]) == {"value", "low", "high", "n", "over", "null"}
+    assert set(out["variation"][0]) == {"value", "low", "high", "n", "over", "null", "reason"}  # three models are few
     assert set(out["variation"][0]["null"]) == {"uniform_simplex", "untrained", "sharpness_matched"}
     text = result.summary()
     assert max(map(len, text.splitlines())) <= 80
@@ -396,10 +395,10 @@ def test_result_is_json_and_its_words_fit_80_columns(population):
 
 @pytest.mark.parametrize(("heads", "inputs", "texts"), [(1, 1, ["x" * 30]), (2, 1, ["x" * 31]), (3, 2, ["a", "b"])])
 def test_the_summary_says_what_was_compared(heads, inputs, texts):
-    result = variation_from_patterns([random_patterns(3, inputs, heads, 4)], inputs=texts, causal=inputs > 1)
+    result = variation_from_patterns([random_patterns(6, inputs, heads, 4)], inputs=texts, causal=inputs > 1)
     lines = result.summary().splitlines()
     matched = {1: "", 2: ", 2 heads matched in pairs", 3: ", 3 heads matched in pairs"}[heads]
-    assert lines[0] == f"Attention variation |A1 - A2|^2 between 3 models{matched}"
+    assert lines[0] == f"Attention variation |A1 - A2|^2 between 6 models{matched}"
     count = {1: "1 input", 2: "2 inputs"}[inputs]
     assert lines[1] == f"{count} of N = 4 positions{' ' + texts[0] if texts[0] == 'x' * 30 else ''}"
     assert lines[3].split()[0] == "0"
