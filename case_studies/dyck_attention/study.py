@@ -46,7 +46,7 @@ class Size:
     without: int  # the released code with one part as ours
 
 
-QUICK = Size(8, 4, 4, 4, varied=0, figures=0, cells=2, closers=4, released=0, table_released=0, without=0)
+QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0)
 FULL = Size(40, 40, 40, 40, 40, 4, len(known.TABLE), closers=40, released=40, table_released=20, without=20)
 
 
