@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from case_studies.dyck_attention.arms import Arms
 from case_studies.dyck_attention.families import Panel
 from case_studies.dyck_attention.measure import Measured, TableRow, Variant
+from case_studies.dyck_attention.origins import Origins
 from interp.population import Population
 from interp.stats import Estimate
 from probes.variation import VariationResult
@@ -23,6 +24,7 @@ class Findings:
     table: Sequence[TableRow]
     variants: Sequence[Variant]
     arms: Arms  # the paper's families, each trained in three ways
+    origins: Origins
     table_released: Sequence[TableRow]
     without: Sequence[Variant]  # the released code with one part as ours
     start: dict[str, dict[str, Estimate]]  # family -> how START is counted -> variation

@@ -21,6 +21,8 @@ from case_studies.dyck_attention.measure import (
     measure_variant,
     prefix_variation,
 )
+from case_studies.dyck_attention.origins import measure_origins
+from case_studies.dyck_attention.origins import to_dict as origins_to_dict
 from case_studies.dyck_attention.report import Findings, report
 from case_studies.study import Plan, Run, Study, wanted
 from interp.presets import make_recipe
@@ -44,10 +46,11 @@ class Size:
     released: int  # the same as the released code has them
     table_released: int  # Table 1 so
     without: int  # the released code with one part as ours
+    crossed: int  # first weights, and as many orders of data, that are crossed
 
 
-QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0)
-FULL = Size(40, 40, 40, 40, 40, 4, len(known.TABLE), closers=40, released=40, table_released=20, without=20)
+QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0, crossed=0)
+FULL = Size(40, 40, 40, 40, 40, 4, len(known.TABLE), closers=40, released=40, table_released=20, without=20, crossed=8)
 
 
 def populations(size: Size) -> Plan:
@@ -63,6 +66,7 @@ def populations(size: Size) -> Plan:
         "released": wanted((*known.RELEASED, *known.RELEASED_PREFIXES), size.released),
         "table_released": wanted([cell.released for cell in known.TABLE[: size.cells]], size.table_released),
         "without": wanted(known.WITHOUT, size.without),
+        "crossed": wanted(known.crossed(size.crossed), size.crossed**2),
     }
 
 
@@ -91,6 +95,7 @@ def collect(run: Run[Size]) -> Findings:
         arms=arms,
         table_released=table_released,
         without=without,
+        origins=measure_origins(list(run.obtain("crossed"))),
         start={m.family.name: counting_start(m.population) for m in [*main, *prefixes]},
         panels=panels,
         floors=rule_floors(in_distribution(make_recipe("dyck-standard"), FINAL_STRINGS)),
@@ -113,6 +118,7 @@ def to_results(f: Findings) -> dict[str, Any]:
         "constructed_uniform": f.uniform,
         "table_1": {row.cell.name: row.to_dict() for row in f.table},
         "arms": arms_to_dict(f.arms),
+        "origins": origins_to_dict(f.origins),
         "table_1_released": {row.cell.name: row.to_dict() for row in f.table_released},
         "varied": {v.family.name: v.to_dict() for v in f.variants},
         "without": {v.family.name: v.to_dict() for v in f.without},

@@ -17,12 +17,16 @@ from case_studies.dyck_attention.arms import (
     to_dict,
     told,
 )
+from case_studies.dyck_attention.origins import measure_origins, origin_parts
+from case_studies.dyck_attention.origins import to_dict as origins_to_dict
 from case_studies.page import Table
 from case_studies.populations import Family
+from case_studies.study import Obtained
+from interp import train_population
 from interp.presets import make_recipe
 from interp.stats import Estimate
 from interp.worlds.dyck.task import data_source
-from probes.variation import PAPER_SENTENCE
+from probes.variation import PAPER_SENTENCE, OriginsResult
 
 NAME = known.MAIN[0].name
 PAPER = known.PAPER_VARIATION[NAME]
@@ -113,13 +117,49 @@ def test_epochs_of_the_released_code_are_whole(family):
 
 
 def test_crossed_families_read_what_the_main_ones_do():
-    for one, crossed in zip(known.MAIN, known.CROSSED, strict=True):
+    for one, crossed in zip(known.MAIN, known.crossed(8), strict=True):
         own = replace(crossed.recipe.settings, crossed=0)
         assert own == one.recipe.settings
         assert crossed.recipe.config == one.recipe.config
-        assert crossed.recipe.settings.origins(known.CROSSED_LEVELS**2 - 1) == (7, 7)
+        assert crossed.recipe.settings.origins(63) == (7, 7)
 
 
 def test_the_released_preset_is_what_its_name_says():
     config = make_recipe("dyck-authors").config
     assert (config.block, config.embedding, config.init_std, config.unembed_bias) == ("authors", "onehot", 0.02, False)
+
+
+# -- first weights or data -----------------------------------------------------------------------------------
+
+
+def shares(weights, data, both):
+    whole = Estimate(2.0, 1.0, 3.0, 8, "seeds", {"untrained": 1.0})
+    each = [(Estimate(mid, mid - half, mid + half, 8, "seeds"),) for mid, half in (weights, data, both)]
+    return OriginsResult((whole,), *each, ({},), 8, (1,), 1, 17)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (((0.6, 0.1), (0.2, 0.1), (0.2, 0.1)), "is that of first weights: more than either of the others."),
+        (((0.2, 0.1), (0.6, 0.1), (0.2, 0.1)), "is that of the order of data: more than either of the others."),
+        (((0.3, 0.1), (0.2, 0.1), (0.5, 0.1)), "is that of which weights meet which data: not told apart"),
+    ],
+)
+def test_the_largest_share_is_named_and_how_sure_that_is(given, told):
+    family = known.crossed(8)[0]
+    table, sentence = origin_parts([(family, "d", shares(*given))])[1:]
+    assert told in sentence
+    assert len(table.rows) == 1
+    found = origins_to_dict([(family, "d", shares(*given))])[family.name]
+    assert found["shares"][0]["data"]["value"] == given[1][0]
+
+
+def test_crossed_models_are_split_where_all_are_there(tmp_path):
+    """Three first weights by three data; two seeds, which a run may ask for, are no grid."""
+    family = replace(known.crossed(3)[2], steps=2, batch=4)
+    whole, part = (Obtained(family, train_population(family.recipe, n, workers=1), "d") for n in (9, 2))
+    ((named, digest, result),) = measure_origins([whole, part])
+    assert (named, digest, result.levels) == (family, "d", 3)
+    assert origin_parts([]) == []
+    assert measure_origins([part]) == []
