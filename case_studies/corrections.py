@@ -27,7 +27,6 @@ from interp.stats import CONFIDENCE, Estimate, holm
 
 ALPHA = 0.05
 SMALLEST = 1e-12  # beyond it quantiles are not exact: a smaller p-value is given as this one
-_STEPS = 32  # halvings of log p: to a relative error of 1e-8
 
 Interval = Callable[[float], Estimate]  # level -> the estimate with its interval of that level
 Finding = Literal["below", "above", "equivalent", "inconclusive", "untested"]
@@ -130,23 +129,29 @@ def corrected(comparisons: Sequence[Comparison], primary: Collection[str] = ()) 
 
 def p_value(interval: Interval, null: float = 0.0) -> float | None:
     """The two-sided p-value of `null` that an interval implies, `SMALLEST` at least; None without an interval."""
-
-    def leaves_out(p: float) -> bool:
-        e = interval(1 - p)
-        return e.low is not None and e.high is not None and (e.low > null or e.high < null)
+    from scipy.optimize import brentq
+    from scipy.special import ndtr, ndtri
 
     at = interval(CONFIDENCE)
     if at.value is None or at.low is None or at.high is None:
         return None
-    if leaves_out(SMALLEST):
-        return SMALLEST
-    if at.value == null or not leaves_out(1 - SMALLEST):
+    if at.value == null:
         return 1.0
-    inside, outside = SMALLEST, 1 - SMALLEST
-    for _ in range(_STEPS):
-        middle = (inside * outside) ** 0.5
-        inside, outside = (inside, middle) if leaves_out(middle) else (middle, outside)
-    return outside
+    above = at.value > null
+
+    def left_out(z: float) -> float:
+        """How far the null lies beyond the end of the interval whose level is that of z standard errors."""
+        e = interval(1 - 2 * float(ndtr(-z)))
+        assert e.low is not None
+        assert e.high is not None
+        return e.low - null if above else null - e.high
+
+    least, most = (-float(ndtri(p / 2)) for p in (1 - SMALLEST, SMALLEST))
+    if left_out(most) > 0:
+        return SMALLEST
+    if left_out(least) <= 0:
+        return 1.0
+    return 2 * float(ndtr(-brentq(left_out, least, most, xtol=1e-9)))
 
 
 def p_equivalent(interval: Interval, low: float, high: float) -> float | None:
