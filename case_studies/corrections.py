@@ -151,7 +151,7 @@ def p_value(interval: Interval, null: float = 0.0) -> float | None:
         return SMALLEST
     if left_out(least) <= 0:
         return 1.0
-    return 2 * float(ndtr(-brentq(left_out, least, most, xtol=1e-9)))
+    return 2 * float(ndtr(-brentq(left_out, least, most, xtol=1e-13)))
 
 
 def p_equivalent(interval: Interval, low: float, high: float) -> float | None:

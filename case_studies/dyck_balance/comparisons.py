@@ -96,8 +96,8 @@ def within_cells(x: np.ndarray, y: np.ndarray) -> Interval:
     """Mean of the rank correlations within the cells; `x`, `y` [cell, seed]; interval over the seeds.
 
     A seed has the same initial weights in every cell, so that cells are not independent of each other: an interval
-    that takes them so covers 39 to 95 % in simulation, by how much the cells share. Deleting a seed from all cells at
-    once (jackknife) covers 91 to 97 %. Cells in which one of the two does not vary are left out.
+    that takes them so is far too short where they share much. Deleting a seed from all cells at once (jackknife) covers
+    whatever they share (a test simulates both). Cells in which one of the two does not vary are left out.
     """
     seeds = x.shape[1]
     value = _mean_within(x, y)

@@ -4,7 +4,7 @@ from case_studies.corrections import ALPHA
 from case_studies.dyck_balance.comparisons import ACCURACY, BETA, CORRELATION, PRIMARY
 from case_studies.dyck_balance.figures import clouds, grid_figure
 from case_studies.dyck_balance.measure import RULES, SHOWN, Findings
-from case_studies.dyck_balance.sentences import answers, grid_sentences
+from case_studies.dyck_balance.sentences import answers, definition_sentence, grid_sentences
 from case_studies.dyck_balance.tables import (
     arm_table,
     correlation_table,
@@ -51,7 +51,7 @@ def report(f: Findings, command: str) -> Page:
             Section("Contrastive against standard", [paired_table(found), arm_table(f)]),
             Section(
                 "Balance violation and accuracy at length 400-500",
-                [correlation_table(found), clouds(f, "prefix")],
+                [definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
             ),
             Section(
                 "An arm that spreads balance",

@@ -1,9 +1,9 @@
 """What the numbers of `dyck-balance` allow one to say. No sentence is there in advance: each follows a finding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from case_studies.corrections import Comparison, p_text
-from case_studies.dyck_balance.comparisons import ACCURACY, BETWEEN, WITHIN, change_name, correlation_name
+from case_studies.dyck_balance.comparisons import ACCURACY, BETWEEN, CORRELATION, WITHIN, change_name, correlation_name
 from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, TRAININGS, pair_name
 from interp.numbers import estimate
 
@@ -15,6 +15,14 @@ BY_ARGMAX = {
     "equivalent": f"stays as it was to within {ACCURACY}",
     "inconclusive": "is not decided",
     "untested": "is not tested",
+}
+
+RELATIONS = {
+    "below": "negative",
+    "above": "positive",
+    "equivalent": f"none to within {CORRELATION}",
+    "inconclusive": "not decided",
+    "untested": "not tested",
 }
 
 
@@ -31,13 +39,7 @@ def effect(c: Comparison, what: str) -> str:
 
 def relation(c: Comparison) -> str:
     """What a correlation is, after "the rank correlation is"."""
-    return {
-        "below": "negative",
-        "above": "positive",
-        "equivalent": f"none to within {c.bound}",
-        "inconclusive": "not decided",
-        "untested": "not tested",
-    }[c.finding]
+    return RELATIONS[c.finding]
 
 
 def in_numbers(c: Comparison, digits: int = 3) -> str:
@@ -64,17 +66,31 @@ def primary_sentence(found: Found, data: str) -> str:
     )
 
 
-def argmax_sentence(found: Found, trainings: Sequence[str] = tuple(TRAININGS)) -> str:
+def argmax_sentence(found: Found) -> str:
     """What the regulariser does to argmax accuracy, said of each training and kind of data by its own numbers."""
-    by_finding: dict[str, list[str]] = {finding: [] for finding in BY_ARGMAX}
-    for training in trainings:
-        for data in DATA:
-            c = found[change_name(pair_name(training, data), "long_argmax")]
+    said = _by_finding(found, lambda pair: change_name(pair, "long_argmax"), BY_ARGMAX)
+    return f"With the regulariser accuracy by argmax over all tokens {said}."
+
+
+def definition_sentence(found: Found) -> str:
+    """What the correlation within the standard arm is when beta is computed as the released code does."""
+    said = _by_finding(found, lambda pair: correlation_name(f"standard, {pair}", SHOWN, "beta_released"), RELATIONS)
+    return (
+        "With β as the released code computes it (largest pair over least stack), its rank correlation with accuracy "
+        f"({RULES[SHOWN]}) within the standard arm is {said}."
+    )
+
+
+def _by_finding(found: Found, name_of: Callable[[str], str], words: Mapping[str, str]) -> str:
+    """The same comparison in every training, gathered by what is found: "falls (...; ...), rises (...)"."""
+    gathered: dict[str, list[str]] = {finding: [] for finding in words}
+    for training, trained in TRAININGS.items():
+        for data, kind in KINDS.items():
+            c = found[name_of(pair_name(training, data))]
             decided = c.adjusted_equivalent if c.finding == "equivalent" else c.adjusted
-            text = f"{TRAININGS[training]}, {KINDS[data]}: {estimate(c.estimate, 3, n=True)}"
-            by_finding[c.finding].append(text if decided is None else f"{text}, Holm {p_text(decided)}")
-    clauses = (f"{BY_ARGMAX[finding]} ({'; '.join(said)})" for finding, said in by_finding.items() if said)
-    return "With the regulariser accuracy by argmax over all tokens " + ", ".join(clauses) + "."
+            text = f"{trained}, {kind}: {estimate(c.estimate, 3, n=True)}"
+            gathered[c.finding].append(text if decided is None else f"{text}, Holm {p_text(decided)}")
+    return ", ".join(f"{words[finding]} ({'; '.join(said)})" for finding, said in gathered.items() if said)
 
 
 def grid_sentences(found: Found, cells: int) -> list[str]:

@@ -3,11 +3,13 @@
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr, t
 
 from case_studies.dyck_balance import measure, study
 from case_studies.dyck_balance.comparisons import (
@@ -25,12 +27,19 @@ from case_studies.dyck_balance.comparisons import (
 from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, TRAININGS, Arm, Findings, families, pair_name
 from case_studies.dyck_balance.report import report
 from case_studies.dyck_balance.results import to_results
-from case_studies.dyck_balance.sentences import answers, argmax_sentence, effect, grid_sentences, relation
+from case_studies.dyck_balance.sentences import (
+    answers,
+    argmax_sentence,
+    definition_sentence,
+    effect,
+    grid_sentences,
+    relation,
+)
 from case_studies.page import render
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.header import read_header
-from interp.stats import spearman
+from interp.stats import spearman, t_interval
 from intervals import INTERVAL, unnamed_of_page
 from probes.balance import analyze_balance
 
@@ -155,6 +164,17 @@ def test_the_released_codes_variant_has_no_bound(either):
         assert c.bound == expected
 
 
+def test_differences_are_of_the_same_seeds_and_the_same_number(either):
+    f = either["as said"]
+    for pair, (old, new) in f.pairs.items():
+        numbers = {"beta": (old.beta, new.beta), "beta_released": (old.beta_released, new.beta_released)}
+        numbers |= {rule: (old.accuracy[rule], new.accuracy[rule]) for rule in RULES}
+        for measured, (before, after) in numbers.items():
+            c = f.compared[change_name(pair, measured)].estimate
+            assert_close(c.value, np.mean(after - before), scale=1)
+            assert c.high - c.low < 0.02 < np.ptp(before)  # unpaired it would be wider
+
+
 # -- the words follow the numbers -----------------------------------------------------------------------
 
 
@@ -198,6 +218,20 @@ def test_a_fall_of_argmax_accuracy_is_said_only_of_the_loss_of_which_it_is_true(
     said = argmax_sentence(either["against"].compared)
     assert "loss on closers, prefixes: 0.07" in clause(said, "rises")
     assert not clause(said, "falls")
+
+
+def test_the_released_codes_beta_has_a_sentence_of_its_own(either):
+    """Where the two definitions disagree each is said by its own numbers."""
+    f = either["as said"]
+    rng = np.random.default_rng(6)
+    old, new = f.pairs["complete, released code"]
+    turned = replace(old, beta_released=-old.beta, accuracy=old.accuracy | {SHOWN: ordered_like(rng, old.beta, -1)})
+    found = comparisons(f.pairs | {"complete, released code": [turned, new]}, f.spread)
+    said = definition_sentence(found)
+    assert "released code, complete strings: 0." in clause(said, "positive")
+    assert clause(said, "positive").count("seeds") == 1
+    assert "the rank correlation of balance violation and accuracy on non-trivial closers" in answers(found)[0]
+    assert "within the standard arm is negative" in answers(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +305,26 @@ def test_the_interval_within_cells_knows_that_cells_share_their_seeds():
     assert over_cells.high - over_cells.low < 1e-9  # absolute: fifteen copies of one number, and its scale is 1
 
 
+@pytest.mark.parametrize("shared", [0.0, 0.6])
+def test_the_interval_within_cells_covers_what_cells_share(shared):
+    """Two numbers without relation, of which a part is the seed's in every cell: how often 0 lies in the interval."""
+    rng = np.random.default_rng(7)
+    draws, cells, seeds = 100, 12, 8
+    over_seeds = over_cells = 0
+    for _ in range(draws):
+        x, y = (
+            np.sqrt(shared) * rng.normal(size=seeds) + np.sqrt(1 - shared) * rng.normal(size=(cells, seeds))
+            for _ in range(2)
+        )
+        e = within_cells(x, y)(0.95)
+        over_seeds += e.low <= 0 <= e.high
+        each = [spearman(a, b).value for a, b in zip(x, y, strict=True)]
+        free = t_interval(np.mean(each), np.std(each, ddof=1) / np.sqrt(cells), cells, over="cells")
+        over_cells += free.low <= 0 <= free.high
+    assert over_seeds >= 0.88 * draws  # nominal .95, with a standard error of .022
+    assert over_cells >= 0.88 * draws if shared == 0 else over_cells < 0.8 * draws
+
+
 def test_cells_that_do_not_vary_are_left_out():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(2, 12, 8))
@@ -278,6 +332,21 @@ def test_cells_that_do_not_vary_are_left_out():
     kept = np.delete(x, 4, 0), np.delete(y, 4, 0)
     assert within_cells(x, y)(0.95) == within_cells(*kept)(0.95)
     assert within_over_cells(x, y).n == 11
+
+
+def test_within_cells_is_a_jackknife_over_the_seeds():
+    """Literally: each seed is left out of both numbers in every cell."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 5, 9))
+    y += x
+    without = []
+    for seed in range(9):
+        kept = [i for i in range(9) if i != seed]
+        without.append(np.mean([spearmanr(a[kept], b[kept]).statistic for a, b in zip(x, y, strict=True)]))
+    half = t.ppf(0.975, 8) * np.sqrt(8 / 9 * np.square(np.subtract(without, np.mean(without))).sum())
+    found = within_cells(x, y)(0.95)
+    assert found.value > 0.2
+    assert_close([found.low, found.high], [found.value - half, min(found.value + half, 1)], scale=1, ulps=256)
 
 
 @pytest.mark.parametrize(("seeds", "value"), [(2, False), (4, True), (7, True)])
