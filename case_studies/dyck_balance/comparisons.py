@@ -18,8 +18,8 @@ from interp.stats import (
 )
 
 # Up to these a number counts as none: named before the run. A rank correlation of .3 leaves 9 % of the variance of the
-# ranks explained, and is the least that 40 seeds can tell from 0; two points of accuracy; a tenth of beta as standard
-# training leaves it. The released code's variant has no scale that is known beforehand, and so no bound.
+# ranks explained, and is about the least that 40 seeds can tell from 0; two points of accuracy; a tenth of beta as
+# standard training on all tokens leaves it. The released code's variant has no scale known beforehand, and so no bound.
 CORRELATION, ACCURACY, BETA = 0.3, 0.02, 0.01
 
 VIOLATIONS = {"beta": "beta", "beta_released": "beta by the released code"}
