@@ -29,11 +29,14 @@ class Family:
         return make_recipe(self.preset, self.options, steps=self.steps, batch=self.batch, snapshots=self.snapshots)
 
     def in_steps(self, steps: int) -> Self:
-        """The same training in another number of steps, with what is looked at on the way at the same shares of it."""
+        """The same training in another number of steps; what is done on the way is done at the same shares of it."""
         whole = self.recipe.settings.steps
         options = dict(self.options)
-        for name in {"eval_every", "hold"} & options.keys():
-            options[name] = max(1, options[name] * steps // whole)
+        for name in ("eval_every", "hold"):  # how often it is evaluated, and how often its rate moves
+            if name in options:
+                options[name] = max(1, options[name] * steps // whole)
+        if options.get("hold") == 1:  # as without the option
+            del options["hold"]
         moved = {step * steps // whole for step in self.snapshots}
         return replace(self, steps=steps, options=options, snapshots=tuple(sorted(moved)))
 

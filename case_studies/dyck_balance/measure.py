@@ -1,11 +1,12 @@
 """What `dyck-balance` measures: arms of minimal models, their balance violation and accuracy at length 400-500."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from case_studies.corrections import Comparison
 from case_studies.dyck_attention.families import EPOCH, PREFIX_EPOCH
 from case_studies.populations import Family
 from case_studies.study import Obtained
@@ -26,6 +27,8 @@ RULES = {
 }
 SHOWN = "long_mass_nontrivial"  # far from its ceiling, so that differences show
 IN_DISTRIBUTION = ("argmax", "argmax_closers", "mass")
+# How the arms are trained: the released code's settings, ours with its loss, ours with the loss on every prediction.
+TRAININGS = {"released": "released code", "closers": "loss on closers", "all": "loss on all tokens"}
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,33 @@ class Arm:
     family: Family
     digest: str
     beta: np.ndarray  # [S]
+    beta_released: np.ndarray  # [S], by the released code's definition: largest pair over least stack
     accuracy: dict[str, np.ndarray]  # rule -> [S]
     worst_in_distribution: float
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the page is made of: two arms (standard, contrastive) by kind of data, and the cells of the grid."""
+    """All that the page is made of: two arms (standard, contrastive) a training and kind of data, and the grid's cells.
+
+    - `pairs`: by `pair_name`. `spread`: the same seeds in every cell, so the same initial weights.
+    - `count`: seeds of an arm. `compared`: every comparison by name, corrected (see `comparisons.py`).
+    """
 
     pairs: dict[str, list[Arm]]
     spread: list[Arm]
-    count: int  # seeds of an arm
+    count: int
+    compared: Mapping[str, Comparison]
+
+
+def pair_name(training: str, data: str) -> str:
+    """What the two arms of one training are called together; their families carry it in their names."""
+    return data if training == "all" else f"{data}, {'released code' if training == 'released' else training}"
+
+
+def families(training: str, data: str) -> tuple[Family, Family]:
+    """Standard and contrastive training of one of `TRAININGS` on one kind of data."""
+    return released(data) if training == "released" else arms(data, training)
 
 
 def arms(data: str, targets: str = "all") -> tuple[Family, Family]:
@@ -85,7 +104,7 @@ def measure(one: Obtained) -> Arm:
     population = one.population
     rows = population.final_metrics()
     worst = min(float(row[rule]) for row in rows for rule in IN_DISTRIBUTION)
-    return Arm(one.family, one.digest, betas(population), long_accuracy(population), worst)
+    return Arm(one.family, one.digest, *betas(population), long_accuracy(population), worst)
 
 
 def long_accuracy(population: Population) -> dict[str, np.ndarray]:
@@ -99,11 +118,9 @@ def long_accuracy(population: Population) -> dict[str, np.ndarray]:
     return {rule: np.concatenate([part[rule.removeprefix("long_")] for part in parts]) for rule in RULES}
 
 
-def betas(population: Population) -> np.ndarray:
-    """Exact balance violation of each seed's only attention layer."""
+def betas(population: Population) -> tuple[np.ndarray, np.ndarray]:
+    """Exact balance violation of each seed's only attention layer [S]: ours (the paper's), and the released code's."""
     assert isinstance(population.grammar, DyckGrammar)
-    values = []
-    for model in population:
-        table = balance_tables(model, 0, population.grammar, seed=0)[0][0]
-        values.append(float("nan") if table.beta is None else table.beta)
-    return np.array(values)
+    tables = [balance_tables(model, 0, population.grammar, seed=0)[0][0] for model in population]
+    ours, theirs = ([getattr(table, name) for table in tables] for name in ("beta", "released"))
+    return np.array(ours, dtype=float), np.array(theirs, dtype=float)  # None becomes NaN
