@@ -10,7 +10,8 @@ A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s valu
 
 - reproduced: the rule holds for ours;
 - differs: it does not, and holds for one of the row's `arms` (or the arm's own rule does), which is the cause;
-- open: it holds for none of them; an arm that no results hold yet is awaited;
+- open: it holds for none of them; an arm that no results hold yet is awaited, and so is ours where the row says that
+  it is `awaited`;
 - missing: nothing is measured.
 
 Where no rule can be stated the row says `status` and `why`, and for what a test shows, which (`shown_by`).
@@ -223,6 +224,8 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         shown = f" ([{row['shown_by']}](../{row['shown_by']}))" if "shown_by" in row else ""
         return Outcome(row["status"], f"{row['why']}{shown}")
     ours = readings_of(row["ours"], results)
+    if ours is None and "awaited" in row:
+        return Outcome("open", f"awaited: {row['awaited']}")
     if ours is None:
         raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
     if holds(row["rule"], ours):
@@ -265,7 +268,7 @@ def line(row: Mapping[str, Any], results: Results) -> str:
     """One row of the page's table."""
     found = outcome(row, results)
     digits = row.get("digits", DIGITS)
-    ours = cell(readings_of(row["ours"], results) or [], digits) if row.get("ours") else "–"
+    ours = cell(readings_of(row.get("ours", ()), results) or [], digits) or "–"
     beside = readings_of(row.get("beside", ()), results) or []
     ours += f" (beside it: {cell(beside, digits)})" if beside else ""
     asked = in_words(row["rule"]) if "rule" in row else "–"

@@ -15,9 +15,9 @@ from case_studies.dyck_balance.measure import DATA, arms, released
 from interp.worlds.topics.grammar import TopicGrammar
 
 ROOT = Path(__file__).parents[1]
-OPEN, MISSING = 86, 8  # at most; the target is 12 open and none missing, once the arms that are awaited have come
+OPEN, MISSING = 90, 7  # at most; the target is 12 open and none missing, once the arms that are awaited have come
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
-          "shown_by", "digits", "arms"}  # fmt: skip
+          "shown_by", "digits", "arms", "awaited"}  # fmt: skip
 
 
 def _script():
@@ -32,9 +32,10 @@ def _script():
 made = _script()
 ROWS, TO_COME = made.load_rows()
 RESULTS = made.load_results()
-PATHS = [(row["id"], path) for row in ROWS for path in (*row.get("ours", ()), *row.get("beside", ()))]
+PATHS = [(row, path) for row in ROWS for path in (*row.get("ours", ()), *row.get("beside", ()))]
 ARMS = [(row["id"], arm) for row in ROWS for arm in row.get("arms", ())]
-AWAITED = sorted({path for _, arm in ARMS for path in arm["path"] if made.read(path, RESULTS) is None})
+TO_BE = [path for row, path in PATHS if "awaited" in row] + [path for _, arm in ARMS for path in arm["path"]]
+AWAITED = sorted({path for path in TO_BE if made.read(path, RESULTS) is None})
 
 
 def reading(value, low=None, high=None):
@@ -61,7 +62,8 @@ def test_a_status_is_written_only_where_no_rule_is():
 
 
 def test_every_path_leads_to_a_number():
-    assert not [f"{name}: {path}" for name, path in PATHS if made.read(path, RESULTS) is None]
+    there = [(row, path) for row, path in PATHS if "awaited" not in row]
+    assert not [f"{row['id']}: {path}" for row, path in there if made.read(path, RESULTS) is None]
     keys = json.dumps(RESULTS)
     assert made.SEPARATOR not in re.findall(r'"[^"]*":', keys)
 
