@@ -291,8 +291,9 @@ LEGEND = """
 - **missing**: nothing here measures it, or no number compares it.
 
 Numbers of the papers stand as printed there. Where a paper says a word ("close", "most", "common"), how it was read is
-said under "differs in". Layers of ours are counted from 0, those of the papers from 1. The encoders of Tables 2.3 and 2.4
-are not at hand: what is asked there is whether another one lies within their range, not any of their numbers by itself.
+said under "differs in"; standard deviations in brackets stand there for comparison. Layers of ours are counted from 0,
+those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: what is asked there is whether another
+one lies within their range, not any of their numbers by itself.
 """
 IN_WORDS = ("reproduced", "different for a cause that an arm shows", "open", "missing")
 COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
