@@ -22,8 +22,8 @@ from interp.training.run import chunk_size
 from interp.worlds.dyck.task import data_source
 
 NATIVE, PLAIN = "boot_native loop", "plain PyTorch loop"
-TARGETS = {("equal rows", 100): 0.9, ("equal rows", 16): 0.6, ("complete", 16): 1 / 3, ("complete", 64): 1 / 3}
-TARGETS[("complete", 100)] = 1 / 3
+TARGETS = {("equal rows", 100): 0.7, ("equal rows", 64): 0.6, ("equal rows", 16): 0.45}
+TARGETS |= {("complete", batch): 0.28 for batch in (16, 64, 100)}
 COUNTED: dict[str, dict[str, Any]] = {
     "k=2, D=4": {},
     "k=5, D=3": {"k": 5, "depth": 3},

@@ -32,8 +32,8 @@ class Family:
         """The same training in another number of steps, with what is looked at on the way at the same shares of it."""
         whole = self.recipe.settings.steps
         options = dict(self.options)
-        if "eval_every" in options:
-            options["eval_every"] = max(1, options["eval_every"] * steps // whole)
+        for name in {"eval_every", "hold"} & options.keys():
+            options[name] = max(1, options[name] * steps // whole)
         moved = {step * steps // whole for step in self.snapshots}
         return replace(self, steps=steps, options=options, snapshots=tuple(sorted(moved)))
 

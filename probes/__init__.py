@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
     from probes.topics import analyze_topic_blocks, analyze_two_stages
-    from probes.variation import analyze_variation
+    from probes.variation import analyze_variation, share_of_origins
 
 _HOME = {
     "Claim": "probes.claims",
@@ -32,6 +32,7 @@ _HOME = {
     "audit_claim": "probes.audit",
     "audit_claims": "probes.audit",
     "scan_heads": "probes.audit",
+    "share_of_origins": "probes.variation",
 }
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "demonstrate_lottery_ticket",
     "demonstrate_shared_matrix",
     "scan_heads",
+    "share_of_origins",
 ]
 
 

@@ -64,9 +64,11 @@ CLOSERS, CLOSERS_PREFIXES = (
     for group in (MAIN, PREFIXES)
 )
 
-# 8 initial weights by 8 orders of data: what each of them does to attention.
-CROSSED_LEVELS = 8
-CROSSED = tuple(replace(f, name=f"{f.name}, crossed", options={**f.options, "crossed": CROSSED_LEVELS}) for f in MAIN)
+
+def crossed(levels: int) -> tuple[Family, ...]:
+    """The main families with so many first weights by as many orders of data: what each of them does to attention."""
+    return tuple(replace(f, name=f"{f.name}, crossed", options={**f.options, "crossed": levels}) for f in MAIN)
+
 
 # Variation of the last layer on `[[[[]]]](((())))`: section 4.1 (40 seeds) and App. D.2 (30 seeds for minimal).
 PAPER_VARIATION = {

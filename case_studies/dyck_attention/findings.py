@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from case_studies.dyck_attention.arms import Arms
 from case_studies.dyck_attention.families import Panel
 from case_studies.dyck_attention.measure import Measured, TableRow, Variant
+from case_studies.dyck_attention.origins import Origins
 from interp.population import Population
 from interp.stats import Estimate
 from probes.variation import VariationResult
@@ -21,6 +23,10 @@ class Findings:
     prefix_variation: Sequence[VariationResult]  # of `prefixes`, on strings of their own law
     table: Sequence[TableRow]
     variants: Sequence[Variant]
+    arms: Arms  # the paper's families, each trained in three ways
+    origins: Origins
+    table_released: Sequence[TableRow]
+    without: Sequence[Variant]  # the released code with one part as ours
     start: dict[str, dict[str, Estimate]]  # family -> how START is counted -> variation
     panels: Sequence[tuple[Panel, Population, float]]  # the paper's figures, their models, the worst seed's accuracy
     floors: dict[str, float]

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from case_studies.dyck_attention.arms import arm_parts
 from case_studies.dyck_attention.families import PAPER_ACCURACY, PAPER_RANDOM, PAPER_UNIFORM_ACCURACY, PAPER_VARIATION
 from case_studies.dyck_attention.findings import Findings
 from case_studies.dyck_attention.measure import Measured
+from case_studies.dyck_attention.origins import origin_parts
 from case_studies.dyck_attention.sections import (
     TABLE_TITLE,
     accuracy_parts,
@@ -46,9 +48,13 @@ def report(f: Findings, command: str) -> Page:
         Section("Stack-likeness (closers)", [stack_table(f.families)]),
         Section("Accuracy", accuracy_parts(f)),
         Section("Prefixes", prefix_parts(f)),
-        Section(TABLE_TITLE, table_parts(f.table)),
+        Section(TABLE_TITLE, table_parts(f.table, f.table_released)),
         Section("What the paper leaves open", open_parts(f)),
     ]
+    if parts := arm_parts(f.arms):
+        sections.insert(-2, Section("The paper's numbers, trained in three ways", parts))
+    if parts := origin_parts(f.origins):
+        sections.insert(3, Section("First weights or data?", parts))
     if f.panels:
         sections.append(Section("The paper's other figures", panel_parts(f)))
     return Page(

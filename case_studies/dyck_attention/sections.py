@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from case_studies.dyck_attention.families import PANELS, PAPER_ACCURACY, TABLE_RANDOM
 from case_studies.dyck_attention.findings import Findings
-from case_studies.dyck_attention.measure import EDITED_STRINGS, PREFIX_LENGTH, TABLE_SENTENCES, Measured, TableRow
+from case_studies.dyck_attention.measure import (
+    EDITED_STRINGS,
+    PREFIX_LENGTH,
+    TABLE_SENTENCES,
+    Measured,
+    TableRow,
+    Variant,
+)
 from case_studies.page import Figure, Table
 from case_studies.words import Cell, Row
 from interp.grammars import DyckGrammar
@@ -19,6 +26,7 @@ from probes.variation import PAPER_SENTENCE, TABLE_LENGTH
 
 SHOWN_SEEDS = 8
 TABLE_TITLE = "Other grammars and depths (Table 1)"
+RELEASED_TOLD = " Released code: its block, with the link after the norm that the caption of Table 1 speaks of."
 LONG_TEXT_LENGTH = 56  # brackets of the longer string of Fig. 8
 RULE_NAMES = {"argmax": "argmax", "argmax_closers": "argmax of closers", "mass": "mass > 0.8"}
 
@@ -235,9 +243,10 @@ def prefix_parts(f: Findings) -> list[str | Table | Figure]:
     return [table, accuracy, *figures, long]
 
 
-def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
-    """Table 1, and the third layer of Fig. 11."""
+def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) -> list[str | Table | Figure]:
+    """Table 1, the same as the released code has it, and the third layer of Fig. 11."""
     rows = []
+    theirs = {row.cell.name: row.variation.variation for row in released}
     for row in table:
         for layer, (e, (paper, deviation)) in enumerate(zip(row.variation.variation, row.cell.paper, strict=True)):
             null = e.null
@@ -251,6 +260,7 @@ def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
                     number(null["sharpness_matched"], 2),
                     Cell(row.variation.normalised[layer]),
                 ]
+                + ([Cell(theirs[row.cell.name][layer])] if released else [])
             )
     first = table[0].variation.variation[0].null
     assert isinstance(first, dict)
@@ -258,12 +268,13 @@ def table_parts(table: Sequence[TableRow]) -> list[str | Table | Figure]:
         "Models of the paper's eq. 6 (a residual link after the norm on the attention output, unit norm, no skip "
         "around the MLP), width 50. The layers are numbered from 0.",
         Table(
-            ["grammar, layers, layer", "paper (sd)", "ours", "sd over inputs", "as sharp, random keys", "normalised"],
+            ["grammar, layers, layer", "paper (sd)", "ours", "sd over inputs", "as sharp, random keys", "normalised"]
+            + (["released code"] if released else []),
             rows,
             f"Mean over pairs of seeds and over the same {TABLE_SENTENCES} prefixes of {TABLE_LENGTH} brackets (N = "
             f"{TABLE_LENGTH + 1} with START). The paper's brackets hold the standard deviation over sentences. Random "
             f"rows: {TABLE_RANDOM} in the paper, {number(first['uniform_simplex'])} exactly for N = "
-            f"{TABLE_LENGTH + 1}.",
+            f"{TABLE_LENGTH + 1}." + (RELEASED_TOLD if released else ""),
         ),
     ]
     deep = next((row for row in table if row.cell.layers == 3), None)
@@ -281,21 +292,21 @@ def open_parts(f: Findings) -> list[str | Table]:
     )
     parts: list[str | Table] = [start]
     if f.variants:
-        rows = []
-        for v in f.variants:
-            null = v.variation.null
-            assert isinstance(null, dict)
-            rows.append(
-                [v.family.name, Cell(v.variation), number(null["sharpness_matched"], 2), number(v.accuracy.least)]
-            )
-        parts.append(
-            Table(
-                ["dyck-standard with", "variation", "as sharp, random keys", "worst seed and rule"],
-                rows,
-                "One setting changed at a time.",
-            )
-        )
+        parts.append(variant_table("dyck-standard with", f.variants, "One setting changed at a time."))
+    if f.without:
+        told = "The released code with one part of it as ours at a time."
+        parts.append(variant_table("dyck-authors with", f.without, told))
     return parts
+
+
+def variant_table(head: str, variants: Sequence[Variant], told: str) -> Table:
+    """Variation of the last layer and the worst seed, a row a setting."""
+    rows = []
+    for v in variants:
+        null = v.variation.null
+        assert isinstance(null, dict)
+        rows.append([v.family.name, Cell(v.variation), number(null["sharpness_matched"], 2), number(v.accuracy.least)])
+    return Table([head, "variation", "as sharp, random keys", "worst seed and rule"], rows, told)
 
 
 def panel_parts(f: Findings) -> list[str | Figure]:

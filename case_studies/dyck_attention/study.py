@@ -10,6 +10,8 @@ from typing import Any
 
 from case_studies.dyck_attention import DECLARED
 from case_studies.dyck_attention import families as known
+from case_studies.dyck_attention.arms import arms_of
+from case_studies.dyck_attention.arms import to_dict as arms_to_dict
 from case_studies.dyck_attention.measure import (
     accuracy_of,
     constructed_uniform,
@@ -19,6 +21,8 @@ from case_studies.dyck_attention.measure import (
     measure_variant,
     prefix_variation,
 )
+from case_studies.dyck_attention.origins import measure_origins
+from case_studies.dyck_attention.origins import to_dict as origins_to_dict
 from case_studies.dyck_attention.report import Findings, report
 from case_studies.study import Plan, Run, Study, wanted
 from interp.presets import make_recipe
@@ -38,10 +42,15 @@ class Size:
     varied: int
     figures: int
     cells: int  # rows of Table 1
+    closers: int  # the main families and those of prefixes, with the loss on closers
+    released: int  # the same as the released code has them
+    table_released: int  # Table 1 so
+    without: int  # the released code with one part as ours
+    crossed: int  # first weights, and as many orders of data, that are crossed
 
 
-QUICK = Size(main=8, others=4, prefixes=4, table=4, varied=0, figures=0, cells=2)
-FULL = Size(main=40, others=40, prefixes=20, table=40, varied=8, figures=4, cells=len(known.TABLE))
+QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0, crossed=0)
+FULL = Size(40, 40, 40, 40, 40, 4, len(known.TABLE), closers=40, released=40, table_released=20, without=20, crossed=8)
 
 
 def populations(size: Size) -> Plan:
@@ -53,14 +62,24 @@ def populations(size: Size) -> Plan:
         "table": wanted([cell.family for cell in known.TABLE[: size.cells]], size.table),
         "varied": wanted(known.VARIED, size.varied),
         "figures": wanted([panel.family for panel in known.FIGURES], size.figures),
+        "closers": wanted((*known.CLOSERS, *known.CLOSERS_PREFIXES), size.closers),
+        "released": wanted((*known.RELEASED, *known.RELEASED_PREFIXES), size.released),
+        "table_released": wanted([cell.released for cell in known.TABLE[: size.cells]], size.table_released),
+        "without": wanted(known.WITHOUT, size.without),
+        "crossed": wanted(known.crossed(size.crossed), size.crossed**2),
     }
 
 
 def collect(run: Run[Size]) -> Findings:
     """Everything measured on every population."""
-    main, others, prefixes = ([measure(one) for one in run.obtain(name)] for name in ("main", "others", "prefixes"))
-    table = [measure_cell(cell, one) for cell, one in zip(known.TABLE, run.obtain("table"), strict=False)]
-    variants = [measure_variant(one) for one in run.obtain("varied")]
+    ours = {name: list(run.obtain(name)) for name in ("main", "others", "prefixes")}
+    main, others, prefixes = ([measure(one) for one in listing] for listing in ours.values())
+    table, table_released = (
+        [measure_cell(cell, one) for cell, one in zip(known.TABLE, run.obtain(name), strict=False)]
+        for name in ("table", "table_released")
+    )
+    variants, without = ([measure_variant(one) for one in run.obtain(name)] for name in ("varied", "without"))
+    arms = arms_of([*ours["main"], *ours["prefixes"]], list(run.obtain("closers")), list(run.obtain("released")))
     panels = [
         (panel, one.population, accuracy_of(one.population).least)
         for panel, one in zip(known.FIGURES, run.obtain("figures"), strict=False)
@@ -73,6 +92,10 @@ def collect(run: Run[Size]) -> Findings:
         prefix_variation=[prefix_variation(m.population) for m in prefixes],
         table=table,
         variants=variants,
+        arms=arms,
+        table_released=table_released,
+        without=without,
+        origins=measure_origins(list(run.obtain("crossed"))),
         start={m.family.name: counting_start(m.population) for m in [*main, *prefixes]},
         panels=panels,
         floors=rule_floors(in_distribution(make_recipe("dyck-standard"), FINAL_STRINGS)),
@@ -94,7 +117,11 @@ def to_results(f: Findings) -> dict[str, Any]:
         "families": measured,
         "constructed_uniform": f.uniform,
         "table_1": {row.cell.name: row.to_dict() for row in f.table},
+        "arms": arms_to_dict(f.arms),
+        "origins": origins_to_dict(f.origins),
+        "table_1_released": {row.cell.name: row.to_dict() for row in f.table_released},
         "varied": {v.family.name: v.to_dict() for v in f.variants},
+        "without": {v.family.name: v.to_dict() for v in f.without},
         "counting_start": {name: {k: e.to_dict() for k, e in kinds.items()} for name, kinds in f.start.items()},
         "figures": {panel.label: {"models": panel.family.name, "worst": least} for panel, _, least in f.panels},
     }

@@ -56,16 +56,16 @@ def test_the_dip_is_the_distance_to_the_nearest_distribution_with_one_mode(seed)
     size = int(rng.integers(3, 13))
     values = rng.normal(size=size) if seed % 2 else rng.integers(0, 6, size).astype(float)
     values[: size // 2] += 4 * (seed % 3)
-    assert dip(values) == pytest.approx(literal_dip(values), abs=2 * PRECISION)  # absolute: the precision of the dip
+    assert dip(values) == pytest.approx(literal_dip(values), abs=2 * PRECISION)
 
 
 def test_the_dip_of_known_samples():
     assert dip([3.0]) == 0.5
     assert dip(np.arange(50)) == pytest.approx(1 / 100)
-    assert dip([0, 0, 0, 1, 1, 1]) == pytest.approx(0.25, abs=2 * PRECISION)  # absolute: the precision of the dip
+    assert dip([0, 0, 0, 1, 1, 1]) == pytest.approx(0.25, abs=2 * PRECISION)
     values = np.random.default_rng(0).normal(size=30) ** 3
     for moved in (7 * values - 3, -values, values[::-1]):
-        assert dip(moved) == pytest.approx(dip(values), abs=2 * PRECISION)  # absolute: the precision of the dip
+        assert dip(moved) == pytest.approx(dip(values), abs=2 * PRECISION)
 
 
 def test_what_falls_into_clusters():

@@ -1,6 +1,7 @@
 """Every keyword of the analyzers: another value changes something, or is refused by name."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,12 @@ def topics(seeds=(0, 1)) -> Population:
 def target(seed=0) -> SandboxTransformer:
     recipe = make_recipe("dyck-paper", {"depth": 2, "width": 4, "init_std": 0.4})
     return SandboxTransformer.init(recipe.config, seed, recipe.grammar)
+
+
+def crossed() -> Population:
+    """Four models, as if of two first weights by two data."""
+    population = load_checkpoint("dyck-standard")[:4]
+    return replace(population, provenance=population.provenance | {"settings": {"crossed": 2}})
 
 
 def two_heads(seed):
@@ -134,6 +141,19 @@ TABLE = {
             "task_check": False,
         },
         unwalked=dict.fromkeys(["model", "inputs", "grammar", "num_inputs", "untrained", "task_check"], "above"),
+    ),
+    "share_of_origins": Entry(
+        probes.share_of_origins,
+        {
+            "model": (Made(crossed), Made(lambda: list(crossed())[::-1])),
+            "inputs": (None, "([])"),
+            "grammar": (None, DyckGrammar(2, 3), {"num_inputs": None}),
+            "seed": Pair(0, 1, {"grammar": DyckGrammar(2, 3)}),
+            "num_inputs": Pair(4, 5, {"grammar": DyckGrammar(2, 3)}),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"grammar": DyckGrammar(2, 3)}),
+        },
+        base={"model": Made(crossed)},
     ),
     "analyze_stack_likeness": Entry(
         probes.analyze_stack_likeness,
