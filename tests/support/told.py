@@ -7,10 +7,11 @@ from typing import Any
 
 PLAIN = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d+(?:e-?\d+)?"
 NUMBER = rf"(?<![\w.]){PLAIN}(?![\w])"
-REFERENCES = (  # numbers of sections, theorems, figures, and the first cells of tables that are about figures
+REFERENCES = (  # sections, theorems, figures, also as first cells of a table about figures; the level of intervals
     r"(?:[Ss]ections?|Theorems?|Thms?\.?|Tables?|Figs?\.?|App\.|[Ee]qs?\.|Lemma|Prop\.|Corollary|Cor\.) ?"
     r"[\d.]+[a-z]?(?:(?:, | and |-|, and | to )[\d.]+[a-z]?(?![\d%]))*",
     r"(?m)^\| \d\.\d+,",
+    r"(?i)intervals are 95 %|95 % (?:exact )?intervals?",
 )
 KINDS = {  # in this order; what one has found the next does not see
     "verdicts": r"(?<![\d/])\d+(?:/\d+){3}(?![\d/])",
