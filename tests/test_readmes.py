@@ -1,12 +1,32 @@
-"""The READMEs: every interval says how many of what it is over, in its table, sentence or list item."""
+"""The READMEs: every interval says how many of what it is over, and every measured number stands in results.
 
+Numbers are looked for at the digits that are shown, intervals with their value, counts with what they are out of,
+and what stands in a row about one family among that family's results. Whole numbers are settings unless they are
+counts or per cent. What a study's README tells must be in its results.json or, as a paper's number, in
+docs/reproduction.toml; what the README of the project and the manual tell of what is shipped is measured again here.
+The tables of benchmarks, of the claim bench and of coverage have tests of their own, which make them anew.
+"""
+
+import json
 import re
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
+from interp import load_checkpoint
+from interp.worlds.topics.grammar import TopicGrammar
+from interp.worlds.topics.theory import TopicTheory
+from probes import analyze_balance, analyze_stack_likeness, analyze_variation, audit_claim
+from told import NUMBER, Pool, Told, below, fits, prose, told, walk
+
 ROOT = Path(__file__).parents[1]
-READMES = [ROOT / "README.md", *sorted((ROOT / "case_studies").glob("*/README.md"))]
+README = ROOT / "README.md"
+READMES = [README, *sorted((ROOT / "case_studies").glob("*/README.md"))]
 INTERVAL = re.compile(r"\[(?=[^\]]*\.)-?\d*\.?\d+(?:e-?\d+)?,\s+-?\d*\.?\d+(?:e-?\d+)?\]")
 UNITS = "seeds|models|inputs|strings|articles|runs|heads|networks|pairs|claims|words|encoders|targets|cells"
 SIZE = re.compile(rf"\bn ?= ?\d+|\b\d[\d,]*(?: of \d+)? (?:{UNITS})\b|\b\d+ of \d+ \[|\(\d+ a family\)")
@@ -49,6 +69,325 @@ def test_a_zero_has_no_minus(path):
 def test_the_search_finds_a_table_without_n():
     table = "Intervals.\n\n| a | b |\n|---|---|\n| x | 0.5 [0.4, 0.6] |\n"
     assert [b for b, near in blocks(table) if INTERVAL.search(b) and not SIZE.search(b + near)]
-    for text, told in (("n=40 seeds", True), ("Intervals over 40 seeds", True), ("We trained 40 seeds", False)):
+    for text, says in (("n=40 seeds", True), ("Intervals over 40 seeds", True), ("We trained 40 seeds", False)):
         found = [near for b, near in blocks(table.replace("Intervals", text)) if INTERVAL.search(b)]
-        assert [bool(SIZE.search(near)) for near in found] == [told]
+        assert [bool(SIZE.search(near)) for near in found] == [says]
+
+
+# -- what is told stands in results -----------------------------------------------------------------------
+
+RESULTS = {
+    path.parent.name: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "case_studies").glob("*/results.json"))
+}
+PAPERS = tomllib.loads((ROOT / "docs" / "reproduction.toml").read_text(encoding="utf-8"))["row"]
+THEORY = TopicTheory.from_grammar(TopicGrammar())
+Numbers = tuple[float, ...]
+
+
+def _seeds_short(rule: str) -> Callable[[Any], Numbers]:
+    """Models of Table 1 below the paper's 97 %, and how many there are."""
+    return lambda r: (
+        sum(len(c["seeds_below_97"][rule]) for c in r["table_1"].values()),
+        r["seeds"] * len(r["table_1"]),
+    )
+
+
+def _stack_refuted(results: Any) -> Numbers:
+    asked = [g["statements"]["last-stack-top"] for g in results["groups"].values() if g["kind"] == "dyck"]
+    return sum(one["refuted"]["count"] for one in asked), sum(one["n"] for one in asked)
+
+
+def _as_known(results: Any) -> Numbers:
+    pairs = [
+        (g["statements"][s]["population"], word) for g in results["groups"].values() for s, word in g["known"].items()
+    ]
+    return sum(found == word for found, word in pairs), len(pairs)
+
+
+def _first_token(results: Any) -> list[float]:
+    scores = results["encoder"]["trained"]["relations"]["the first token"]["scores"]
+    return sorted(score for score in scores if score >= 0.25)
+
+
+def _greatest(*relations: str) -> Callable[[Any], Numbers]:
+    """The score of the best head for each."""
+    return lambda r: tuple(max(r["encoder"]["trained"]["relations"][name]["scores"]) for name in relations)
+
+
+def _heads(word: str) -> Callable[[Any], Numbers]:
+    return lambda r: (r["encoder"]["trained"]["relations"][word]["supported"], len(r["encoder"]["trained"]["heads"]))
+
+
+def _factor(results: Any) -> Numbers:
+    slope = results["curve"]["slopes"]["end to end"]
+    return 10 ** -slope["value"], 10 ** -slope["high"], 10 ** -slope["low"]
+
+
+def _random_heads(results: Any) -> Numbers:
+    found = [encoder["heads"]["15"] for encoder in results["randomly_initialised"]]
+    return sum(h["above_1"] + h["below_1"] for h in found), sum(len(row) for h in found for row in h["value"])
+
+
+def _random_ratio(words: int) -> Callable[[Any], Numbers]:
+    """Mean of the three networks: the interval's ends are Student's t, as the study's page has it."""
+
+    def derived(results: Any) -> Numbers:
+        name = f"{words} words, one topic a word"
+        ratios = [
+            encoder["settings"][name]["attention"]["ratio"]["value"] for encoder in results["randomly_initialised"]
+        ]
+        mean = sum(ratios) / len(ratios)
+        half = 4.302653 * (sum((x - mean) ** 2 for x in ratios) / 6) ** 0.5  # t of 2 degrees of freedom
+        return mean, mean - half, mean + half
+
+    return derived
+
+
+# What a README works out of its results: a phrase that stands in it -> its numbers, in the order told.
+DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
+    "dyck_attention": {"34 of 320 do not": _seeds_short("mass"), "3 of 320 by argmax": _seeds_short("argmax")},
+    "head_claims": {
+        "13 of 13 statements": _as_known,
+        "49 of 72 heads": lambda r: (len(_first_token(r)), len(r["encoder"]["trained"]["heads"])),
+        "median .38": lambda r: (_first_token(r)[len(_first_token(r)) // 2],),
+        "0.16; 0.19; 0.04": _greatest("the token 2 positions before", "the token 2 positions after", "position 1"),
+        "0.11; 0.16; 0.05": _greatest("the token [SEP]", "the token .", "the token ,"),
+        "239 of 240 audits": _stack_refuted,
+        "next 1 of 72": _heads("the next token"),
+        "0 of 72": _heads("the token [SEP]"),
+    },
+    "lottery_ticket": {
+        "0 of 28,615,680": lambda r: (r["decoy"]["foreign_entries"], r["decoy"]["entries"]),
+        "factor 1.96 | [1.84, 2.09]": _factor,
+        "14 of 14 identical": lambda r: (sum(s["identical"] for s in r["shared"]), len(r["shared"])),
+        "54 of 56 matrices": lambda r: (max(sum(s["agreement"].values()) for s in r["shared"]), 56),
+        "(1000 L²/C)^4L = 7e36": lambda _: ((1000 * 2**2 / 0.1) ** 8,),
+    },
+    "topics": {
+        "-0.00759, 0.10802, 0.05419": lambda _: (THEORY.W_diff, THEORY.W_same, THEORY.W_i0),
+        "(.371; the printed .577": lambda _: (THEORY.lambda1, THEORY.lambda1_printed),
+        "1 of 7 settings": lambda r: (sum(s["two_stages"] for s in r["two_stages"].values()), len(r["two_stages"])),
+    },
+    "topics_wikipedia": {
+        "0.9998 | [0.9984, 1.0012]": _random_ratio(15),
+        "0.9998 | [0.9992, 1.0004]": _random_ratio(30),
+        "0.9999 | [0.9992, 1.0006]": _random_ratio(59),
+        "34 of 72 lie above 1": lambda r: (r["trained"]["heads"]["15"]["above_1"], 72),
+        "3 of 216 heads": _random_heads,
+        ".468 / 1.21 = .387": lambda _: (0.468 / 1.21,),
+    },
+}
+# What is in no results, and why: a phrase that stands in a README -> the reason.
+EXCUSED: Mapping[str, Mapping[str, str]] = {
+    "dyck_attention": {
+        "(2.997 for N = 16)": "exact; tests/test_reproduction.py has the law",
+        "25.8)": "the paper's 25.749, rounded to one digit",
+        "3.02 [2.44, 3.60]": "of a trainer that was not kept; no part of --full, as the text says",
+        "2.20 [1.84, 2.55]": "the same",
+    },
+    "dyck_copying": {
+        "highest score .48": "of one head; results hold means over heads",
+        "highest score .47": "the same",
+        "Ours repeat 0.9999": "of a run of three steps, which --full does not make",
+    },
+    "head_claims": {
+        "8 of 8 seeds are certain of a share above one half (.504)": "the Clopper-Pearson bound of the quick form",
+        "L0H2 1.00 [1.00, 1.00]": "results hold the score, the page the interval",
+        "L1H8 0.65 [0.63, 0.66]": "the same",
+        "L1H1 0.17 [0.16, 0.18]": "the same",
+        "L1H11 0.71 [0.69, 0.73]": "the same",
+        "L0H7 0.78 [0.76, 0.79]": "the same",
+        "at most .79": "results hold no share of rows; the page does",
+        "21 of 23 (current token) and 15 of 17": "results hold which effect decides nowhere; the page does",
+    },
+    "lottery_ticket": {
+        "1.2 GB": "of the machine",
+        "up to 1.5 (trained), 4.1 (solvers)": "greatest |X| of the strings, which results do not hold",
+        "3 of 3 networks": "counted over the levels of the curve",
+    },
+    "topics": {
+        "L2 1e-6 |": "a setting",
+        "L2 of 1e-6": "a setting",
+        "score -9.9": "of the first seed, looked at by hand, as the text says",
+    },
+}
+
+
+@cache
+def of_papers(study: str) -> Pool:
+    """What the papers say to a study: the numbers of docs/reproduction.toml, as printed or as asked for."""
+    rows = [row for row in PAPERS if row["study"] == study.replace("_", "-")]
+    printed = re.findall(NUMBER, " ".join(f"{row['what']} {row['paper']}" for row in rows))
+    asked = [node for row in rows for node in walk(row.get("rule", {})) if isinstance(node, int | float)]
+    return Pool((*(float(text.replace(",", "")) for text in printed), *asked), (), frozenset())
+
+
+def spans(phrase: str, text: str) -> list[tuple[int, int]]:
+    """Where a phrase stands, over the ends of lines too."""
+    return [match.span() for match in re.finditer(r"\s+".join(map(re.escape, phrase.split())), text)]
+
+
+def inside(one: Told, where: list[tuple[int, int]]) -> bool:
+    return any(begin <= one.start and one.end <= end for begin, end in where)
+
+
+def not_found(items: list[Told], text: str, results: Any, study: str) -> list[Told]:
+    """Those of `items` of a study's README that nothing holds; what is excused is left to the caller."""
+    whole, parts = Pool.of([results]), {}
+    derived = [(span, f(results)) for phrase, f in DERIVED.get(study, {}).items() for span in spans(phrase, text)]
+    out = []
+    for one in items:
+        if one.about not in parts:
+            found = below(results, one.about)
+            parts[one.about] = Pool.of(found) if found else whole
+        ours = parts[one.about].holds(one) or (one.kind == "number" and of_papers(study).holds(one))
+        worked = (numbers for (begin, end), numbers in derived if begin <= one.start and one.end <= end)
+        if not (ours or any(_all_fit(one, numbers) for numbers in worked)):
+            out.append(one)
+    return out
+
+
+def _all_fit(one: Told, numbers: Numbers) -> bool:
+    """A number is one of what is worked out; of a count or an interval all parts are, in their order."""
+    if one.kind == "number":
+        return any(fits(one.parts[0], x) for x in numbers)
+    return len(numbers) == len(one.parts) and all(fits(part, x) for part, x in zip(one.parts, numbers, strict=True))
+
+
+def readme_of(study: str) -> str:
+    return prose((ROOT / "case_studies" / study / "README.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("study", RESULTS)
+def test_every_number_of_a_study_stands_in_its_results(study):
+    text = readme_of(study)
+    excused = [span for phrase in EXCUSED.get(study, ()) for span in spans(phrase, text)]
+    missing = [one for one in not_found(told(text), text, RESULTS[study], study) if not inside(one, excused)]
+    assert not missing, "\n".join(f"{one.kind} {' '.join(one.parts)}: ...{one.context}..." for one in missing)
+
+
+@pytest.mark.parametrize("study", RESULTS)
+def test_an_exception_is_still_needed(study):
+    text = readme_of(study)
+    missing = not_found(told(text), text, RESULTS[study], study)
+    for phrase in EXCUSED.get(study, ()):
+        assert any(inside(one, spans(phrase, text)) for one in missing), f"no exception, or told no longer: {phrase}"
+    for phrase in DERIVED.get(study, ()):
+        assert any(inside(one, spans(phrase, text)) for one in told(text)), f"told no longer: {phrase}"
+
+
+def changed(one: Told, random: Random) -> Told:
+    """The same with another last digit in one place, by 3 to 7 units: what a slip of the hand or a stale text tells."""
+    at = random.randrange(len(one.parts)) if one.kind != "verdicts" else 0
+    text = one.parts[at]
+    digits = [i for i, letter in enumerate(text.partition("e")[0]) if letter.isdigit()]
+    new = (int(text[digits[-1]]) + random.randint(3, 7)) % 10
+    parts = (*one.parts[:at], f"{text[: digits[-1]]}{new}{text[digits[-1] + 1 :]}", *one.parts[at + 1 :])
+    return Told(one.kind, parts, one.start, one.end, one.scale, one.about, one.context)
+
+
+CAUGHT = {
+    "interval": 0.98,
+    "count": 0.9,
+    "verdicts": 0.9,
+    "number": 0.4,
+}  # at least, of all changed ones; many two-digit numbers stand somewhere by chance
+
+
+def test_a_number_that_is_told_wrong_is_found():
+    random, caught, all_of = Random(0), dict.fromkeys(CAUGHT, 0), dict.fromkeys(CAUGHT, 0)
+    for study, results in RESULTS.items():
+        text = readme_of(study)
+        excused = [span for phrase in EXCUSED.get(study, ()) for span in spans(phrase, text)]
+        wrong = [changed(one, random) for one in told(text) if not inside(one, excused)]
+        found = not_found(wrong, text, results, study)
+        for kind in CAUGHT:
+            all_of[kind] += sum(one.kind == kind for one in wrong)
+            caught[kind] += sum(one.kind == kind for one in found)
+    shares = {kind: caught[kind] / all_of[kind] for kind in CAUGHT}
+    assert all(shares[kind] >= least for kind, least in CAUGHT.items()), shares
+
+
+# -- what is told of the models that are shipped ----------------------------------------------------------
+
+ELSEWHERE = {  # of the project's README
+    "Python ≥ 3.11": "a requirement",
+    "2.2 GB": "of the install",
+    "with 95 % Clopper-Pearson": "the level",
+    "more than 0.8": "the rule",
+    "mass > 0.8": "the rule",
+}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Any]:
+    """What the READMEs tell of the bundled models, measured again, and of the study that they cite."""
+    standard = load_checkpoint("dyck-standard")
+    constructed = {
+        name: load_checkpoint(f"constructed/{name}") for name in ("balanced", "uniform", "stack", "constant")
+    }
+    claim = audit_claim(standard, "L1H0 attends to the last unmatched open bracket")
+    family = RESULTS["dyck_attention"]["families"]["standard, no positions"]
+    rules = ("argmax", "argmax_closers", "mass", "mass_nontrivial")
+    return {
+        "stack": [row[0].to_dict() for row in analyze_stack_likeness(standard).score],
+        "claim": claim.to_dict(),
+        "accuracy": [
+            [min(row[rule] for row in load_checkpoint(name).final_metrics()) for rule in rules]
+            for name in ("dyck-standard", "dyck-minimal")
+        ],
+        "floors": RESULTS["dyck_attention"]["floors"],
+        "constructed": [analyze_stack_likeness(model).score[-1][0].to_dict() for model in constructed.values()],
+        "balance": [analyze_balance(constructed[name]).to_dict() for name in ("balanced", "uniform", "stack")],
+        "even attention": family["lost_with_even_attention"]["mass_nontrivial"],
+        "before": family["accuracy"]["mass_nontrivial"],
+        "variation": analyze_variation(standard).summary(),
+    }
+
+
+@pytest.mark.slow
+def test_what_the_readme_tells_of_shipped_models_is_so(shipped):
+    text = prose(README.read_text(encoding="utf-8"))
+    excused = [span for phrase in ELSEWHERE for span in spans(phrase, text)]
+    pool = Pool.of([shipped])
+    items = [one for one in told(text) if not inside(one, excused)]
+    assert len(items) > 15
+    missing = [one for one in items if not pool.holds(one)]
+    assert not missing, "\n".join(f"{one.kind} {' '.join(one.parts)}: ...{one.context}..." for one in missing)
+    assert all(spans(phrase, text) for phrase in ELSEWHERE)
+    assert shipped["variation"] in README.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_what_the_manual_tells_of_shipped_models_is_so(shipped):
+    """Its other numbers are settings, bounds and sizes of files."""
+    items = [
+        one for one in told(prose((ROOT / "docs" / "manual.md").read_text(encoding="utf-8"))) if one.kind == "interval"
+    ]
+    assert len(items) >= 2
+    assert not [one for one in items if not Pool.of([shipped]).holds(one)]
+
+
+# -- pages of docs, and of stress -------------------------------------------------------------------------
+
+
+def test_the_page_of_intervals_tells_what_was_simulated():
+    """Its table has a test of its own: what its sentences tell is worked out, simulated, or a level that is named."""
+    simulated = json.loads((ROOT / "benchmarks" / "coverage.json").read_text(encoding="utf-8"))["rows"]
+    heavy = [row["covers"] for row in simulated if row["law"] == "lognormal, 1" and row["printed"]]
+    none_fails = [0.9**n for n in (8, 20, 40)]
+    at_most = [1 - 0.05 ** (1 / n) for n in (8, 20, 40)]
+    levels = [0.05, 0.95, 0.93, 0.97, 0.01, 0.9, 0.98]  # of intervals, bands, tests and laws that the page names
+    text = (ROOT / "docs" / "intervals.md").read_text(encoding="utf-8").partition("<!-- the table")[0]
+    pool = Pool((*none_fails, *at_most, *levels, min(heavy), max(heavy)), (), frozenset())
+    items = [one for one in told(prose(text)) if one.kind == "number"]
+    assert len(items) > 10
+    assert not [one.context for one in items if not pool.holds(one)]
+
+
+def test_the_page_of_stress_tells_its_results():
+    results = json.loads((ROOT / "stress" / "results.json").read_text(encoding="utf-8"))
+    text = (ROOT / "stress" / "README.md").read_text(encoding="utf-8")
+    assert len(results) > 5
+    assert not [name for name, run in results.items() if f"| `{name}` | {run['line']} |" not in text]

@@ -1,0 +1,347 @@
+"""Write docs/reproduction.md: every number and statement of the papers, ours beside it, and whether they agree.
+
+    python docs/reproduction.py [--check] [--list STATUS]
+
+The rows are in docs/reproduction.toml, our numbers in the studies' results.json; neither is typed here. `--check`
+writes nothing and fails where the page is not what the data gives; `--list open` names the rows of one status.
+
+A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s value as it stands there, the paths of
+`ours` and of further numbers `beside` them, and a `rule` that says when both agree. Its status follows:
+
+- reproduced: the rule holds for ours;
+- differs: it does not, and holds for one of the row's `arms` (or the arm's own rule does), which is the cause;
+- open: it holds for none of them; an arm that no results hold yet is awaited, and so is ours where the row says that
+  it is `awaited`;
+- missing: nothing is measured.
+
+Where no rule can be stated the row says `status` and `why`, and for what a test shows, which (`shown_by`).
+Needs neither torch nor numpy.
+"""
+
+import argparse
+import json
+import math
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from interp.numbers import UNDEFINED, interval, number, power
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA, PAGE = ROOT / "docs" / "reproduction.toml", ROOT / "docs" / "reproduction.md"
+SEPARATOR = " > "  # between the keys of a path
+STATUSES = ("reproduced", "differs", "open", "missing")
+SHOWN = 3  # numbers of one cell that are written out; of more, the least and the greatest
+DIGITS = 3
+Results = Mapping[str, Any]  # a study's folder -> its results.json
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number (or word) of a results.json, with its interval where it has one."""
+
+    value: float | bool | str | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    over: str = ""
+
+    @property
+    def least(self) -> float:
+        """The lower end of the interval, or the value where there is none; NaN if that is no number."""
+        return _float(self.value if self.low is None else self.low)
+
+    @property
+    def most(self) -> float:
+        """The upper end, likewise."""
+        return _float(self.value if self.high is None else self.high)
+
+    def text(self, digits: int = DIGITS) -> str:
+        """As the page writes it: value, interval, n."""
+        if self.value is None:
+            return UNDEFINED
+        if isinstance(self.value, str):
+            return self.value
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        if isinstance(self.value, int):
+            return f"{self.value:,}"
+        known = [x for x in (self.value, self.low, self.high) if x is not None]
+        if 0 < max(abs(x) for x in known) < 5 * 10**-digits:
+            shown, ends = power(self.value), f"[{power(self.low)}, {power(self.high)}]"
+        else:
+            shown, ends = number(self.value, digits), interval(self.low, self.high, digits)
+        size = f" (n={self.n} {self.over})" if self.n is not None and self.low is not None else ""
+        return shown + (f" {ends}" if self.low is not None else "") + size
+
+
+def _float(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def load_results(root: Path = ROOT) -> dict[str, Any]:
+    """Every study's committed results, by folder."""
+    found = sorted((root / "case_studies").glob("*/results.json"))
+    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in found}
+
+
+def load_rows(path: Path = DATA) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows, and the beginnings of paths that results to come will have."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    return data["row"], data["to_come"]
+
+
+def read(path: str, results: Results) -> Reading | None:
+    """What stands at `path`; None where the results hold nothing there."""
+    above: Any = None
+    here: Any = results
+    for key in path.split(SEPARATOR):
+        above = here
+        try:
+            here = here[int(key)] if isinstance(here, list) else here[key]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    if isinstance(here, dict):
+        if "value" in here:
+            return Reading(here["value"], here["low"], here["high"], here["n"], here["over"])
+        if "count" in here:  # of a verdict: a share of the seeds of its group
+            return Reading(here["count"] / above["n"], here.get("low"), here.get("high"), above["n"], "seeds")
+        return None
+    return None if isinstance(here, list) else Reading(here)
+
+
+# -- rules: when ours and the paper's agree ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`holds(readings, argument)`, and in words for the page with `{}` for the argument."""
+
+    words: str
+    holds: Callable[[Sequence[Reading], Any], bool]
+
+
+def _each(test: Callable[[Reading, Any], bool]) -> Callable[[Sequence[Reading], Any], bool]:
+    return lambda readings, wanted: all(test(r, wanted) for r in readings)
+
+
+def _falling(readings: Sequence[Reading], _: Any) -> bool:
+    return all(a.least > b.most for a, b in pairwise(readings))
+
+
+def _near(readings: Sequence[Reading], share: float) -> bool:
+    ours, other = readings
+    centre = _float(other.value)
+    return ours.least <= centre * (1 + share) and ours.most >= centre * (1 - share)
+
+
+def _times(readings: Sequence[Reading], factor: float) -> bool:
+    first, second = (abs(_float(r.value)) for r in readings)
+    return first >= factor * second
+
+
+def _random_rows(readings: Sequence[Reading], wanted: Mapping[str, Any]) -> bool:
+    mean, deviation = random_rows(wanted["positions"], wanted["matrices"])
+    (ours,) = readings
+    return math.isclose(_float(ours.value), mean, rel_tol=1e-6) and abs(wanted["paper"] - mean) <= 2 * deviation
+
+
+def random_rows(positions: int, matrices: int) -> tuple[float, float]:
+    """Mean and standard deviation of the mean squared distance of so many causal matrices with uniformly random rows.
+
+    A row of k keys is Dirichlet(1, ..., 1). The mean over pairs is a U-statistic, whose variance is that of |X|^2 given
+    one matrix and of |X - Y|^2 = |X|^2 + |Y|^2 - 2 X.Y given both; their terms are uncorrelated.
+    """
+    mean = one = both = 0.0
+    for k in range(1, positions + 1):
+        square = (4 * k + 20) / ((k + 1) * (k + 2) * (k + 3)) - (2 / (k + 1)) ** 2  # variance of |X|^2
+        product = (k + 3) / (k * (k + 1) ** 2) - 1 / k**2  # variance of X.Y
+        mean += 2 * (k - 1) / (k * (k + 1))
+        one += square
+        both += 2 * square + 4 * product
+    return mean, math.sqrt((4 * (matrices - 2) * one + 2 * both) / (matrices * (matrices - 1)))
+
+
+RULES = {
+    "inside": Rule("{} lies in our interval", _each(lambda r, x: r.low is not None and r.least <= x <= r.most)),
+    "at_least": Rule("at least {}", _each(lambda r, x: r.least >= x)),
+    "above": Rule("above {}, interval and all", _each(lambda r, x: r.least > x)),
+    "below": Rule("below {}, interval and all", _each(lambda r, x: r.most < x)),
+    "above_value": Rule("above {}", _each(lambda r, x: _float(r.value) > x)),
+    "below_value": Rule("below {}", _each(lambda r, x: _float(r.value) < x)),
+    "within": Rule("interval wholly within {}", _each(lambda r, x: r.least >= x[0] and r.most <= x[1])),
+    "meets": Rule("interval meets {}", _each(lambda r, x: r.least <= x[1] and r.most >= x[0])),
+    "equals": Rule("is {}", _each(lambda r, x: r.value == x)),
+    "one_of": Rule("one of {}", _each(lambda r, x: r.value in x)),
+    "falling": Rule("each above the next, intervals apart", _falling),
+    "near": Rule("the first reaches the second but for a share of {}", _near),
+    "times": Rule("the first at least {} times the second", _times),
+    "random_rows": Rule("{}: within two standard deviations of what random matrices give", _random_rows),
+}
+
+
+def holds(rule: Mapping[str, Any], readings: Sequence[Reading]) -> bool:
+    """Whether the row's rule holds."""
+    ((name, argument),) = rule.items()
+    return bool(readings) and RULES[name].holds(readings, argument)
+
+
+def in_words(rule: Mapping[str, Any]) -> str:
+    """The rule as the page says it."""
+    ((name, argument),) = rule.items()
+    if name == "random_rows":
+        argument = f"{argument['matrices']} matrices of N = {argument['positions']}"
+    if isinstance(argument, list):
+        argument = " to ".join(map(str, argument)) if name in ("within", "meets") else ", ".join(map(str, argument))
+    return RULES[name].words.format(argument)
+
+
+# -- status -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row's status, and what the page says of it besides."""
+
+    status: str
+    text: str
+
+
+def readings_of(paths: Sequence[str], results: Results) -> list[Reading] | None:
+    """What stands at all of `paths`; None if one is not there."""
+    found = [read(path, results) for path in paths]
+    return None if None in found else [r for r in found if r is not None]
+
+
+def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
+    """Status of a row, from its rule and arms."""
+    if "status" in row:
+        shown = f" ([{row['shown_by']}](../{row['shown_by']}))" if "shown_by" in row else ""
+        return Outcome(row["status"], f"{row['why']}{shown}")
+    ours = readings_of(row["ours"], results)
+    if ours is None and "awaited" in row:
+        return Outcome("open", f"awaited: {row['awaited']}")
+    if ours is None:
+        raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
+    if holds(row["rule"], ours):
+        return Outcome("reproduced", "")
+    digits = row.get("digits", DIGITS)
+    held: list[str] = []
+    failed: list[str] = []
+    awaited: list[str] = []
+    for arm in row.get("arms", ()):
+        there = readings_of(arm["path"], results)
+        if there is None:
+            awaited.append(arm["setting"])
+            continue
+        agrees = holds(arm.get("rule", row["rule"]), there)
+        (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
+    if held:
+        return Outcome("differs", "; ".join(held))
+    parts = [f"with {'; '.join(failed)}"] if failed else []
+    parts += [f"awaited: {'; '.join(awaited)}"] if awaited else []
+    parts += [f"tried: {row['tried']}"] if row.get("tried") else []
+    return Outcome("open", ". ".join(parts))
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+def cell(readings: Sequence[Reading], digits: int = DIGITS) -> str:
+    """Numbers of one cell; of many, how many and their least and greatest value."""
+    if len(readings) <= SHOWN:
+        return ", ".join(r.text(digits) for r in readings)
+    values = [_float(r.value) for r in readings]
+    if any(math.isnan(v) for v in values):
+        return f"{len(readings)} times " + ", ".join(sorted({r.text(digits) for r in readings}))
+    low, high = (Reading(end).text(digits) for end in (min(values), max(values)))
+    sizes = {f"n={r.n} {r.over}" for r in readings if r.low is not None}
+    return f"{low} to {high} ({len(readings)} numbers" + (f", {sizes.pop()} each)" if len(sizes) == 1 else ")")
+
+
+def line(row: Mapping[str, Any], results: Results) -> str:
+    """One row of the page's table."""
+    found = outcome(row, results)
+    digits = row.get("digits", DIGITS)
+    ours = cell(readings_of(row.get("ours", ()), results) or [], digits) or "–"
+    beside = readings_of(row.get("beside", ()), results) or []
+    ours += f" (beside it: {cell(beside, digits)})" if beside else ""
+    asked = in_words(row["rule"]) if "rule" in row else "–"
+    status = f"**{found.status}**" + (f": {found.text}" if found.text else "")
+    cells = (row["id"], row["source"], row["what"], row["paper"], ours, asked, row.get("setting", "") or "–", status)
+    return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
+
+
+HEADER = """# What the papers say, and what comes out here
+
+Made by `python docs/reproduction.py` from [reproduction.toml](reproduction.toml) and the studies' results.json; nothing
+here is typed. Of {rows} numbers and statements {counts}.
+
+"""
+LEGEND = """
+- **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
+- **differs**: it does not hold, and does in an arm with another setting, which is named with its number. With several
+  arms one may fit by chance; the arms are those that somebody had a reason for, and where none fits all are named.
+- **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
+- **missing**: nothing here measures it, or no number compares it.
+
+Numbers of the papers stand as printed there. Where a paper says a word ("close", "most", "common"), how it was read is
+said under "differs in"; standard deviations in brackets stand there for comparison. Layers of ours are counted from 0,
+those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: what is asked there is whether another
+one lies within their range, not any of their numbers by itself.
+"""
+IN_WORDS = ("reproduced", "different for a cause that an arm shows", "open", "missing")
+COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
+
+
+def table(head: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """A Markdown table of rows that are written already."""
+    return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *lines]
+
+
+def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
+    """The whole page."""
+    studies = list(dict.fromkeys(row["study"] for row in rows))
+    counts = {name: Counter(outcome(r, results).status for r in rows if r["study"] == name) for name in studies}
+    total = sum(counts.values(), Counter())
+    each = zip(STATUSES, IN_WORDS, strict=True)
+    said = (f"{total[status]} {'is' if total[status] == 1 else 'are'} {words}" for status, words in each)
+    summary = [
+        f"| {name} | " + " | ".join(str(found[s]) for s in STATUSES) + f" | {sum(found.values())} |"
+        for name, found in {**counts, "all": total}.items()
+    ]
+    out = table(("study", *STATUSES, "rows"), summary) + LEGEND.splitlines()
+    for name in studies:
+        out += ["", f"## {name}", "", *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name])]
+    return HEADER.format(rows=len(rows), counts=", ".join(said)) + "\n".join(out) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the page, or check it, or list rows."""
+    parser = argparse.ArgumentParser(description="Write docs/reproduction.md from its data and the studies' results.")
+    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page would change")
+    parser.add_argument("--list", choices=STATUSES, metavar="STATUS", help="name the rows of one status")
+    args = parser.parse_args(argv)
+    (rows, _), results = load_rows(), load_results()
+    if args.list:
+        found = [(row, outcome(row, results)) for row in rows]
+        print("\n".join(f"{row['id']}: {o.text}".rstrip(": ") for row, o in found if o.status == args.list))
+        return 0
+    made = page(rows, results)
+    if args.check:
+        same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == made
+        stale = "docs/reproduction.md is stale: run python docs/reproduction.py"
+        print("the page is what the data gives" if same else stale)
+        return 0 if same else 1
+    PAGE.write_text(made, encoding="utf-8")
+    print(f"{len(rows)} rows -> {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

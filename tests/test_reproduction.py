@@ -1,0 +1,261 @@
+"""The table of reproduced numbers: its data, its rules on both sides, and the page that is made of them."""
+
+import importlib.util
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from case_studies.dyck_attention import families as known
+from case_studies.dyck_attention.arms import WAYS
+from case_studies.dyck_balance.measure import DATA, arms, released
+from interp.worlds.topics.grammar import TopicGrammar
+
+ROOT = Path(__file__).parents[1]
+OPEN, MISSING = 90, 7  # at most; the target is 12 open and none missing, once the arms that are awaited have come
+FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
+          "shown_by", "digits", "arms", "awaited"}  # fmt: skip
+
+
+def _script():
+    """docs/reproduction.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "docs" / "reproduction.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look their types up
+    spec.loader.exec_module(module)
+    return module
+
+
+made = _script()
+ROWS, TO_COME = made.load_rows()
+RESULTS = made.load_results()
+PATHS = [(row, path) for row in ROWS for path in (*row.get("ours", ()), *row.get("beside", ()))]
+ARMS = [(row["id"], arm) for row in ROWS for arm in row.get("arms", ())]
+TO_BE = [path for row, path in PATHS if "awaited" in row] + [path for _, arm in ARMS for path in arm["path"]]
+AWAITED = sorted({path for path in TO_BE if made.read(path, RESULTS) is None})
+
+
+def reading(value, low=None, high=None):
+    return made.Reading(value, low, high, None if low is None else 8, "seeds")
+
+
+# -- the data ---------------------------------------------------------------------------------------------
+
+
+def test_rows_are_of_the_known_fields_and_name_themselves_once():
+    assert not [(row["id"], set(row) - FIELDS) for row in ROWS if set(row) - FIELDS]
+    ids = [row["id"] for row in ROWS]
+    assert len(set(ids)) == len(ids)
+    assert {row["study"].replace("-", "_") for row in ROWS} == set(RESULTS)
+
+
+def test_a_status_is_written_only_where_no_rule_is():
+    for row in ROWS:
+        assert ("status" in row) != ("rule" in row and "ours" in row), row["id"]
+        assert row.get("status", "missing") in ("missing", "reproduced"), row["id"]
+        assert ("status" in row) == ("why" in row), row["id"]
+        assert ("shown_by" in row) == (row.get("status") == "reproduced"), row["id"]
+        assert (ROOT / row.get("shown_by", "docs")).exists(), row["id"]
+
+
+def test_every_path_leads_to_a_number():
+    there = [(row, path) for row, path in PATHS if "awaited" not in row]
+    assert not [f"{row['id']}: {path}" for row, path in there if made.read(path, RESULTS) is None]
+    keys = json.dumps(RESULTS)
+    assert made.SEPARATOR not in re.findall(r'"[^"]*":', keys)
+
+
+def test_a_path_to_nowhere_is_found():
+    assert made.read("topics > figures > Fig. 99", RESULTS) is None
+    assert made.read("topics > figures", RESULTS) is None  # not one number
+    with pytest.raises(KeyError, match="nowhere"):
+        made.outcome({"id": "x", "ours": ["topics > nowhere"], "rule": {"above": 0}}, RESULTS)
+
+
+def test_arms_that_are_not_there_are_known_to_come():
+    assert not [path for path in AWAITED if not path.startswith(tuple(TO_COME))]
+    # Results that have come are no longer awaited: drop them from `to_come`, so that a wrong path shows.
+    assert not [start for start in TO_COME if not any(path.startswith(start) for path in AWAITED)]
+
+
+def test_families_to_come_are_families():
+    names = {family.name for family in (*known.RELEASED, *known.RELEASED_PREFIXES)} | set(known.PAPER_VARIATION)
+    names |= {f.name for data in DATA for pair in (arms(data, "closers"), released(data)) for f in pair}
+    awaited = [path.split(made.SEPARATOR) for path in AWAITED]
+    assert not [keys for keys in awaited if keys[1] in ("families", "arms") and keys[2] not in names]
+    assert not [keys for keys in awaited if keys[:2] == ["dyck_attention", "arms"] and keys[3] not in WAYS]
+
+
+def test_the_papers_numbers_are_those_of_the_studies():
+    by_id = {row["id"]: row for row in ROWS}
+    keys = ("none", "linear", "minimal", "prefixes-none", "prefixes-linear", "prefixes-minimal")
+    values = [by_id[f"variation-{key}"]["rule"]["inside"] for key in keys]
+    assert values == list(known.PAPER_VARIATION.values())
+    assert by_id["variation-random"]["rule"]["random_rows"]["paper"] == known.PAPER_RANDOM
+    assert by_id["table1-random"]["rule"]["random_rows"]["paper"] == known.TABLE_RANDOM
+    for cell in known.TABLE:
+        for i, (mean, deviation) in enumerate(cell.paper, 1):
+            row = by_id[f"table1-k{cell.num_types}-d{cell.max_depth}-l{cell.layers}-layer{i}"]
+            assert row["rule"]["inside"] == mean
+            assert row["paper"] == f"{mean:.3f} ({deviation:.3f})"
+
+
+def test_a_rule_asks_for_the_number_that_is_printed():
+    for row in ROWS:
+        argument = row.get("rule", {}).get("inside", 0)
+        if argument and row["id"] != "error-decays":  # which asks for the slope of the theory
+            printed = re.search(r"-?\d+\.?\d*", row["paper"])
+            assert printed is not None, row["id"]
+            assert float(printed[0]) == argument, row["id"]
+
+
+# -- rules ------------------------------------------------------------------------------------------------
+
+ROWS_OF_16 = {"paper": 2.85, "positions": 16, "matrices": 40}
+TWO, THREE = reading(2, 1.5, 2.4), reading(3, 2.5, 3.5)
+SIDES = [
+    ("inside", 2.0, [reading(2.1, 1.9, 2.3)], [reading(2.1, 2.05, 2.3)]),
+    ("inside", 2.0, [reading(2.1, 2.0, 2.3)], [reading(2.0)]),  # a bound counts; no interval says nothing
+    ("at_least", 0.97, [reading(0.97), reading(0.99)], [reading(0.97), reading(0.96)]),
+    ("at_least", 0.97, [reading(0.98, 0.97, 0.99)], [reading(0.98, 0.96, 0.99)]),
+    ("above", 0, [reading(0.2, 0.1, 0.3)], [reading(0.2, 0.0, 0.3)]),
+    ("below", 0, [reading(-0.2, -0.3, -0.1)], [reading(-0.2, -0.3, 0.0)]),
+    ("above_value", 0, [reading(0.02, 0.0, 0.1)], [reading(0.0, 0.0, 0.1)]),
+    ("below_value", 1, [reading(0.9, 0.8, 1.1)], [reading(1.0)]),
+    ("within", [0.9, 1.1], [reading(1.0, 0.9, 1.1)], [reading(1.0, 0.89, 1.1)]),
+    ("within", [0.9, 1.1], [reading(1.0)], [reading(None)]),
+    ("meets", [1.2, 2.1], [reading(1.1, 1.0, 1.2)], [reading(1.1, 1.0, 1.19)]),
+    ("equals", True, [reading(True), reading(True)], [reading(True), reading(False)]),
+    ("equals", 0, [reading(0)], [reading(1)]),
+    ("one_of", ["a", "b"], [reading("a")], [reading("c")]),
+    ("falling", True, [THREE, TWO], [THREE, reading(2, 1.5, 2.5)]),
+    ("falling", True, [THREE, TWO, reading(1)], [THREE, TWO, reading(2)]),
+    ("near", 0.1, [reading(0.8, 0.7, 0.91), reading(1.0)], [reading(0.8, 0.7, 0.89), reading(1.0)]),
+    ("near", 0.1, [reading(1.2, 1.09, 1.3), reading(1.0)], [reading(1.2, 1.11, 1.3), reading(1.0)]),
+    ("times", 10, [reading(0.1), reading(-0.01)], [reading(0.1), reading(0.011)]),
+    ("random_rows", ROWS_OF_16, [reading(made.random_rows(16, 40)[0])], [reading(2.99)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "argument", "yes", "no"), SIDES, ids=[f"{s[0]}-{i}" for i, s in enumerate(SIDES)])
+def test_a_rule_has_two_sides(name, argument, yes, no):
+    assert made.holds({name: argument}, yes)
+    assert not made.holds({name: argument}, no)
+
+
+def test_all_rules_are_tried_and_used():
+    assert {side[0] for side in SIDES} == set(made.RULES)
+    used = [row["rule"] for row in ROWS if "rule" in row] + [arm["rule"] for _, arm in ARMS if "rule" in arm]
+    assert {name for rule in used for name in rule} == set(made.RULES)
+
+
+def test_an_empty_row_proves_nothing():
+    assert not any(made.holds({name: 0}, []) for name in made.RULES)
+
+
+FITS = [(2.85, 15, True), (2.85, 16, True), (2.85, 17, False), (3.33, 20, True)]
+
+
+@pytest.mark.parametrize(("paper", "positions", "fits"), FITS)
+def test_what_random_rows_fit(paper, positions, fits):
+    mean, _ = made.random_rows(positions, 40)
+    rule = {"random_rows": {"paper": paper, "positions": positions, "matrices": 40}}
+    assert made.holds(rule, [reading(mean)]) is fits
+
+
+def test_random_rows_are_those_of_a_simulation():
+    rng, positions, matrices, draws = np.random.default_rng(0), 6, 5, 20_000
+    distances = np.zeros((draws, matrices, matrices))
+    for k in range(1, positions + 1):
+        rows = rng.dirichlet(np.ones(k), (draws, matrices))
+        distances += np.square(rows[:, :, None] - rows[:, None]).sum(-1)
+    means = distances.sum((1, 2)) / (matrices * (matrices - 1))
+    mean, deviation = made.random_rows(positions, matrices)
+    assert abs(means.mean() - mean) < 4 * deviation / draws**0.5
+    # Standard error of a standard deviation, of numbers that are close to normal: a share of 1 / sqrt(2 draws).
+    assert abs(means.std() / deviation - 1) < 4 / (2 * draws) ** 0.5
+
+
+# -- status -----------------------------------------------------------------------------------------------
+
+
+def test_the_status_follows_from_the_numbers():
+    results = {"toy": {"ours": {"value": 1.0, "low": 0.9, "high": 1.1, "n": 8, "over": "seeds"}, "arm": 2.0}}
+    row = {"id": "x", "ours": ["toy > ours"], "rule": {"inside": 1.05}, "tried": "much"}
+    assert made.outcome(row, results) == made.Outcome("reproduced", "")
+    wrong = {**row, "rule": {"above": 1.5}}
+    assert made.outcome(wrong, results) == made.Outcome("open", "tried: much")
+    cause = {"setting": "other data", "path": ["toy > arm"]}
+    assert made.outcome({**wrong, "arms": [cause]}, results) == made.Outcome("differs", "other data: 2.000")
+    failing = {**cause, "rule": {"above": 3}}
+    to_come = {"setting": "more data", "path": ["toy > more"]}
+    assert made.outcome({**wrong, "arms": [failing, to_come]}, results) == made.Outcome(
+        "open", "with other data: 2.000. awaited: more data. tried: much"
+    )
+    assert made.outcome({"id": "x", "status": "missing", "why": "hard"}, results) == made.Outcome("missing", "hard")
+
+
+def test_few_are_open():
+    found = [made.outcome(row, RESULTS) for row in ROWS]
+    assert sum(o.status == "open" for o in found) <= OPEN
+    assert sum(o.status == "missing" for o in found) <= MISSING
+    assert not [row["id"] for row, o in zip(ROWS, found, strict=True) if o.status in ("open", "differs") and not o.text]
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_what_the_data_gives():
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(ROWS, RESULTS), "run python docs/reproduction.py"
+
+
+def test_check_finds_a_stale_page(tmp_path, monkeypatch, capsys):
+    assert made.main(["--check"]) == 0
+    page = tmp_path / "reproduction.md"
+    page.write_text(made.page(ROWS, RESULTS).replace("2.379", "2.378"), encoding="utf-8")
+    monkeypatch.setattr(made, "PAGE", page)
+    capsys.readouterr()
+    assert made.main(["--check"]) == 1
+    assert "stale" in capsys.readouterr().out
+    assert "2.378" in page.read_text(encoding="utf-8")  # nothing was written
+    monkeypatch.setattr(made, "ROOT", tmp_path)
+    assert made.main([]) == 0
+    assert made.main(["--check"]) == 0
+
+
+def test_rows_of_one_status_are_listed(capsys):
+    assert made.main(["--list", "missing"]) == 0
+    listed = {text.split(":")[0] for text in capsys.readouterr().out.splitlines()}
+    assert listed == {row["id"] for row in ROWS if row.get("status") == "missing"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (reading(2.37927, 1.88574, 2.87281), "2.379 [1.886, 2.873] (n=8 seeds)"),
+        (reading(5.3e-15), "5.3e-15"),
+        (reading(None), "undefined"),
+        (reading(True), "yes"),
+        (reading(28615680), "28,615,680"),
+        (reading("blocks"), "blocks"),
+        (reading(0.0), "0.000"),
+    ],
+)
+def test_numbers_are_written_one_way(shown, text):
+    assert shown.text() == text
+
+
+# -- what only a count shows ------------------------------------------------------------------------------
+
+
+def test_most_documents_hold_two_to_four_topics():
+    grammar = TopicGrammar()
+    documents = grammar.sample(2000, seed=0)
+    topic = np.where(documents.words > 0, (documents.words - 1) // grammar.words_per_topic, -1)
+    counts = np.stack([(topic == t).any(1) for t in range(grammar.num_topics)]).sum(0)
+    share = ((counts >= 2) & (counts <= 4)).mean()
+    assert share - 2 * math.sqrt(share * (1 - share) / len(counts)) > 0.5
