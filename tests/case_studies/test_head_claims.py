@@ -28,7 +28,7 @@ from interp.errors import AnalysisError, InterpError, RequestError
 from interp.stats import clopper_pearson
 from intervals import INTERVAL, unnamed_of_page
 from probes import audit_claim, audit_claims
-from probes.audit import MOST_SEEDS, binomial, thresholds
+from probes.audit import EVEN, MOST_SEEDS, binomial
 from probes.claims import BUILT_IN, Claim
 
 NAMED = {g.name: g for g in GROUPS}
@@ -363,7 +363,7 @@ def test_a_threshold_is_moved_in_another_process_and_nowhere_else():
     assert len(others) >= 3
     for i in others:  # nothing else has moved
         assert moved[i] == json.loads(json.dumps(here[i].to_dict()))
-    assert thresholds.EVEN == 0.8
+    assert EVEN == 0.8
 
 
 def test_a_threshold_that_there_is_not_is_named():
