@@ -61,12 +61,26 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a family says to one statement: a verdict a seed, the word on the family, and the words on use.
+
+    `uses`: a word a seed and option of the statement, "not asked" where use was not examined.
+    """
+
+    verdicts: tuple[str, ...]
+    of_family: str
+    uses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Kept:
     """What became of one family's verdicts under a setting.
 
     - `verdicts`, `same`: how many there are (a statement and seed each), and how many are what they were.
     - `seeds`: the share of seeds all of whose verdicts are, with its exact 95 % interval.
     - `words`, `same_words`: statements, and those of which the family gets the same word.
+    - `uses`, `same_uses`: findings on use, where it is examined in either setting, and how many are the same: a claim
+      whose pattern fails is refuted whatever the model uses, so that verdicts do not show them.
     - `changes`: (statement, from, to) -> in how many seeds.
     """
 
@@ -77,6 +91,8 @@ class Kept:
     seeds: Estimate
     words: int
     same_words: int
+    uses: int
+    same_uses: int
     changes: Mapping[tuple[str, str, str], int]
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,6 +105,7 @@ class Kept:
         out |= {"thresholds": dict(self.setting.thresholds), "inputs": self.setting.inputs}
         out |= {"length": self.setting.length, "seed": self.setting.seed, "verdicts": self.verdicts, "kept": self.same}
         out |= {"seeds_all_kept": self.seeds.to_dict(), "words": self.words, "words_kept": self.same_words}
+        out |= {"uses": self.uses, "uses_kept": self.same_uses}
         return out | {"changes": changes}
 
 
@@ -102,38 +119,37 @@ def sensitivity(
     some = population[:SEEDS]
     identity += "" if len(some) == len(population) else f", the first {len(some)}"
 
-    def verdicts(setting: Setting) -> dict[str, tuple[tuple[str, ...], str]]:
+    def said(setting: Setting) -> dict[str, Said]:
         found = iter(_audited(group, some, source, identity, folder, setting))
         out = {}
         for statement, claims in primary_claims(group, some):
             results = [next(found) for _ in claims]
             one = tally(statement, results)
-            out[statement.words] = one.verdicts, of_seeds(one.verdicts, results[0].level)
+            uses = tuple(row["use"] for result in results for row in result.seeds)
+            out[statement.words] = Said(one.verdicts, of_seeds(one.verdicts, results[0].level), uses)
         return out
 
-    before = verdicts(AS_EVER)
-    return [compared(group.name, setting, before, verdicts(setting)) for setting in settings]
+    before = said(AS_EVER)
+    return [compared(group.name, setting, before, said(setting)) for setting in settings]
 
 
-def compared(
-    group: str,
-    setting: Setting,
-    before: Mapping[str, tuple[Sequence[str], str]],
-    after: Mapping[str, tuple[Sequence[str], str]],
-) -> Kept:
-    """Of statements, each with a verdict a seed and the word on the family, what is the same in both."""
+def compared(group: str, setting: Setting, before: Mapping[str, Said], after: Mapping[str, Said]) -> Kept:
+    """Of statements, what is the same in both."""
     changes: Counter[tuple[str, str, str]] = Counter()
-    count = len(next(iter(before.values()))[0])
+    count = len(next(iter(before.values())).verdicts)
     moved: set[int] = set()
-    for name, (verdicts, _) in before.items():
-        for seed, pair in enumerate(zip(verdicts, after[name][0], strict=True)):
+    uses: list[bool] = []
+    for name, one in before.items():
+        for seed, pair in enumerate(zip(one.verdicts, after[name].verdicts, strict=True)):
             if pair[0] != pair[1]:
                 changes[name, *pair] += 1
                 moved.add(seed)
+        uses += [a == b for a, b in zip(one.uses, after[name].uses, strict=True) if {a, b} != {"not asked"}]
     total = count * len(before)
-    words = sum(before[name][1] == after[name][1] for name in before)
+    words = sum(before[name].of_family == after[name].of_family for name in before)
     seeds = clopper_pearson(count - len(moved), count, over="seeds")
-    return Kept(group, setting, total, total - sum(changes.values()), seeds, len(before), words, dict(changes))
+    same = total - sum(changes.values())
+    return Kept(group, setting, total, same, seeds, len(before), words, len(uses), sum(uses), dict(changes))
 
 
 def _audited(

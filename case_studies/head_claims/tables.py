@@ -132,10 +132,11 @@ def sensitivity_parts(found: Sequence[Kept]) -> list[str | Table]:
     worst = min(settings, key=lambda words: shares[words])
     same, whole = sum(k.same for k in found), sum(k.verdicts for k in found)
     words, all_words = sum(k.same_words for k in found), sum(k.words for k in found)
+    uses, all_uses = sum(k.same_uses for k in found), sum(k.uses for k in found)
     said = (
         f"Each of {len({k.group for k in found})} families was audited again in {len(settings)} other settings, its "
         f"primary statements over at most {max(k.seeds.n for k in found)} seeds: {same} of {whole} verdicts of single "
-        f"seeds are kept, and {words} of {all_words} words about a family. "
+        f"seeds are kept, {words} of {all_words} words about a family, and {uses} of {all_uses} findings on use. "
     )
     if shares[worst] < 1:
         fewest = min(of[worst], key=lambda k: k.same / k.verdicts)
@@ -144,24 +145,26 @@ def sensitivity_parts(found: Sequence[Kept]) -> list[str | Table]:
             f"{fewest.group} {fewest.same} of {fewest.verdicts}; all of a seed's in {count(fewest.seeds)} seeds there."
         )
     else:
-        said += "None of them changes in any setting."
+        said += "No verdict changes in any setting."
     rows = [
         [
             f"{k.group}: {k.setting.words}",
             f"{k.same} of {k.verdicts}",
             Cell(k.seeds, counted=True),
             f"{k.same_words} of {k.words}",
+            f"{k.same_uses} of {k.uses}",
             "; ".join(f"{name}: {a} → {b} ({n})" for (name, a, b), n in sorted(k.changes.items())) or "nothing",
         ]
         for k in found
     ]
     table = Table(
-        ["family: setting", "verdicts kept", "seeds with all kept", "words kept", "what changed (seeds)"],
+        ["family: setting", "verdicts kept", "seeds with all kept", "words kept", "use kept", "what changed (seeds)"],
         rows,
         f"Against {NUM_INPUTS} prefixes of {LENGTH} brackets drawn with seed {SEED}, and the auditor's own thresholds; "
         "a setting differs in what it names. The statements about one model are not independent: the exact interval is "
-        "that of the share of seeds all of whose verdicts are kept. Words: what is said of the family.",
-        text=(4,),
+        "that of the share of seeds all of whose verdicts are kept. Words: what is said of the family. Use: findings "
+        "where it is examined, which the verdict on a claim whose pattern fails does not show.",
+        text=(5,),
     )
     return [said, table]
 

@@ -17,7 +17,7 @@ from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, primary_cl
 from case_studies.head_claims.moved import Job, audits_of, replace_thresholds
 from case_studies.head_claims.report import Findings, report
 from case_studies.head_claims.said import DYCK, ENCODER, LAST_EVEN, SOURCES, STACK, VERDICTS, copying, of_options
-from case_studies.head_claims.sensitivity import AS_EVER, QUICK_SETTINGS, SETTINGS, Setting, compared
+from case_studies.head_claims.sensitivity import AS_EVER, QUICK_SETTINGS, SETTINGS, Said, Setting, compared
 from case_studies.head_claims.study import QUICK, STUDY, populations, run
 from case_studies.head_claims.tables import sensitivity_parts
 from case_studies.page import render
@@ -283,16 +283,18 @@ def test_special_tokens_are_found_by_the_vocabulary():
 # -- other settings of the audit --------------------------------------------------------------------------
 
 
-def words(verdicts, of_family):
+def words(verdicts, of_family, uses=()):
     full = {v[0]: v for v in VERDICTS}
-    return tuple(full[letter] for letter in verdicts), of_family
+    return Said(tuple(full[letter] for letter in verdicts), of_family, tuple(uses))
 
 
 def test_what_is_kept_is_counted_by_verdict_by_seed_and_by_family():
-    before = {"a": words("ssr", "supported"), "b": words("rrr", "refuted")}
-    after = {"a": words("sur", "undecided"), "b": words("rur", "refuted")}
+    none = "not asked"
+    before = {"a": words("ssr", "supported", [none] * 3), "b": words("rrr", "refuted", ["used", "used", none])}
+    after = {"a": words("sur", "undecided", [none] * 3), "b": words("rur", "refuted", ["used", "undecided", "unused"])}
     kept = compared("them", QUICK_SETTINGS[0], before, after)
     assert (kept.same, kept.verdicts, kept.same_words, kept.words) == (4, 6, 1, 2)
+    assert (kept.same_uses, kept.uses) == (1, 3)
     assert (kept.seeds.value, kept.seeds.n) == (pytest.approx(2 / 3), 3)  # the second changed twice
     assert kept.seeds.ends == clopper_pearson(2, 3).ends
     assert kept.changes == {("a", "supported", "undecided"): 1, ("b", "refuted", "undecided"): 1}
@@ -304,7 +306,8 @@ def test_the_sentence_is_made_from_what_is_kept():
     other = {"a": words("srr", "undecided")}
     none, some = (compared("<b>them", QUICK_SETTINGS[i], same, after) for i, after in enumerate((same, other)))
     said, table = sensitivity_parts([none])
-    assert "3 of 3 verdicts of single seeds are kept, and 1 of 1 words about a family. None of them changes" in said
+    assert "3 of 3 verdicts of single seeds are kept, 1 of 1 words about a family, and 0 of 0 findings on use" in said
+    assert said.endswith("No verdict changes in any setting.")
     assert table.rows[0][1:2] == ["3 of 3"]
     assert table.rows[0][-1] == "nothing"
     said, table = sensitivity_parts([none, some])
