@@ -1,7 +1,7 @@
 """What `dyck-copying` measures on each head: how interpretable its pattern looks, and what it costs to take it away."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -35,16 +35,19 @@ LINK = "link"  # the skip around attention cut in every layer: what the heads al
 
 @dataclass(frozen=True)
 class Group:
-    """Models of one depth, and what the paper says of them.
+    """Models of one depth and one block, and what the paper says of that depth.
 
+    - `layers`: the depth; `released`: whether the block is the released code's.
     - `paper_accuracy`: a lower bound; `paper_useless`: which interpretable heads are called uninformative.
     - `paper_terms`: what is said of heads that fit one of `paper_terms`.
     """
 
     family: Family
+    layers: int
     paper_accuracy: float
     paper_useless: str
     paper_terms: Mapping[str, str]
+    released: bool = False
 
 
 CURRENT = "the current position (Fig. 6b)"
@@ -52,9 +55,10 @@ CLOSERS = "closing brackets (Figs. 4, 5, 6a)"
 TYPE, ONE, TWO = "brackets of one type", "one bracket of the four", "two brackets of the four (Fig. 4)"
 NEVER_TYPE, NEVER_ONE = "never one type", "never one bracket of the four (Fig. 4)"
 
-GROUPS = (
+DEPTHS = (
     Group(
         Family("4 layers", "dyck-copy"),
+        4,
         0.96,
         "all (Fig. 4), some (Fig. 6)",
         {
@@ -64,8 +68,28 @@ GROUPS = (
             NEVER_ONE: "one shown, uninformative",
         },
     ),
-    Group(Family("1 layer", "dyck-copy", {"layers": 1}), 0.90, "all (Fig. 5)", {CLOSERS: "one shown, uninformative"}),
+    Group(
+        Family("1 layer", "dyck-copy", {"layers": 1}), 1, 0.90, "all (Fig. 5)", {CLOSERS: "one shown, uninformative"}
+    ),
 )
+# The released repository holds no configuration for copying: the block is theirs (with their frozen one-hot tokens, the
+# scalar i / 6000 as position and no bias at the end), and the task, its loss and its training are ours.
+RELEASED_BLOCK = {
+    "block": "authors",
+    "embedding": "onehot",
+    "unembed_bias": False,
+    "positions": "scalar",
+    "n_ctx": 6000,
+}
+
+
+def _released(group: Group) -> Group:
+    family = group.family
+    options = {**family.options, **RELEASED_BLOCK}
+    return replace(group, family=replace(family, name=f"{family.name}, released block", options=options), released=True)
+
+
+GROUPS = (*DEPTHS, *map(_released, DEPTHS))
 
 
 @dataclass(frozen=True)

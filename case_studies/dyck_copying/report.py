@@ -5,6 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from case_studies.dyck_copying.compared import (
+    beyond_random,
+    highest,
+    likely,
+    paper_table,
+    primary_table,
+    secondary_table,
+    settings_table,
+)
 from case_studies.dyck_copying.estimates import (
     ACCURACY,
     COSTLIEST,
@@ -21,7 +30,7 @@ from case_studies.dyck_copying.estimates import (
     without_heads,
 )
 from case_studies.dyck_copying.figures import heatmaps, scatter
-from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, STRINGS, Head, Measured
+from case_studies.dyck_copying.measure import ABLATIONS, DEPTHS, EDITS, LINK, STRINGS, Measured
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import count, number, percent
@@ -53,11 +62,12 @@ def report(measured: Sequence[Measured], command: str) -> Page:
         title="Patterns that mean something, heads that do nothing?",
         asked=(
             "Models that repeat their input need no attention: a residual link carries each token. Do their heads "
-            f"nevertheless look interpretable, and what is lost without them? {seeds} seeds of each depth."
+            f"nevertheless look interpretable, and what is lost without them? {seeds} seeds of each depth, with the "
+            "block of GPT-2 and with that of the paper's released code (which holds no settings for copying)."
         ),
         said=[
             "Copying models reach "
-            + " and ".join(f"> {percent(m.group.paper_accuracy)} ({m.group.family.name})" for m in measured)
+            + " and ".join(f"> {percent(group.paper_accuracy)} ({group.family.name})" for group in DEPTHS)
             + " accuracy, and some of their heads attend to all closing brackets, to two brackets or never to one: "
             "patterns that can be described and say nothing of the task (Wen et al. 2023, App. B.1). None is ablated.",
         ],
@@ -68,7 +78,7 @@ def report(measured: Sequence[Measured], command: str) -> Page:
             "the same size in a random direction."
         ),
         lead=looks_and_use(measured),
-        compared=[paper_table(measured)],
+        compared=[primary_table(measured), paper_table(measured)],
         sections=sections,
         settings=[settings_table(measured)],
         command=command,
@@ -82,13 +92,13 @@ def answers(measured: Sequence[Measured]) -> list[str]:
     for m in measured:
         name, found, c = m.group.family.name, accuracy(m), crossing(m.heads)
         right.append(f"{number(found['worst_seed'])} with {name} (the paper: > {number(m.group.paper_accuracy, 2)})")
-        left.append(_left(m))
+        left.append(f"{_left(m)} with {name}")
         looks.append(f"{count(c.interpretable)} heads, in {count(c.seeds)} models, with {name}")
         cheap = by_edit(likely(m))[COSTLIEST]["accuracy"]
         used.append(f"{count(cheap)} and {count(c.useless)} with {name}" if c.useless.n else f"none with {name}")
     return [
         f"The worst of {len(measured[0].population)} seeds copies this share of held-out brackets: {', '.join(right)}; "
-        f"with every head zeroed the mean is {' and '.join(left)}.",
+        f"with every head zeroed the mean is {', '.join(left)}.",
         f"The best relation, chosen on other strings, scores at least {INTERPRETABLE} (1: perfect, 0: uniform) in "
         f"{'; '.join(looks)}: these look interpretable (shares with their 95 % intervals).",
         f"Of these, so many cost less than {percent(ACCURACY)} of accuracy in whichever of three ways they are "
@@ -98,11 +108,6 @@ def answers(measured: Sequence[Measured]) -> list[str]:
 
 def _left(m: Measured) -> str:
     return number(float(np.mean([model.accuracy - model.without["zero"][0] for model in m.models])))
-
-
-def likely(m: Measured) -> list[Head]:
-    """The heads that look interpretable."""
-    return [head for head in m.heads if head.best.score >= INTERPRETABLE]
 
 
 # -- accuracy -----------------------------------------------------------------------------------------------
@@ -209,6 +214,8 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
             "over seeds. Rank correlation over seeds of the score and the margin lost by the costliest "
             "ablation; 0 if unrelated.",
         ),
+        beyond_random(measured),
+        secondary_table(measured),
     ]
 
 
@@ -346,63 +353,3 @@ def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
             "95 % intervals. One head may count in several rows.",
         ),
     ]
-
-
-# -- tables at the end ----------------------------------------------------------------------------------------
-
-
-def paper_table(measured: Sequence[Measured]) -> Table:
-    """The paper's statements and our numbers."""
-    rows = []
-    for m in measured:
-        found, c, name = accuracy(m), crossing(m.heads), m.group.family.name
-        bound = f"> {number(m.group.paper_accuracy, 2)}"
-        rows += [
-            [
-                f"{name}: copied accuracy",
-                bound,
-                Cell(found["copied"], 4),
-                f"worst seed {number(found['worst_seed'], 4)}",
-            ],
-            [
-                f"{name}: heads that look interpretable",
-                "no count",
-                Cell(c.interpretable, counted=True),
-                f"score ≥ {INTERPRETABLE}",
-            ],
-            [
-                f"{name}: of those, cost no accuracy",
-                m.group.paper_useless,
-                Cell(by_edit(likely(m))[COSTLIEST]["accuracy"], counted=True),
-                "three ablations",
-            ],
-            [f"{name}: of those, useless", m.group.paper_useless, Cell(c.useless, counted=True), "three ablations"],
-            [f"{name}: models where all of those are", "no count", Cell(c.seeds_all, counted=True), "by seed"],
-        ]
-        for term, said in m.group.paper_terms.items():
-            t = crossing(m.heads, term=term)
-            note = f"useless: {count(t.useless)}" if t.useless.n else f"highest score {number(highest(m, term), 2)}"
-            rows.append([f"{name}: heads to {term}", said, Cell(t.interpretable, counted=True), note])
-    return Table(
-        ["statement", "paper", "ours", "note"],
-        rows,
-        "The paper shows single models and no intervention: it calls a pattern uninformative of the task. Useless "
-        f"here: each of three ablations costs {BOUNDS}. Counts with exact 95 % intervals.",
-    )
-
-
-def highest(m: Measured, term: str) -> float:
-    """Score of the head that fits one of the paper's terms best."""
-    return max(head.terms[term].score for head in m.heads)
-
-
-def settings_table(measured: Sequence[Measured]) -> Table:
-    """What was trained, how long."""
-    names = ("steps", "batch", "lr", "schedule", "optimizer", "data", "max_length")
-    rows = []
-    for m in measured:
-        config, settings = m.population.config, m.population.provenance["settings"]
-        shape = [str(size) for size in (len(m.population), config.n_layers, config.n_heads, config.d_model)]
-        rows.append([m.group.family.name, m.group.family.preset, *shape, *(str(settings[n]) for n in names)])
-    head = ["models", "preset", "seeds", "layers", "heads", "width", *names]
-    return Table(head, rows, "Batch counts strings a seed and step.")

@@ -19,6 +19,8 @@ from case_studies.dyck_copying.estimates import (
     by_edit,
     by_layer,
     crossing,
+    idle_models,
+    others,
     over_seeds,
     scores,
     without_heads,
@@ -28,11 +30,11 @@ from case_studies.dyck_copying.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from interp.stats import REALS, Estimate
 
-QUICK, FULL = 8, 40  # seeds of each depth
+QUICK, FULL = 8, 40  # seeds of each depth and block
 
 
 def populations(seeds: int) -> Plan:
-    """Models of each depth."""
+    """Models of each depth and block."""
     return {"depths": wanted([group.family for group in GROUPS], seeds)}
 
 
@@ -48,6 +50,7 @@ def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
         "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
         "groups": {m.group.family.name: of_group(m) for m in measured},
+        "secondary": [row.to_dict() for row in others(measured)],
     }
 
 
@@ -60,6 +63,7 @@ def of_group(m: Measured) -> dict[str, Any]:
         "options": dict(m.group.family.options),
         "diverged": m.population.provenance["diverged"],
         "paper_accuracy": m.group.paper_accuracy,
+        "idle_models": idle_models(m.heads),
         **accuracy(m),
         "margin": over_seeds([x.seed for x in m.models], [x.margin for x in m.models], REALS),
         "without_heads": without_heads(m),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import probes
 from case_studies.head_claims.groups import Group, Models, statements_of
+from case_studies.head_claims.moved import Job, audits_of
 from case_studies.head_claims.said import VERDICTS, Statement, copying, of_options
 from interp.errors import RequestError
 from interp.files import make_folder, write_text
@@ -124,22 +125,30 @@ def kept(
     *,
     grammar: Any,
     strata: NDArray[np.int64] | None = None,
+    drawn: Sequence[int] | None = None,
+    job: Job | None = None,
 ) -> list[AuditResult]:
     """The audits of these claims, read from `folder` if they lie there, made and written otherwise.
 
+    `drawn`: number, length and seed of the inputs that are drawn where none are given, in the place of those that hold
+    everywhere else; `job`: the same audits with other thresholds, for a process of their own.
+
     The file's name changes with the models, the claims, the inputs and the auditor: nothing stale is ever read.
     """
-    drawn: list[Any] = [NUM_INPUTS, LENGTH, SEED]
-    what = drawn if inputs is None else [inputs.shape, hashlib.sha256(inputs.tobytes()).hexdigest()]
-    key = [models.identity, [[*c.to_dict().values()] for c in claims], what, auditor()]
+    count, length, seed = drawn or (NUM_INPUTS, LENGTH, SEED)
+    what = [count, length, seed] if inputs is None else [inputs.shape, hashlib.sha256(inputs.tobytes()).hexdigest()]
+    key: list[Any] = [models.identity, [[*c.to_dict().values()] for c in claims], what, auditor()]
+    key += [] if job is None else [dict(job.thresholds)]
     digest = hashlib.sha256(canonical_json(key).encode()).hexdigest()[:10]
     slug = "".join(c if c.isalnum() else "-" for c in name)
     path = make_folder(folder) / f"{slug}-{digest}.json"
-    if not path.is_file():
+    if job is not None and not path.is_file():
+        write_text(path, json.dumps(audits_of(job), allow_nan=False))
+    elif not path.is_file():
         # Untrained models are meant where they are audited.
-        how: dict[str, Any] = {"seed": SEED, "grammar": grammar, "progress": True, "task_check": False}
+        how: dict[str, Any] = {"seed": seed, "grammar": grammar, "progress": True, "task_check": False}
         if inputs is None:
-            how |= {"num_inputs": NUM_INPUTS, "length": LENGTH}
+            how |= {"num_inputs": count, "length": length}
         results = audit_claims(models.models, claims, inputs, strata=strata, **how)
         write_text(path, json.dumps([r.to_dict() for r in results], allow_nan=False))
     try:

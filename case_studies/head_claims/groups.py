@@ -7,12 +7,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from case_studies.dyck_attention.families import LINEAR, MINIMAL, OTHERS, STANDARD, TABLE
-from case_studies.head_claims.said import DYCK, FIRST_EVEN, LAST_EVEN, LAST_EVEN_USED, STACK, STACK_USED, Statement
+from case_studies.dyck_attention.families import LINEAR, MINIMAL, OTHERS, RELEASED, STANDARD, TABLE
+from case_studies.head_claims.said import (
+    DYCK,
+    FIRST_EVEN,
+    LAST_EVEN,
+    LAST_EVEN_USED,
+    STACK,
+    STACK_USED,
+    Statement,
+    copying,
+)
 from case_studies.populations import Family
 from case_studies.study import Obtained
-from interp import load_checkpoint
+from interp import Population, load_checkpoint
 from interp.worlds.dyck.task import in_distribution
+from probes.claims import Claim
 
 OWN_STRINGS = 1200  # held-out strings drawn where a group is audited on those it is trained on; distinct ones count
 CONSTRUCTED = "constructed"
@@ -80,6 +90,7 @@ GROUPS = (
     Group(f"{STANDARD.name}, strings as trained", "dyck", STANDARD, "dyck-standard", own_strings=True),
     Group(LINEAR.name, "dyck", LINEAR),
     Group(PAPER.name, "dyck", PAPER),
+    Group(RELEASED[0].name, "dyck", RELEASED[0]),
     Group(MINIMAL.name, "dyck", MINIMAL, "dyck-minimal"),
     Group(UNIFORM.name, "dyck", UNIFORM),
     Group(f"{STANDARD.name}, untrained", "null", STANDARD, "dyck-standard"),
@@ -109,3 +120,10 @@ def statements_of(
     """What is asked of a group; `quick`: the primary statements, so few that eight seeds can decide them."""
     asked = copying(grammar) if group.copies else DYCK
     return tuple(s for s in asked if s.primary) if quick else asked
+
+
+def primary_claims(group: Group, population: Population) -> list[tuple[Statement, list[Claim]]]:
+    """The primary statements about a group of models, each as the claims that an audit decides."""
+    asked = statements_of(group, population.grammar, copying, quick=True)
+    pairs = [(statement, statement.claims(population.config.n_layers)) for statement in asked]
+    return [(statement, claims) for statement, claims in pairs if claims]

@@ -15,10 +15,12 @@ from case_studies.head_claims.said import (
     VERDICTS,
     Source,
 )
+from case_studies.head_claims.sensitivity import Kept
 from case_studies.head_claims.tables import (
     VERDICT_COLUMNS,
     control_table,
     encoder_table,
+    sensitivity_parts,
     settings_table,
     supported_table,
     verdict_table,
@@ -36,6 +38,7 @@ class Findings:
     groups: Sequence[Audited]
     read: Read | None
     seeds: int
+    sensitivity: Sequence[Kept] = ()
 
     def of(self, *kinds: str) -> list[Audited]:
         """Groups of these kinds, in order."""
@@ -61,6 +64,8 @@ def report(f: Findings, command: str) -> Page:
     ]
     if f.read is not None:
         sections.append(Section("A real encoder", encoder_parts(f.read)))
+    if f.sensitivity:
+        sections.append(Section("Other inputs, other thresholds", sensitivity_parts(f.sensitivity)))
     sections.append(Section("Every verdict", [VERDICT_COLUMNS, *(verdict_table(a) for a in f.groups)]))
     return Page(
         title="What is said of attention heads",

@@ -176,6 +176,8 @@ SOURCES = (
     Source(f"{WEN}, 4.1, Fig. 1", "second-layer patterns are not always stack-like",
            "standard, no positions", STACK),
     Source(f"{WEN}, 4.1, Fig. 1", "nor with linear positions", "standard, linear positions", STACK),
+    Source(f"{WEN}, released code", "the models of the released code: not stack-like either",
+           "released code, no positions", STACK),
     Source(f"{WEN}, Fig. 2", "with a minimal first layer most are not stack-like either",
            "minimal first layer (eq. 15)", STACK),
     Source(f"{WEN}, Corollary 1", "uniform attention in both layers can solve the task",

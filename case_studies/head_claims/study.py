@@ -16,6 +16,7 @@ from case_studies.head_claims.audits import Audited, audit_group
 from case_studies.head_claims.encoder import Read, scan_encoders
 from case_studies.head_claims.groups import GROUPS, Group, quick_groups
 from case_studies.head_claims.report import Findings, report
+from case_studies.head_claims.sensitivity import QUICK_SETTINGS, SETTINGS, Kept, Setting, sensitivity
 from case_studies.study import Plan, Run, Study, Wanted
 from case_studies.topics_wikipedia.corpus import check_corpus
 from case_studies.topics_wikipedia.encoder import default_model
@@ -28,11 +29,13 @@ class Size:
     """Seeds of what is trained, the groups, and whether the encoder is audited.
 
     `primary`: the primary statements alone are asked, which few seeds can decide, and bundled models serve.
+    `settings`: those in which trained families (of a quick run: the bundled ones) are audited again.
     """
 
     seeds: int
     groups: tuple[Group, ...]
     primary: bool
+    settings: tuple[Setting, ...]
     encoder: bool = True
 
 
@@ -56,8 +59,21 @@ def populations(size: Size) -> Plan:
 def collect(run: Run[Size]) -> Findings:
     """Every group audited, and the encoder."""
     found = [_audited(group, run) for group in run.size.groups]
+    moved = [kept for group in run.size.groups for kept in _sensitivity(group, run)]
     read = scan_encoders(run.folder / "audits", full=not run.size.primary) if run.size.encoder else None
-    return Findings(found, read, max(t.n for a in found for t in a.tallies.values()))
+    return Findings(found, read, max(t.n for a in found for t in a.tallies.values()), moved)
+
+
+def _sensitivity(group: Group, run: Run[Size]) -> list[Kept]:
+    """What becomes of a trained family's verdicts; nothing where it is audited elsewhere, or not bundled."""
+    if group.family is None or group.kind not in ("dyck", "copying") or group.own_strings:
+        return []
+    (wanted,) = run.group(group.name)
+    if run.size.primary and wanted.bundled is None:
+        return []
+    (one,) = run.obtain(group.name)
+    source, identity = wanted.source(run.populations, run.device), group.models(one).identity
+    return sensitivity(group, one.population, source, identity, run.folder / "audits", run.size.settings)
 
 
 def _audited(group: Group, run: Run[Size]) -> Audited:
@@ -74,6 +90,7 @@ def to_results(f: Findings) -> dict[str, Any]:
     return {
         "seeds": f.seeds,
         "groups": {a.group.name: of_group(a) for a in f.groups},
+        "sensitivity": [kept.to_dict() for kept in f.sensitivity],
         "encoder": None if f.read is None else of_encoders(f.read),
     }
 
@@ -107,8 +124,8 @@ def of_encoders(read: Read) -> dict[str, Any]:
 
 STUDY = Study(
     DECLARED,
-    Size(QUICK, tuple(quick_groups()), primary=True),
-    Size(FULL, GROUPS, primary=False),
+    Size(QUICK, tuple(quick_groups()), primary=True, settings=QUICK_SETTINGS),
+    Size(FULL, GROUPS, primary=False, settings=SETTINGS),
     collect,
     to_results,
     report,

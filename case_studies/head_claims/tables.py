@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from case_studies.head_claims.audits import LENGTH, NUM_INPUTS, Audited, Tally, estimate_of
+from case_studies.head_claims.audits import LENGTH, NUM_INPUTS, SEED, Audited, Tally, estimate_of
 from case_studies.head_claims.encoder import Scan
 from case_studies.head_claims.groups import OWN_STRINGS
 from case_studies.head_claims.said import VERDICTS
+from case_studies.head_claims.sensitivity import Kept
 from case_studies.page import Table
 from case_studies.words import Cell
-from interp.numbers import ABSENT, estimate, number
+from interp.numbers import ABSENT, count, estimate, number
 from interp.stats import CONFIDENCE, Estimate
 from probes.claims import heads_text
 
@@ -121,6 +122,51 @@ def encoder_table(trained: Scan, random: Scan) -> Table:
         "Intervals of "
         f"scores: {100 * trained.results[0].level:.4g} %. Twin: randomly initialised.{why}",
     )
+
+
+def sensitivity_parts(found: Sequence[Kept]) -> list[str | Table]:
+    """What becomes of verdicts in other settings of the audit: a sentence, and a table of families by settings."""
+    settings = list(dict.fromkeys(kept.setting.words for kept in found))
+    of = {words: [kept for kept in found if kept.setting.words == words] for words in settings}
+    shares = {words: sum(k.same for k in those) / sum(k.verdicts for k in those) for words, those in of.items()}
+    worst = min(settings, key=lambda words: shares[words])
+    same, whole = sum(k.same for k in found), sum(k.verdicts for k in found)
+    words, all_words = sum(k.same_words for k in found), sum(k.words for k in found)
+    uses, all_uses = sum(k.same_uses for k in found), sum(k.uses for k in found)
+    said = (
+        f"Each of {len({k.group for k in found})} families was audited again in {len(settings)} other settings, its "
+        f"primary statements over at most {max(k.seeds.n for k in found)} seeds: {same} of {whole} verdicts of single "
+        f"seeds are kept, {words} of {all_words} words about a family, and {uses} of {all_uses} findings on use. "
+    )
+    if shares[worst] < 1:
+        fewest = min(of[worst], key=lambda k: k.same / k.verdicts)
+        said += (
+            f"Least is kept with {worst}: {sum(k.same for k in of[worst])} of {sum(k.verdicts for k in of[worst])}, in "
+            f"{fewest.group} {fewest.same} of {fewest.verdicts}; all of a seed's in {count(fewest.seeds)} seeds there."
+        )
+    else:
+        said += "No verdict changes in any setting."
+    rows = [
+        [
+            f"{k.group}: {k.setting.words}",
+            f"{k.same} of {k.verdicts}",
+            Cell(k.seeds, counted=True),
+            f"{k.same_words} of {k.words}",
+            f"{k.same_uses} of {k.uses}",
+            "; ".join(f"{name}: {a} → {b} ({n})" for (name, a, b), n in sorted(k.changes.items())) or "nothing",
+        ]
+        for k in found
+    ]
+    table = Table(
+        ["family: setting", "verdicts kept", "seeds with all kept", "words kept", "use kept", "what changed (seeds)"],
+        rows,
+        f"Against {NUM_INPUTS} prefixes of {LENGTH} brackets drawn with seed {SEED}, and the auditor's own thresholds; "
+        "a setting differs in what it names. The statements about one model are not independent: the exact interval is "
+        "that of the share of seeds all of whose verdicts are kept. Words: what is said of the family. Use: findings "
+        "where it is examined, which the verdict on a claim whose pattern fails does not show.",
+        text=(5,),
+    )
+    return [said, table]
 
 
 def settings_table(found: Sequence[Audited]) -> Table:

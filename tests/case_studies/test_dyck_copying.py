@@ -2,19 +2,25 @@
 
 import copy
 import json
+import re
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ttest_1samp
 
 from case_studies.dyck_copying import measure as study
-from case_studies.dyck_copying.estimates import by_edit, crossing, over_seeds, useless
+from case_studies.dyck_copying.compared import _above, beyond_random
+from case_studies.dyck_copying.estimates import by_edit, crossing, others, over_seeds, p_value, useless
 from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
 from case_studies.dyck_copying.study import run
 from closeness import assert_close
 from interp import load_checkpoint
-from interp.stats import POSITIVE
+from interp.presets import make_recipe
+from interp.stats import POSITIVE, Estimate, holm, mean_over_seeds
 from intervals import INTERVAL, unnamed_of_page
 from probes.claims import RELATIONS
 
@@ -195,7 +201,11 @@ def test_counts_of_made_up_heads():
 
 
 def test_results_carry_intervals_and_a_row_a_head(results):
-    for name, layers in (("4 layers", 4), ("1 layer", 1)):
+    depths = {"4 layers": 4, "1 layer": 1}
+    released = {f"{name}, released block": layers for name, layers in depths.items()}
+    assert set(results["groups"]) == {*depths, *released}
+    assert len(results["secondary"]) == 2 * 2 * (4 + 1)  # two comparisons a layer
+    for name, layers in (depths | released).items():
         group = results["groups"][name]
         assert len(group["layers"]) == layers
         assert {len(column) for column in group["heads"].values()} == {2 * layers}
@@ -204,7 +214,83 @@ def test_results_carry_intervals_and_a_row_a_head(results):
         for layer in group["layers"]:
             assert layer["score"]["null"]["uniform"] == 0
             assert layer["score"]["n"] == 2
-            assert layer["score"]["low"] <= layer["score"]["value"] <= layer["score"]["high"]
+            assert layer["score"]["low"] is None  # of two seeds there is none
+            assert "too few for an interval" in layer["score"]["reason"]
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group.released], ids=lambda g: g.family.name)
+def test_the_released_block_is_that_of_the_released_preset(group):
+    """All that a model is, but its labels: those of the same depth in the preset of the released code."""
+    own = group.family.recipe.config
+    assert own == make_recipe("dyck-authors", {"positions": "scalar", "layers": group.layers}).config
+    (ours,) = (one for one in GROUPS if one.layers == group.layers and not one.released)
+    assert group.family.recipe.settings == ours.family.recipe.settings
+    assert group.paper_terms == ours.paper_terms
+
+
+def test_every_statement_stands_once_with_a_column_a_block(folder, results):
+    page = (folder / "index.html").read_text()
+    for words in ("1 layer: copied accuracy", "4 layers: models with a head to closing brackets"):
+        (row,) = re.findall(rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page)
+        assert len(re.findall("<td", row)) == 1 + 2 * 2  # the paper; of each block a number and a word
+    for name in ("4 layers", "4 layers, released block"):
+        heads = results["groups"][name]["heads"]
+        lost = zip(
+            *(heads[f"{what}_lost_{edit}"] for what in ("accuracy", "margin") for edit in study.ABLATIONS), strict=True
+        )
+        idle = {
+            seed
+            for seed, score, costs in zip(heads["seed"], heads["score"], lost, strict=True)
+            if score >= 0.5 and max(costs[:3]) < 0.01 and max(costs[3:]) < 0.05
+        }
+        assert results["groups"][name]["idle_models"]["value"] == len(idle) / 2
+
+
+def test_a_statement_holds_by_its_whole_interval():
+    for low, high, word in ((0.97, 0.99, "holds"), (0.9, 0.96, "does not hold"), (0.95, 0.97, "undecided")):
+        assert _above(Estimate(low, low, high, 8, "seeds"), 0.96) == word
+    assert _above(Estimate(0.99, None, None, 2, "seeds", reason="few"), 0.96) == "no interval"
+
+
+def test_p_is_the_level_whose_interval_reaches_0():
+    gaps = np.array([-1, 0, 1, 2, 2, 3, 4, 5.0]) * 0.1  # symmetric: Hall's interval is Student's
+    assert p_value(partial(mean_over_seeds, gaps)) == pytest.approx(ttest_1samp(gaps, 0).pvalue)
+    assert p_value(partial(mean_over_seeds, gaps[:3])) is None
+    assert p_value(partial(mean_over_seeds, gaps - 0.2)) == pytest.approx(1)
+
+
+def test_the_secondary_comparisons_are_corrected_together(measured_alike):
+    rows = others(measured_alike)
+    known = [row.p for row in rows]
+    assert [row.what for row in rows] == ["zeroed minus random", "looks against cost"] * 2
+    assert None not in known
+    assert [row.holm for row in rows] == pytest.approx(holm(known))
+    zeroed = [row for row in rows if row.what == "zeroed minus random"]
+    told = beyond_random(measured_alike)
+    more = sum(row.holm < 0.05 and row.estimate.value > 0 for row in zeroed)
+    assert more == 1
+    assert f"in {more} of 2 layers, and less in 0 (corrected by Holm over 4 secondary comparisons, n=8" in told
+    assert "in 1 the two are equivalent" in told
+
+
+@pytest.fixture
+def measured_alike():
+    """One group of two layers and eight seeds: zeroing the first costs more than a random change, the second not."""
+    rng = np.random.default_rng(0)
+    heads = []
+    for seed in range(8):
+        for layer, more in enumerate((0.3, 0.0)):
+            margin = dict.fromkeys(study.EDITS, 0.1) | {"zero": 0.1 + more + 0.01 * rng.normal()}
+            cost = Cost(dict.fromkeys(study.EDITS, 0.0), margin, (), 1.0)
+            heads.append(Head(seed, layer, Fit("current", "", rng.random(), 0.0), {}, 0.0, cost))
+    return [study.Measured(GROUPS[0], Eight(config=SimpleNamespace(n_layers=2)), "", None, [], heads)]
+
+
+class Eight(SimpleNamespace):
+    """As much of a population as is asked for."""
+
+    def __len__(self):
+        return 8
 
 
 def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):

@@ -8,22 +8,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from case_studies.head_claims import audits, study
+from case_studies.head_claims import audits, sensitivity, study
 from case_studies.head_claims.audits import audit_group, of_seeds, restored, tally
 from case_studies.head_claims.encoder import FEWEST, LENGTHS, Scan, Vocabulary, paragraphs
 from case_studies.head_claims.encoder import scan as scan_encoder
 from case_studies.head_claims.figures import scan_grid, verdict_bars
-from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, quick_groups, statements_of
-from case_studies.head_claims.report import report
+from case_studies.head_claims.groups import COPY_ONE, GROUPS, Models, primary_claims, quick_groups, statements_of
+from case_studies.head_claims.moved import Job, audits_of, replace_thresholds
+from case_studies.head_claims.report import Findings, report
 from case_studies.head_claims.said import DYCK, ENCODER, LAST_EVEN, SOURCES, STACK, VERDICTS, copying, of_options
+from case_studies.head_claims.sensitivity import AS_EVER, QUICK_SETTINGS, SETTINGS, Said, Setting, compared
 from case_studies.head_claims.study import QUICK, STUDY, populations, run
-from case_studies.study import Obtained
+from case_studies.head_claims.tables import sensitivity_parts
+from case_studies.page import render
+from case_studies.study import Obtained, Run, Wanted
 from case_studies.topics_wikipedia.corpus import Document
 from interp import DyckGrammar, load_checkpoint
 from interp.errors import AnalysisError, InterpError, RequestError
+from interp.stats import clopper_pearson
 from intervals import INTERVAL, unnamed_of_page
 from probes import audit_claim, audit_claims
-from probes.audit import MOST_SEEDS, binomial
+from probes.audit import EVEN, MOST_SEEDS, binomial
 from probes.claims import BUILT_IN, Claim
 
 NAMED = {g.name: g for g in GROUPS}
@@ -200,9 +205,6 @@ def test_every_source_is_held_against_something_that_is_asked():
 def test_names_from_outside_are_escaped(folder):
     group = replace(NAMED["constructed/uniform"], name="<b>mine</b>")
     audited = audit_group(group, Models(load_checkpoint("constructed/uniform"), "<i>x</i>"), folder / "escaped")
-    from case_studies.head_claims.report import Findings
-    from case_studies.page import render
-
     page = render(report(Findings([audited], None, 1), "<script>"))
     assert "<b>mine" not in page
     assert "<i>x" not in page
@@ -276,3 +278,145 @@ def test_special_tokens_are_found_by_the_vocabulary():
     visible = (tokens != 0)[:, :, None] & (tokens != 0)[:, None, :]
     separator = next(r for r in ENCODER if r.name == "token-[SEP]")
     assert separator.keys(tokens, vocabulary, visible)[0].sum(0).tolist() == [0, 0, 3, 0]
+
+
+# -- other settings of the audit --------------------------------------------------------------------------
+
+
+def words(verdicts, of_family, uses=()):
+    full = {v[0]: v for v in VERDICTS}
+    return Said(tuple(full[letter] for letter in verdicts), of_family, tuple(uses))
+
+
+def test_what_is_kept_is_counted_by_verdict_by_seed_and_by_family():
+    none = "not asked"
+    before = {"a": words("ssr", "supported", [none] * 3), "b": words("rrr", "refuted", ["used", "used", none])}
+    after = {"a": words("sur", "undecided", [none] * 3), "b": words("rur", "refuted", ["used", "undecided", "unused"])}
+    kept = compared("them", QUICK_SETTINGS[0], before, after)
+    assert (kept.same, kept.verdicts, kept.same_words, kept.words) == (4, 6, 1, 2)
+    assert (kept.same_uses, kept.uses) == (1, 3)
+    assert (kept.seeds.value, kept.seeds.n) == (pytest.approx(2 / 3), 3)  # the second changed twice
+    assert kept.seeds.ends == clopper_pearson(2, 3).ends
+    assert kept.changes == {("a", "supported", "undecided"): 1, ("b", "refuted", "undecided"): 1}
+    assert json.loads(json.dumps(kept.to_dict()))["changes"][0]["from"] == "supported"
+
+
+def test_the_sentence_is_made_from_what_is_kept():
+    same = {"a": words("sss", "supported")}
+    other = {"a": words("srr", "undecided")}
+    none, some = (compared("<b>them", QUICK_SETTINGS[i], same, after) for i, after in enumerate((same, other)))
+    said, table = sensitivity_parts([none])
+    assert "3 of 3 verdicts of single seeds are kept, 1 of 1 words about a family, and 0 of 0 findings on use" in said
+    assert said.endswith("No verdict changes in any setting.")
+    assert table.rows[0][1:2] == ["3 of 3"]
+    assert table.rows[0][-1] == "nothing"
+    said, table = sensitivity_parts([none, some])
+    assert "4 of 6 verdicts" in said
+    assert f"Least is kept with {QUICK_SETTINGS[1].words}: 1 of 3, in <b>them 1 of 3" in said
+    assert table.rows[1][-1] == "a: supported → refuted (2)"
+    page = render(report_of_nothing([none, some]))
+    assert "Other inputs, other thresholds" in page
+    assert "<b>them" not in page
+    assert not unnamed_of_page(page)
+
+
+def report_of_nothing(found):
+    """The page with a control, and what is `found` of other settings."""
+    group = NAMED["constructed/uniform"]
+    statement = next(s for s in DYCK if s.name == STACK)
+    one = audits.Tally(statement, ("refuted",), 0.95, "refuted", None, None, {})
+    audited = audits.Audited(group, Models(None, "x"), {}, {STACK: one}, 1, 400, 0.95)
+    return report(Findings([replace_known(audited)], None, 1, found), "x")
+
+
+def replace_known(audited):
+    return replace(audited, group=replace(audited.group, known=()))
+
+
+def test_settings_move_what_they_name_and_nothing_else():
+    names = [setting.words for setting in SETTINGS]
+    assert len(set(names)) == len(names)
+    assert all(setting in SETTINGS for setting in QUICK_SETTINGS)
+    for setting in SETTINGS:
+        differs = [name for name in ("inputs", "length", "seed", "thresholds") if
+                   getattr(setting, name) != getattr(AS_EVER, name)]  # fmt: skip
+        assert len(differs) == 1
+    moved = [setting.thresholds for setting in QUICK_SETTINGS if setting.thresholds]
+    assert moved == [
+        {"SCORE": 0.2},
+        {"USED": 0.08, "UNUSED": 0.04},
+        {"SCORE": 0.3},
+        {"USED": 0.12, "UNUSED": 0.06},
+    ]
+
+
+@pytest.mark.slow
+def test_a_threshold_is_moved_in_another_process_and_nowhere_else():
+    """The first layer is even enough for the auditor, and not for one that asks for more than a perfect head has."""
+    group = next(g for g in quick_groups() if g.bundled == "dyck-standard" and g.kind == "dyck")
+    job = Job(group.name, "dyck-standard", 1, 120, 12, 0, {"EVEN": 1.01})
+    population = load_checkpoint("dyck-standard")[:1]
+    claims = [claim for _, asked in primary_claims(group, population) for claim in asked]
+    here = audit_claims(population, claims, num_inputs=120, length=12, task_check=False)
+    moved = audits_of(job)
+    first = claims.index(Claim([(0, 0)], BUILT_IN["all"]))
+    assert here[first].pattern == "holds"
+    assert moved[first]["pattern"] == "fails"
+    others = [i for i, claim in enumerate(claims) if claim.relation.kind == "mass"]
+    assert len(others) >= 3
+    for i in others:  # nothing else has moved
+        assert moved[i] == json.loads(json.dumps(here[i].to_dict()))
+    assert EVEN == 0.8
+
+
+def test_a_threshold_that_there_is_not_is_named():
+    job = Job("x", "dyck-standard", 2, 120, 12, 0, {"EVENNESS": 1.0})
+    with pytest.raises(AnalysisError, match=r"'x' with .*EVENNESS.* failed: .*no threshold 'EVENNESS'"):
+        audits_of(job)
+    with pytest.raises(RequestError, match="imported already"):
+        replace_thresholds({})
+
+
+@pytest.mark.slow
+def test_a_family_is_audited_once_a_setting_and_from_files_after_that(tmp_path, monkeypatch):
+    monkeypatch.setattr(audits, "audits_of", lambda job: [r.to_dict() for r in audited(job)])
+    calls = []
+
+    def audited(job):
+        calls.append(job)
+        claims = [c for _, asked in primary_claims(group, population) for c in asked]
+        how = {"num_inputs": job.inputs, "length": job.length, "seed": job.seed}
+        return audit_claims(population[: job.seeds], claims, task_check=False, **how)
+
+    group, population = NAMED["minimal first layer (eq. 15)"], load_checkpoint("dyck-minimal")[:3]
+    monkeypatch.setattr(sensitivity, "SEEDS", 2)
+    monkeypatch.setattr(sensitivity, "AS_EVER", Setting("short", 120, 12))
+    settings = [Setting("other", 120, 12, 1), Setting("moved", 120, 12, 0, {"SCORE": 0.2})]
+    first = sensitivity.sensitivity(group, population, "dyck-minimal", "them", tmp_path, settings)
+    assert [(kept.setting.words, kept.verdicts, kept.seeds.n) for kept in first] == [("other", 10, 2), ("moved", 10, 2)]
+    assert first[1].same == 10  # the double moves nothing
+    assert [job.seeds for job in calls] == [2]
+    monkeypatch.setattr(audits, "audit_claims", None)
+    assert sensitivity.sensitivity(group, population, "dyck-minimal", "them", tmp_path, settings) == first
+    assert len(calls) == 1
+
+
+@pytest.mark.slow
+def test_a_study_audits_its_trained_families_again(tmp_path):
+    """Of a trained family, from its file; nothing of a null, of a control, or of strings as trained."""
+    minimal = NAMED["minimal first layer (eq. 15)"]
+    others = [g for g in GROUPS if g.kind == "null" or g.own_strings or g.kind == "control"]
+    settings = (Setting("other", seed=1), Setting("moved", thresholds={"SCORE": 0.2}))
+    size = study.Size(2, (minimal,), primary=False, settings=settings, encoder=False)
+    plan = {minimal.name: (Wanted(minimal.family.in_steps(2), 2),)}
+    asked = Run(size, tmp_path, plan, workers=1)
+    found = study.collect(asked)
+    rows = study.to_results(found)["sensitivity"]
+    assert [(row["group"], row["setting"], row["verdicts"]) for row in rows] == [
+        (minimal.name, "other", 10),
+        (minimal.name, "moved", 10),
+    ]
+    assert [row["seeds_all_kept"]["n"] for row in rows] == [2, 2]
+    assert [kept for group in others for kept in study._sensitivity(group, asked)] == []
+    bundled = replace(asked, size=replace(size, primary=True))
+    assert study._sensitivity(minimal, bundled) == []  # a quick run looks at bundled models only
