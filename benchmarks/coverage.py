@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from interp.files import write_text
-from interp.numbers import percent
+from interp.numbers import number, percent
 from interp.rng import generator
 from interp.stats import (
     POSITIVE,
@@ -228,7 +228,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def _cell(row: dict[str, Any]) -> str:
     if row["covers"] is None:
         return "none"
-    text = f"{100 * row['covers']:.1f}"
+    text = number(100 * row["covers"], 1)
     text = text if row["promised"] else f"({text})"
     return text if row["printed"] > 0.995 * row["draws"] else f"{text}, of {percent(row['printed'] / row['draws'])}"
 
@@ -243,7 +243,7 @@ def main() -> None:
     print(table(rows))
     for row in rows:
         if not keeps(row):
-            print(f"beyond the band: {row['kind']}, {row['law']}, n = {row['n']}: {row['covers']:.3f}")
+            print(f"beyond the band: {row['kind']}, {row['law']}, n = {row['n']}: {number(row['covers'])}")
     path = given.json or (None if given.quick else HERE / "coverage.json")
     if path is not None:
         write_text(path, json.dumps({"rows": rows}, indent=1, sort_keys=True) + "\n")

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
-from interp.numbers import significant
+from interp.numbers import power, significant
 from interp.stats import CONFIDENCE, Estimate, holm
 
 ALPHA = 0.05
@@ -173,7 +173,7 @@ def p_text(p: float | None, letter: str = "p") -> str:
     if p is None:
         return "–"
     known, below = (f"{letter} = ", f"{letter} < ") if letter else ("", "< ")
-    return f"{below}{SMALLEST:.0e}" if p <= SMALLEST else f"{known}{significant(p, 2)}"
+    return f"{below}{power(SMALLEST, 0)}" if p <= SMALLEST else f"{known}{significant(p, 2)}"
 
 
 def _adjusted(values: Mapping[str, float | None]) -> dict[str, float | None]:
