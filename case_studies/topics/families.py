@@ -16,8 +16,10 @@ ARMS = (("ce", "sgd"), ("ce", "adamw"), ("mse", "sgd"), ("mse", "adamw"))
 LOSS = {"ce": "cross entropy", "mse": "squared loss"}
 OPTIMIZER = {"sgd": "SGD", "adamw": "Adam"}
 
-# Means of the 1000 block entries and of 1000 random others, squared loss with SGD: captions of Figs 2.5 and 2.6.
+# Means of the 1000 block entries and of 1000 random others, squared loss with SGD: captions of Figs 2.5 and 2.6; and
+# the standard deviation that they give of the latter.
 PAPER_FAINT = {"Fig. 2.5": (0.00552563, -0.00015675332), "Fig. 2.6": (0.006545205, -0.0006503917)}
+PAPER_FAINT_SPREAD = {"Fig. 2.5": 0.00060286524, "Fig. 2.6": 0.0006370574}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,18 @@ GROUPS = (
     _group("Fig. 2.2", f"W_V with L2 (weight {L2:g}), attention frozen uniform", "value", "topic-value", l2=L2),
     _group("Fig. 2.5", "W_V without L2, attention frozen uniform", "value", "topic-value"),
     _group("Fig. 2.6", "W_V trained together with W_Q and W_K", "value", "topic-joint"),
+)
+
+# The faint panels over steps; batch and initial scale, which the thesis does not give, are varied one at a time.
+FAINT_CURVE = (0, 100, 200, 300, 400, 500, 600, 700, 800, 1000, 1200, 1500)
+_FAINT = {"loss": "mse", "optimizer": "sgd"}
+FAINT = (
+    Family("attention uniform (Fig. 2.5)", "topic-value", _FAINT, FIGURE_STEPS, snapshots=FAINT_CURVE),
+    Family("attention trained too (Fig. 2.6)", "topic-joint", _FAINT, FIGURE_STEPS, snapshots=FAINT_CURVE),
+    Family("uniform, 10 documents a step", "topic-value", _FAINT, FIGURE_STEPS, batch=10, snapshots=FAINT_CURVE),
+    Family(
+        "uniform, initial scale .001", "topic-value", {**_FAINT, "init_std": 1e-3}, FIGURE_STEPS, snapshots=FAINT_CURVE
+    ),
 )
 
 # Table 2.1 (cross entropy, all of W_Q, W_K, W_V trained): same word, same topic but another word, different topic.
