@@ -1,14 +1,15 @@
 """The page of `topics`. Every sentence is made from the numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.topics.faint import faint_parts
 from case_studies.topics.families import BLOCK, DIAGONAL, MASK_ONLY, PAPER_DIAGONAL, PAPER_FAINT, PAPER_RATIOS
 from case_studies.topics.figures import landscape_figure, panel_figure
 from case_studies.topics.findings import Findings
-from case_studies.topics.lookup import RELATIONS, SPECIAL, Relations
-from case_studies.topics.measure import LANDSCAPE, TAUS, AttentionRow, GroupResult
+from case_studies.topics.lookup import RELATIONS, SPECIAL
+from case_studies.topics.measure import LANDSCAPE, TAUS, GroupResult
+from case_studies.topics.table import spread, table_parts
 from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
 from interp.numbers import ABSENT, estimate, number, percent, power
@@ -152,79 +153,9 @@ def group_parts(g: GroupResult) -> list[str | Table | Figure]:
 def panels(g: GroupResult) -> Figure:
     """The matrices of one of the thesis's figures."""
     what = f"{g.group.label}: {g.group.about}"
-    return Figure(panel_figure(g, what), f"{what}. Mean over seeds, words sorted by topic; scales differ.")
-
-
-def table_parts(f: Findings) -> list[str | Table]:
-    """Tables 2.1 and 2.2, and Table 2.1 through the lookup of the released code."""
-    rows = []
-    for row in f.table:
-        told = ", ".join(f"{n} {name}" for name, n in row.structures.items())
-        paper = "" if row.paper is None else " / ".join(number(x, 4) for x in row.paper)
-        means = [_spread(row.right, name) for name in RELATIONS]
-        rows.append([row.family.name, paper, *means, Cell(row.right.ratio), told, number(row.loss.value, 4)])
-    return [
-        "Cross entropy; W_Q, W_K and W_V trained together. Attention weights over pairs of positions of held-out "
-        "documents without masks, rescaled to documents of 100 words, so that even attention is .01.",
-        Table(
-            [
-                "trained with",
-                "paper: same word / topic / other",
-                *RELATIONS,
-                "topic / other",
-                "W_V of the seeds",
-                "loss",
-            ],
-            rows,
-            f"Mean ± standard deviation over seeds (n={f.count} seeds), as in the thesis. The thesis's caption says "
-            "same word > same topic > different topic “under most settings”, which four of its five rows contradict; "
-            "what all its rows show is same topic above different topic. It counts a position's attention to itself as "
-            "same word.",
-        ),
-        lookup_sentence(f.table),
-        lookup_table(f.table),
-    ]
-
-
-def lookup_sentence(table: Sequence[AttentionRow]) -> str:
-    """Whether the released code's lookup brings our ratios to the thesis's."""
-    nearer, within, told = 0, 0, []
-    rows = [row for row in table if row.paper is not None]
-    for row in rows:
-        right, released = row.right.ratio.value, row.released.ratio.value
-        if row.paper is None or right is None or released is None:
-            continue
-        paper = row.paper[1] / row.paper[2]
-        nearer += abs(released - paper) < abs(right - paper)
-        within += PAPER_RATIOS[0] <= released <= PAPER_RATIOS[1]
-        told.append(f"{row.family.name} {number(right, 2)} to {number(released, 2)} (thesis {number(paper, 2)})")
-    return (
-        f"The released code looks up the topic of a word by the id of its token, which is {SPECIAL} more than the "
-        "number its table of topics knows it by, so that what it calls one topic straddles two. Through that lookup "
-        f"the ratio of same topic to different topic goes from {'; '.join(told) or 'what is undefined'}. It is nearer "
-        f"to the thesis's in {nearer} of {len(rows)} rows, and within its range of {PAPER_RATIOS[0]} to {PAPER_RATIOS[1]} in "
-        f"{within} (means over n={max(row.right.ratio.n for row in table)} seeds)."
-    )
-
-
-def lookup_table(table: Sequence[AttentionRow]) -> Table:
-    """Table 2.1 twice: by the topics of the words, and through the released code's lookup."""
-    rows: list[Row] = []
-    for row in table:
-        paper = "" if row.paper is None else number(row.paper[1] / row.paper[2], 2)
-        rows.append([row.family.name, paper, Cell(row.right.ratio), Cell(row.released.ratio)])
-        rows[-1] = [*rows[-1], *(_spread(row.released, RELATIONS[k]) for k in (0, 2, 3))]
-    return Table(
-        [
-            "trained with",
-            "thesis: topic / other",
-            "right lookup",
-            "released lookup",
-            *(f"released: {RELATIONS[k]}" for k in (0, 2, 3)),
-        ],
-        rows,
-        f"The same models and documents. Released lookup: words {SPECIAL} places on, the last {SPECIAL} without a "
-        "topic and left out; the same word is the same under both. Mean ± standard deviation over seeds.",
+    return Figure(
+        panel_figure(g, what),
+        f"{what}. Mean over n={g.arms[0].result.num_models} seeds, words sorted by topic; scales differ.",
     )
 
 
@@ -237,7 +168,7 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
         "Same-topic, different-word attention over different-topic attention; even attention: 1. Squared loss, Adam "
         ".01.",
     )
-    rows = [[row.family.name, *(_spread(row.relations, name) for name in RELATIONS)] for row in f.stages]
+    rows = [[row.family.name, *(spread(row.relations, name) for name in RELATIONS)] for row in f.stages]
     means = Table(
         ["W_V", *RELATIONS],
         rows,
@@ -290,13 +221,18 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
         "grows at most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
     )
     shown = next((b for b in f.boundaries if b.result.two_stages), f.boundaries[0])
+    runs = shown.result.share.n
     parts: list[str | Table | Figure] = [
         table,
-        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed."),
+        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed (n={runs} runs)."),
     ]
     turned = next((b for b in f.boundaries if b.result.rotation is not None and b is not shown), None)
     if turned is not None:
-        parts.append(Figure(turned.result.figure(), f"The same for {turned.family.name}, with the rotation of W_V."))
+        parts.append(
+            Figure(
+                turned.result.figure(), f"The same for {turned.family.name} (n={runs} runs), with the rotation of W_V."
+            )
+        )
     return parts
 
 
@@ -420,13 +356,6 @@ def _steps(f: Findings, label: str) -> str:
 def _sizes(estimates: Iterable[Estimate]) -> str:
     """Over how many seeds, of several estimates: "n=4 seeds", or "n=1 and 4 seeds"."""
     return f"n={' and '.join(str(n) for n in sorted({e.n for e in estimates}))} seeds"
-
-
-def _spread(r: Relations, name: str) -> str:
-    """Mean ± standard deviation over seeds."""
-    deviation = r.deviations[name]
-    mean = number(r.means[name].value, 4)
-    return mean if deviation is None else f"{mean} ± {number(deviation, 4)}"
 
 
 def _percent(value: float | None) -> str:

@@ -211,12 +211,18 @@ def cooccurrence(pieces: Sequence[Piece], vocabulary: Vocabulary, count: int) ->
 
     A piece counts once for a pair, however often it has the words. Ties go to the lower word numbers.
     """
+    return pair_counts(pieces, vocabulary)[0][:count]
+
+
+def pair_counts(pieces: Sequence[Piece], vocabulary: Vocabulary) -> tuple[Index, Floats, Floats]:
+    """Every pair that a piece holds [pair, 2], most frequent first; pieces with the pair, and with each word [word]."""
     rows, columns = _occurrences(pieces, vocabulary, range(len(pieces)))
     held = _counts(rows, columns, (len(pieces), len(vocabulary)))
     held.data[:] = 1
     both = triu(held.T @ held, k=1).tocoo()
-    order = np.lexsort((both.col, both.row, -both.data))[:count]
-    return np.stack([both.row[order], both.col[order]], axis=1).astype(np.int64)
+    order = np.lexsort((both.col, both.row, -both.data))
+    pairs = np.stack([both.row[order], both.col[order]], axis=1).astype(np.int64)
+    return pairs, both.data[order].astype(np.float64), np.asarray(held.sum(0), dtype=np.float64).ravel()
 
 
 def _occurrences(pieces: Sequence[Piece], vocabulary: Vocabulary, rows: Sequence[int]) -> tuple[Index, Index]:
