@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from case_studies.page import Figure, Table
 from case_studies.topics_wikipedia.stages import BATCH, HEADS, LAG, LAYERS, PARTS, ROW, StageRuns
 from case_studies.words import Cell, Row
-from interp.numbers import ABSENT, number
+from interp.numbers import ABSENT, number, percent
+from probes.topics import TwoStageResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+LEAST = 0.05  # growth of a norm, by its first value, of which a share is given
 THESIS = (100, 400)  # steps at which stage 1 and stage 2 end there, "roughly"
 
 
@@ -37,7 +42,7 @@ def stage_sentence(stages: Sequence[StageRuns]) -> str:
         names = ", ".join(dict.fromkeys(s.setting.name for s, _ in staged))
         told += f" ({names}), the first ending at steps {number(ends[0], 0)} to {number(ends[-1], 0)}"
     steps = max(float(s.layers[0].steps[-1]) for s in stages)
-    faster = sum(_leads(s, at) for s in stages for at in range(LAYERS))
+    faster = sum(_leads(layer) for s in stages for layer in s.layers)
     return (
         f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {len(stages)} "
         f"settings, {steps:.0f} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of {total} "
@@ -58,7 +63,7 @@ def stage_table(stages: Sequence[StageRuns]) -> Table:
                     "two stages" if r.two_stages else "no",
                     Cell(r.share),
                     Cell(r.boundary, 0) if r.two_stages else ABSENT,
-                    *(number(_done(s, at, part), 2) for part in PARTS),
+                    *(number(growth_by_quarter(r.norms[part]), 2, none=ABSENT) for part in PARTS),
                     loss,
                 ]
             )
@@ -68,27 +73,33 @@ def stage_table(stages: Sequence[StageRuns]) -> Table:
             "verdict",
             "share of runs",
             "stage 1 ends",
-            *(f"{p}: growth by a quarter" for p in PARTS),
+            *(f"{p}, growth" for p in PARTS),
             "loss",
         ],
         rows,
-        f"Means over n={_runs(stages)} runs. Growth: the share, after a quarter of the steps, of that from the first norm "
-        f"to the largest. {BATCH} rows of {ROW} tokens a step; W_K, W_Q, W_V begin at the initial scale, all else at .02; loss: cross entropy in nats, last tenth of "
-        "the steps.",
+        f"Means over n={_runs(stages)} runs. Growth: how much of that from the first norm to the largest is done after "
+        f"a quarter of the steps ({ABSENT}: less than {percent(LEAST)} in all). {BATCH} rows of {ROW} tokens a step; "
+        "W_K, W_Q, W_V begin at the initial scale, all else at .02; loss: cross entropy in nats, last tenth of steps.",
     )
 
 
-def _done(s: StageRuns, layer: int, part: str) -> float:
-    """Share of a matrix's growth that is done after a quarter of the steps, mean over runs."""
-    norms = s.layers[layer].norms[part]
-    growth = norms.max(1) - norms[:, 0]
-    early = norms[:, (norms.shape[1] - 1) // 4] - norms[:, 0]
-    return float((early / growth).mean()) if (growth > 0).all() else 0.0
+def growth_by_quarter(norms: NDArray[np.float64]) -> float | None:
+    """Share of a norm's [run, step] growth that is done after a quarter of the steps, of the mean over runs.
+
+    None where it grows by less than `LEAST` of where it begins.
+    """
+    curve = norms.mean(0)
+    growth = float(curve.max() - curve[0])
+    if growth < LEAST * curve[0]:
+        return None
+    return float((curve[(len(curve) - 1) // 4] - curve[0]) / growth)
 
 
-def _leads(s: StageRuns, layer: int) -> bool:
-    done = {part: _done(s, layer, part) for part in PARTS}
-    return done["W_V"] > max(done["W_Q"], done["W_K"])
+def _leads(r: TwoStageResult) -> bool:
+    """Whether W_V is further in its growth than W_K and W_Q a quarter of the way."""
+    done = {part: growth_by_quarter(r.norms[part]) for part in PARTS}
+    value = done["W_V"]
+    return value is not None and value > max(done["W_Q"] or 0.0, done["W_K"] or 0.0)
 
 
 def _runs(stages: Sequence[StageRuns]) -> int:

@@ -100,7 +100,7 @@ def test_results_hold_every_population(results):
 
 def test_barely_trained_models_are_not_said_to_have_two_stages(folder):
     page = (folder / "index.html").read_text()
-    assert f"0 of {len(TWO_STAGES)} settings trained from near zero show two stages." in page
+    assert f"0 of {len(TWO_STAGES)} settings trained from near zero (n=2 runs each) show two stages." in page
 
 
 def test_block_means_are_those_of_the_checkpoints(folder, results):
