@@ -7,7 +7,7 @@ from case_studies.page import Table
 from case_studies.topics.families import PAPER_RATIOS
 from case_studies.topics.lookup import RELATIONS, SPECIAL, Relations
 from case_studies.topics.measure import AttentionRow
-from case_studies.words import Cell
+from case_studies.words import Cell, Row
 from interp.numbers import number
 
 if TYPE_CHECKING:

