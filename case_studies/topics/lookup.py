@@ -73,5 +73,18 @@ def by_relation(pairs: PairSums, labels: Labels) -> dict[str, float]:
     return {name: float(total / count) if count else float("nan") for name, (total, count) in sums.items()}
 
 
+def share_on_one_word(pairs: PairSums, labels: Labels) -> float:
+    """Of the attention within a topic, what its most attended word gets: mean over topics; even attention: 1 / v.
+
+    Table 2.1's means do not tell attention to a topic from attention to one word of it.
+    """
+    means, found = pairs.means(), []
+    for topic in np.unique(labels[labels >= 0]):
+        own = labels == topic
+        received = means[np.ix_(own, own)].sum(0)
+        found.append(received.max() / received.sum() if received.sum() > 0 else np.nan)
+    return float(np.mean(found))
+
+
 def _of(pairs: PairSums, which: NDArray[np.bool_]) -> tuple[float, float]:
     return float(pairs.sums[which].sum()), float(pairs.counts[which].sum())

@@ -9,10 +9,10 @@ import numpy as np
 from case_studies.populations import Family
 from case_studies.study import Obtained
 from case_studies.topics.families import BLOCK, EXACT_STEPS, Group, Triple
-from case_studies.topics.lookup import Relations, released_labels
+from case_studies.topics.lookup import Relations, released_labels, share_on_one_word
 from interp.grammars import TopicGrammar
 from interp.population import Population
-from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
+from interp.stats import POSITIVE, REALS, SHARE, Estimate, mean_over_seeds
 from interp.worlds.topics import attended
 from interp.worlds.topics.theory import TopicTheory
 from probes.topics import TopicBlocksResult, TwoStageResult, analyze_topic_blocks, analyze_two_stages
@@ -54,6 +54,7 @@ class AttentionRow:
     loss: Estimate
     right: Relations
     released: Relations
+    one_word: Estimate  # of the attention within a topic, what its most attended word gets
     value: TopicBlocksResult
     structures: dict[str, int]  # how many seeds
     paper: Triple | None
@@ -147,6 +148,9 @@ def measure_row(one: Obtained, paper: Triple | None) -> AttentionRow:
         final_loss(population),
         Relations.of(pairs, grammar.topic_of),
         Relations.of(pairs, released_labels(grammar)),
+        mean_over_seeds([share_on_one_word(p, grammar.topic_of) for p in pairs], support=SHARE).with_null(
+            1 / grammar.words_per_topic
+        ),
         value,
         {str(s): structures.count(s) for s in dict.fromkeys(structures)},
         paper,

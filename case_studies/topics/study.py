@@ -107,6 +107,7 @@ def to_results(f: Findings) -> dict[str, Any]:
                 "loss": row.loss.to_dict(),
                 **_relations(row.right),
                 "released_lookup": _relations(row.released),
+                "share_on_one_word": row.one_word.to_dict(),
                 "paper": row.paper,
             }
             for row in f.table

@@ -7,7 +7,14 @@ from case_studies.topics import descent
 from case_studies.topics.descent import SETTINGS, Answer, Descent, Setting
 from case_studies.topics.faint import others_sentence, steps_sentence
 from case_studies.topics.families import PAPER_FAINT
-from case_studies.topics.lookup import OTHER_TOPIC, SAME_TOPIC, Relations, by_relation, released_labels
+from case_studies.topics.lookup import (
+    OTHER_TOPIC,
+    SAME_TOPIC,
+    Relations,
+    by_relation,
+    released_labels,
+    share_on_one_word,
+)
 from case_studies.topics.measure import Optima
 from closeness import assert_close
 from interp import TopicGrammar
@@ -39,6 +46,12 @@ def test_relations_through_both_lookups_by_hand():
     assert released["same word"] == right["same word"]
     assert released[SAME_TOPIC] == pytest.approx(scale * (0.1 + 0.4) / 2)
     assert released[OTHER_TOPIC] == pytest.approx(scale * (0.5 + 0.1 + 0.7 + 0.2) / 4)
+    even = pair_sums(np.full((1, 1, 10, 10), 0.1), np.arange(1, 11)[None], SMALL.vocab_size)
+    assert share_on_one_word(even, SMALL.topic_of) == pytest.approx(1 / 5)
+    anchored = np.full((1, 1, 10, 10), 1e-9)
+    anchored[..., [2, 5]] = 0.5  # everything goes to one word of each topic
+    found = pair_sums(anchored, np.arange(1, 11)[None], SMALL.vocab_size)
+    assert share_on_one_word(found, SMALL.topic_of) == pytest.approx(1)
     both = Relations.of([pairs, pairs], released_labels(SMALL))
     assert both.ratio.value == pytest.approx(0.25 / 0.375)
     assert both.ratio.n == 2
