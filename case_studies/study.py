@@ -169,7 +169,7 @@ class Study(Generic[Size, Found]):
             if value is not None:
                 whole_number(name, value)
                 if not self.declared.trains:
-                    raise RequestError(f"{name}={quoted(value)} changes nothing here: {self.name} trains nothing")
+                    raise RequestError(f"{name}={quoted(value)} changes nothing here: {self.name} trains no population")
         size = self.prepare(self.full if full else self.quick, **options)
         plan = {
             group: tuple(one.asked(seeds, steps) for one in listed) for group, listed in self.populations(size).items()

@@ -50,7 +50,7 @@ def items() -> dict[str, list[str]]:
     for preset in PRESETS:
         told[f"train {preset}"] = f"-m interp train {preset} --seeds 2 --workers 1 --out {{out}}/p.safetensors".split()
     for study in STUDIES:
-        workers = "" if study == "topics-wikipedia" else " --workers 1"  # it trains nothing
+        workers = "" if study == "topics-wikipedia" else " --workers 1"  # it trains no population
         told[f"report {study}"] = f"-m interp report {study} --quick{workers} --out {{out}}/{study}".split()
     told["bench"] = [
         "-m",

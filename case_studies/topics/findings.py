@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from case_studies.topics.descent import Answer, Growth
 from case_studies.topics.measure import AttentionRow, ExactRow, GroupResult, StageBoundary, StageRow
 
 
@@ -17,5 +18,7 @@ class Findings:
     table: Sequence[AttentionRow]
     stages: Sequence[StageRow]
     boundaries: Sequence[StageBoundary]
+    growth: Sequence[Growth]
+    answers: Sequence[Answer]
     landscapes: dict[str, dict[int, Any]]
     optima: dict[str, Sequence[Any]]

@@ -9,13 +9,15 @@ import numpy as np
 from case_studies.populations import Family
 from case_studies.study import Obtained
 from case_studies.topics.families import BLOCK, EXACT_STEPS, Group, Triple
+from case_studies.topics.lookup import Relations, released_labels, share_on_one_word
 from interp.grammars import TopicGrammar
 from interp.population import Population
-from interp.stats import POSITIVE, REALS, Estimate, mean_over_seeds
+from interp.stats import POSITIVE, REALS, SHARE, Estimate, mean_over_seeds
+from interp.worlds.topics import attended
 from interp.worlds.topics.theory import TopicTheory
 from probes.topics import TopicBlocksResult, TwoStageResult, analyze_topic_blocks, analyze_two_stages
+from probes.topics.attention import PairSums, attention, documents
 
-RELATIONS = ("same word", "same word, other position", "same topic, different word", "different topic")
 LANDSCAPE = TopicTheory(100, 300)  # L674
 TAUS = (20, 40, 60, 80)
 
@@ -42,13 +44,17 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """Attention by relation of jointly trained models, and what their W_V look like."""
+    """Attention by relation of jointly trained models, and what their W_V look like.
+
+    `right`: by the topics of the words; `released`: by what the released code looks up (`case_studies.topics.lookup`).
+    """
 
     family: Family
     digest: str
     loss: Estimate
-    relations: dict[str, Estimate]
-    ratio: Estimate  # same topic, different word over different topic
+    right: Relations
+    released: Relations
+    one_word: Estimate  # of the attention within a topic, what its most attended word gets
     value: TopicBlocksResult
     structures: dict[str, int]  # how many seeds
     paper: Triple | None
@@ -61,8 +67,30 @@ class StageRow:
     family: Family
     digest: str
     curve: dict[int, Estimate]  # step -> ratio
-    relations: dict[str, Estimate]  # at the end
-    optimum: float | None  # same-topic over different-topic attention at the exact optimum
+    relations: Relations  # at the end
+    optima: "Optima | None"
+
+
+@dataclass(frozen=True)
+class Optima:
+    """Best same-topic by different-topic attention of the block W_V, two topics a document, infinite documents.
+
+    `kept`: [MASK] keeps its share of what is attended to whatever words gain (the thesis's loss); `attended`: it is
+    attended to as a word of another topic is; `free`: with the weight that is best for it, `free_weight`.
+    """
+
+    kept: float
+    attended: float
+    free: float
+    free_weight: float
+
+    @classmethod
+    def of(cls, grammar: TopicGrammar, topics: int = 2) -> "Optima":
+        """Of documents of so many topics."""
+        theory = TopicTheory.from_grammar(grammar)
+        free = attended.best_block(theory, topics, None)
+        whole = attended.best_block(theory, topics)
+        return cls(theory.best_block(topics).gamma, whole.gamma, free.gamma, free.mask_weight)
 
 
 @dataclass(frozen=True)
@@ -111,15 +139,18 @@ def _arm(group: Group, one: Obtained) -> Arm:
 def measure_row(one: Obtained, paper: Triple | None) -> AttentionRow:
     """A row of Tables 2.1 and 2.2: attention of models trained jointly."""
     population = one.population
-    attention = analyze_topic_blocks(population, matrix="attention")
+    pairs, grammar = attention_of(population), _grammar(population)
     value = analyze_topic_blocks(population, matrix="value")
     structures = [analyze_topic_blocks(model, matrix="value").structure for model in population]
     return AttentionRow(
         one.family,
         one.digest,
         final_loss(population),
-        relations_of(attention),
-        ratio(population),
+        Relations.of(pairs, grammar.topic_of),
+        Relations.of(pairs, released_labels(grammar)),
+        mean_over_seeds([share_on_one_word(p, grammar.topic_of) for p in pairs], support=SHARE).with_null(
+            1 / grammar.words_per_topic
+        ),
         value,
         {str(s): structures.count(s) for s in dict.fromkeys(structures)},
         paper,
@@ -128,12 +159,17 @@ def measure_row(one: Obtained, paper: Triple | None) -> AttentionRow:
 
 def measure_stage(one: Obtained) -> StageRow:
     """Stage 2 with W_V frozen."""
-    population = one.population
-    curve = {step: ratio(population.at_step(step)) for step in sorted(population.snapshots)}
-    theory = TopicTheory.from_grammar(_grammar(population))
-    best = theory.best_block(2).gamma if one.family.name == BLOCK.name else None
-    relations = relations_of(analyze_topic_blocks(population, matrix="attention"))
-    return StageRow(one.family, one.digest, curve, relations, best)
+    population, grammar = one.population, _grammar(one.population)
+    steps = sorted(population.snapshots)
+    each = {step: Relations.of(attention_of(population.at_step(step)), grammar.topic_of) for step in steps}
+    best = Optima.of(grammar) if one.family.name == BLOCK.name else None
+    return StageRow(one.family, one.digest, {s: r.ratio for s, r in each.items()}, each[steps[-1]], best)
+
+
+def attention_of(population: Population) -> list[PairSums]:
+    """Attention of each seed on held-out documents without masks, summed by pairs of words."""
+    tokens = documents(None, population[0], _grammar(population), seed=0)
+    return [attention(model, tokens, -1, None) for model in population]
 
 
 def measure_exact(one: Obtained) -> ExactRow:
@@ -184,23 +220,6 @@ def exact_descent(grammar: TopicGrammar, steps: int = EXACT_STEPS, rate: float =
 def measure_boundary(one: Obtained) -> StageBoundary:
     """Norms over training of one setting of Fig. 2.4."""
     return StageBoundary(one.family, one.digest, analyze_two_stages(one.population))
-
-
-def relations_of(result: TopicBlocksResult) -> dict[str, Estimate]:
-    """Mean attention over pairs of positions by relation of their words."""
-    assert result.relations is not None
-    return {name: result.relations[name] for name in RELATIONS}
-
-
-def ratio(population: Population) -> Estimate:
-    """Same-topic, different-word attention over different-topic attention: mean over seeds."""
-    each = []
-    for model in population:
-        found = analyze_topic_blocks(model, matrix="attention", permutations=99).relations
-        assert found is not None
-        top, bottom = found["same topic, different word"].value, found["different topic"].value
-        each.append(np.nan if top is None or not bottom else top / bottom)
-    return mean_over_seeds(each, support=POSITIVE).with_null(1.0)
 
 
 def final_loss(population: Population) -> Estimate:

@@ -1,12 +1,15 @@
 """The page of `topics`. Every sentence is made from the numbers."""
 
-import numpy as np
+from collections.abc import Iterable
 
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.topics.faint import faint_parts
 from case_studies.topics.families import BLOCK, DIAGONAL, MASK_ONLY, PAPER_DIAGONAL, PAPER_FAINT, PAPER_RATIOS
 from case_studies.topics.figures import landscape_figure, panel_figure
 from case_studies.topics.findings import Findings
-from case_studies.topics.measure import LANDSCAPE, RELATIONS, TAUS, GroupResult
+from case_studies.topics.lookup import RELATIONS, SPECIAL
+from case_studies.topics.measure import LANDSCAPE, TAUS, GroupResult
+from case_studies.topics.table import spread, table_parts
 from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
 from interp.numbers import ABSENT, estimate, number, percent, power
@@ -43,6 +46,7 @@ def report(f: Findings, command: str) -> Page:
         sections=[
             Section("Stage 1: W_V on the exact law", exact_parts(f)),
             *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
+            Section("Steps behind the faint blocks of Figs 2.5 and 2.6", faint_parts(f)),
             Section("Attention of jointly trained models", table_parts(f)),
             Section("Stage 2: attention with W_V frozen", stage_parts(f)),
             Section("Two stages of training", boundary_parts(f)),
@@ -60,6 +64,7 @@ def digests(f: Findings) -> list[tuple[str, str]]:
     out += [(f"exact law, {row.name}", row.digest) for row in f.exact if row.digest is not None]
     out += [(f"Table 2.1, {row.family.name}", row.digest) for row in f.table]
     out += [(row.family.name, row.digest) for row in f.stages]
+    out += [(f"faint blocks, {g.family.name}", g.digest) for g in f.growth]
     return out + [(f"two stages, {b.family.name}", b.digest) for b in f.boundaries]
 
 
@@ -73,14 +78,16 @@ def answers(f: Findings) -> list[str]:
     end = stage.curve[max(stage.curve)]
     mask = next(row for row in f.stages if row.family.name == MASK_ONLY.name)
     two = [b for b in f.boundaries if b.result.two_stages]
+    runs = f.boundaries[0].result.share.n
     return [
         "On the exact law gradient descent from zero lands on Theorem 2.1.2: no entry of W_V is off by more than "
-        f"{_percent(first.largest.value)} of itself. {len(blocks)} of {total} trained settings show blocks (p ≤ .01), "
-        f"and in {len(full)} of them the topics are recovered whole from the matrix alone (ARI > .99).",
+        f"{_percent(first.largest.value)} of itself. {len(blocks)} of {total} trained settings "
+        f"(n={f.count} seeds each) show blocks (p ≤ .01), and in {len(full)} of them the topics are recovered "
+        "whole from the matrix alone (ARI > .99).",
         "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
         f"{estimate(end, 2, n=True)} (even attention: 1); with [MASK] as the only replacement it stays at "
         f"{estimate(mask.curve[max(mask.curve)], n=True)}.",
-        f"{len(two)} of {len(f.boundaries)} settings trained from near zero show two stages"
+        f"{len(two)} of {len(f.boundaries)} settings trained from near zero (n={runs} runs each) show two stages"
         + (f", the first ending at step {', '.join(number(b.result.boundary.value, 0) for b in two)}." if two else "."),
     ]
 
@@ -104,10 +111,10 @@ def exact_parts(f: Findings) -> list[str | Table]:
         Table(
             ["run", "excess loss", "largest relative error", "largest of row 0", "distance to the optima"],
             rows,
-            f"Means over seeds. Closed form: same topic {number(theory.W_same, 5)}, different topic "
-            f"{number(theory.W_diff, 5)}, from [MASK] {number(theory.W_i0, 5)}, row of [MASK] 0. Distance: Frobenius, "
-            "relative to the matrix, to the nearest of all optima. A run can be at an optimum and far from the closed "
-            "form.",
+            f"Means over seeds ({_sizes(row.excess for row in f.exact)}; float64 has none). Closed form: same topic "
+            f"{number(theory.W_same, 5)}, different topic {number(theory.W_diff, 5)}, from [MASK] "
+            f"{number(theory.W_i0, 5)}, row of [MASK] 0. Distance: Frobenius, relative to the matrix, to the nearest "
+            "of all optima. A run can be at an optimum and far from the closed form.",
         ),
     ]
 
@@ -146,44 +153,10 @@ def group_parts(g: GroupResult) -> list[str | Table | Figure]:
 def panels(g: GroupResult) -> Figure:
     """The matrices of one of the thesis's figures."""
     what = f"{g.group.label}: {g.group.about}"
-    return Figure(panel_figure(g, what), f"{what}. Mean over seeds, words sorted by topic; scales differ.")
-
-
-def table_parts(f: Findings) -> list[str | Table]:
-    """Tables 2.1 and 2.2."""
-    rows = []
-    for row in f.table:
-        told = ", ".join(f"{n} {name}" for name, n in row.structures.items())
-        paper = "" if row.paper is None else " / ".join(number(x, 4) for x in row.paper)
-        r = row.relations
-        rows.append(
-            [
-                row.family.name,
-                paper,
-                *(_spread(r[name]) for name in RELATIONS),
-                Cell(row.ratio),
-                told,
-                number(row.loss.value, 4),
-            ]
-        )
-    return [
-        "Cross entropy; W_Q, W_K and W_V trained together. Attention weights over pairs of positions of held-out "
-        "documents without masks, rescaled to documents of 100 words, so that even attention is .01.",
-        Table(
-            [
-                "trained with",
-                "paper: same word / topic / other",
-                *RELATIONS,
-                "topic / other",
-                "W_V of the seeds",
-                "loss",
-            ],
-            rows,
-            "Mean ± standard deviation over seeds, as in the thesis. The thesis's caption says same word > same topic "
-            "> different topic “under most settings”, which four of its five rows contradict; what all its rows show "
-            "is same topic above different topic. It counts a position's attention to itself as same word.",
-        ),
-    ]
+    return Figure(
+        panel_figure(g, what),
+        f"{what}. Mean over n={g.arms[0].result.num_models} seeds, words sorted by topic; scales differ.",
+    )
 
 
 def stage_parts(f: Findings) -> list[str | Table | Figure]:
@@ -195,15 +168,24 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
         "Same-topic, different-word attention over different-topic attention; even attention: 1. Squared loss, Adam "
         ".01.",
     )
-    rows = [[row.family.name, *(number(row.relations[name].value, 4) for name in RELATIONS)] for row in f.stages]
-    means = Table(["W_V", *RELATIONS], rows, "Mean attention at the last step, rescaled to documents of 100 words.")
+    rows = [[row.family.name, *(spread(row.relations, name) for name in RELATIONS)] for row in f.stages]
+    means = Table(
+        ["W_V", *RELATIONS],
+        rows,
+        "Mean attention at the last step ± standard deviation over seeds "
+        f"({_sizes(row.relations.ratio for row in f.stages)}), rescaled to documents of 100 words.",
+    )
     block = next(row for row in f.stages if row.family.name == BLOCK.name)
+    best = block.optima
     optimum = (
         ""
-        if block.optimum is None
+        if best is None
         else (
-            " The exact optimum for two topics a document (infinite documents) has the ratio "
-            f"{number(block.optimum, 2)} when same-word and same-topic weights are equal."
+            " For two topics a document (infinite documents, same-word and same-topic weights equal) the best ratio is "
+            f"{number(best.kept, 2)} in the thesis's loss, which normalises attention over words alone and lets [MASK] "
+            f"keep its share; it is {number(best.attended, 2)} where [MASK] is attended to as a word of another topic "
+            f"is, and {number(best.free, 2)} where [MASK] has the weight that is best for it "
+            f"({number(best.free_weight, 2)} times that of such a word)."
         )
     )
     return [
@@ -239,13 +221,18 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
         "grows at most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
     )
     shown = next((b for b in f.boundaries if b.result.two_stages), f.boundaries[0])
+    runs = shown.result.share.n
     parts: list[str | Table | Figure] = [
         table,
-        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed."),
+        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed (n={runs} runs)."),
     ]
     turned = next((b for b in f.boundaries if b.result.rotation is not None and b is not shown), None)
     if turned is not None:
-        parts.append(Figure(turned.result.figure(), f"The same for {turned.family.name}, with the rotation of W_V."))
+        parts.append(
+            Figure(
+                turned.result.figure(), f"The same for {turned.family.name} (n={runs} runs), with the rotation of W_V."
+            )
+        )
     return parts
 
 
@@ -288,7 +275,8 @@ def paper_table(f: Findings) -> Table:
         [
             "W^V on the exact law (Thm 2.1.2)",
             f"{number(theory.W_diff, 5)} / {number(theory.W_same, 5)} / {number(theory.W_i0, 5)}",
-            f"within {_percent(f.exact[0].largest.value)}",
+            f"within {_percent(f.exact[0].largest.value)} (no seeds: float64)",
+            "",
         ]
     ]
     for g in f.groups:
@@ -300,6 +288,15 @@ def paper_table(f: Findings) -> Table:
                     f"{g.group.label}, squared loss with SGD: block / other mean",
                     f"{number(same, 4)} / {number(other, 4)}",
                     f"{number(arm.block_mean.value, 4)} / {number(arm.other_mean.value, 4)}",
+                    "",
+                ]
+            )
+            rows.append(
+                [
+                    f"{g.group.label}: expected to have that block mean at step",
+                    "not given",
+                    _steps(f, g.group.label),
+                    "",
                 ]
             )
     for row in f.table:
@@ -308,7 +305,8 @@ def paper_table(f: Findings) -> Table:
                 [
                     f"same topic / different topic, {row.family.name}",
                     number(row.paper[1] / row.paper[2], 2),
-                    Cell(row.ratio),
+                    Cell(row.right.ratio),
+                    Cell(row.released.ratio),
                 ]
             )
     diagonal = next(row for row in f.stages if row.family.name == DIAGONAL.name)
@@ -316,15 +314,17 @@ def paper_table(f: Findings) -> Table:
         [
             "diagonal W_V: same word / topic / other",
             " / ".join(number(x, 4) for x in PAPER_DIAGONAL),
-            " / ".join(number(diagonal.relations[n].value, 4) for n in (RELATIONS[0], RELATIONS[2], RELATIONS[3])),
+            " / ".join(number(diagonal.relations.means[RELATIONS[k]].value, 4) for k in (0, 2, 3)),
+            "",
         ]
     )
     return Table(
-        ["quantity", "thesis", "ours"],
+        ["quantity", "thesis", "ours", "ours, released lookup"],
         rows,
-        "The thesis averages 3 runs (Table 2.1) or 7 chosen of 10 (Table 2.2, where W_V was trained and came out "
-        f"diagonal; ours is frozen at the diagonal optimum). Its ratios lie in {PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. "
-        "Batch, steps and initial scale are not given there.",
+        f"Ours: means over n={f.count} seeds. Released lookup: what the released code takes for the topic of a word, "
+        f"{SPECIAL} places on. The thesis averages 3 runs (Table 2.1) or 7 chosen of 10 (Table 2.2, where W_V "
+        "was trained and came out diagonal; ours is frozen at the diagonal optimum). Its ratios lie in "
+        f"{PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. Batch, steps and initial scale are not given there.",
     )
 
 
@@ -345,14 +345,17 @@ def settings_table(f: Findings) -> Table:
     return Table(["population", "preset", "initial scale", *names], rows, "Batch counts documents a seed and step.")
 
 
-def _spread(e: Estimate) -> str:
-    """Mean ± standard deviation over seeds, from the t interval."""
-    if e.value is None or e.low is None or e.n < 2:
-        return number(e.value, 4)
-    from scipy.stats import t
+def _steps(f: Findings, label: str) -> str:
+    found = [a.steps[label] for a in f.answers if not a.setting.averaged]
+    known = [step for step in found if step is not None]
+    if len(known) < len(found):
+        return f"never in {len(found) - len(known)} of {len(found)} settings"
+    return f"{min(known):,.0f} to {max(known):,.0f} by setting (no seeds: expectation)"
 
-    deviation = (e.value - e.low) / float(t.ppf(0.975, e.n - 1)) * np.sqrt(e.n)
-    return f"{number(e.value, 4)} ± {number(float(deviation), 4)}"
+
+def _sizes(estimates: Iterable[Estimate]) -> str:
+    """Over how many seeds, of several estimates: "n=4 seeds", or "n=1 and 4 seeds"."""
+    return f"n={' and '.join(str(n) for n in sorted({e.n for e in estimates}))} seeds"
 
 
 def _percent(value: float | None) -> str:

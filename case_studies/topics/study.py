@@ -4,12 +4,14 @@ Li, Li, Risteski 2023; thesis section 2.1, Figs 2.1-2.10, Tables 2.1, 2.2. `run`
 writes index.html and results.json. Nothing here states a finding in advance.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from case_studies.study import Plan, Run, Study, wanted
 from case_studies.topics import DECLARED
 from case_studies.topics import families as known
+from case_studies.topics.descent import answers, initial_scale, measure_growth
+from case_studies.topics.lookup import Relations
 from case_studies.topics.measure import (
     TAUS,
     exact_descent,
@@ -28,7 +30,7 @@ from interp.grammars import TopicGrammar
 
 @dataclass(frozen=True)
 class Size:
-    """Seeds of the figures and tables, and of the exact law and the two stages."""
+    """Seeds of the figures and tables, and of the exact law and the two stages: every text says its n."""
 
     main: int
     few: int
@@ -45,6 +47,7 @@ def populations(size: Size) -> Plan:
         "table": wanted([family for family, _ in known.TABLE], size.main),
         "stages": wanted(known.STAGES, size.main),
         "boundaries": wanted(known.TWO_STAGES, size.few),
+        "faint": wanted(known.FAINT, size.main),
     }
 
 
@@ -60,6 +63,8 @@ def collect(run: Run[Size]) -> Findings:
         table=[measure_row(one, paper) for one, (_, paper) in zip(run.obtain("table"), known.TABLE, strict=True)],
         stages=[measure_stage(one) for one in run.obtain("stages")],
         boundaries=[measure_boundary(one) for one in run.obtain("boundaries")],
+        growth=[measure_growth(one) for one in run.obtain("faint")],
+        answers=answers(TopicGrammar()),
         landscapes=landscapes(),
         optima=optima(),
     )
@@ -99,9 +104,10 @@ def to_results(f: Findings) -> dict[str, Any]:
             row.family.name: {
                 "digest": row.digest,
                 "structures": row.structures,
-                "ratio": row.ratio.to_dict(),
                 "loss": row.loss.to_dict(),
-                "relations": {name: e.to_dict() for name, e in row.relations.items()},
+                **_relations(row.right),
+                "released_lookup": _relations(row.released),
+                "share_on_one_word": row.one_word.to_dict(),
                 "paper": row.paper,
             }
             for row in f.table
@@ -110,8 +116,8 @@ def to_results(f: Findings) -> dict[str, Any]:
             row.family.name: {
                 "digest": row.digest,
                 "ratio": {str(step): e.to_dict() for step, e in row.curve.items()},
-                "relations": {name: e.to_dict() for name, e in row.relations.items()},
-                "optimum": row.optimum,
+                "relations": _relations(row.relations)["relations"],
+                "optima": None if row.optima is None else asdict(row.optima),
             }
             for row in f.stages
         },
@@ -124,6 +130,29 @@ def to_results(f: Findings) -> dict[str, Any]:
             }
             for b in f.boundaries
         },
+        "faint": {
+            "trained": {
+                g.family.name: {
+                    "digest": g.digest,
+                    "block_mean": {str(step): e.to_dict() for step, e in g.block.items()},
+                    "other_mean": {str(step): e.to_dict() for step, e in g.other.items()},
+                    "passes_at_step": {label: e.to_dict() for label, e in g.passed.items()},
+                }
+                for g in f.growth
+            },
+            "expected": {
+                a.setting.name: {
+                    "setting": asdict(a.setting),
+                    "steps": a.steps,
+                    "earliest": a.earliest,
+                    "latest": a.latest,
+                    "others": a.others,
+                    "p": a.p,
+                }
+                for a in f.answers
+            },
+            "initial_scale": {n: initial_scale(s, TopicGrammar()) for n, s in known.PAPER_FAINT_SPREAD.items()},
+        },
         "landscapes": {
             "block": {
                 str(tau): {"gamma": o.gamma, "loss": o.loss} for tau, o in zip(TAUS, f.optima["block"], strict=True)
@@ -134,6 +163,10 @@ def to_results(f: Findings) -> dict[str, Any]:
             },
         },
     }
+
+
+def _relations(r: Relations) -> dict[str, Any]:
+    return {"ratio": r.ratio.to_dict(), "relations": {name: e.to_dict() for name, e in r.means.items()}}
 
 
 STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)

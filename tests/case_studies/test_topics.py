@@ -1,11 +1,14 @@
 """The study end to end on two barely trained seeds; single numbers recomputed by hand."""
 
+import html
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from case_studies.topics.families import EXACT, GROUPS, STAGES, TABLE, TWO_STAGES
+from case_studies.topics.families import EXACT, FAINT, GROUPS, PAPER_FAINT, STAGES, TABLE, TWO_STAGES
 from case_studies.topics.measure import exact_descent, exact_row, value_maps
 from case_studies.topics.study import run
 from closeness import assert_close
@@ -30,6 +33,47 @@ def test_every_interval_says_its_n(folder):
     assert not unnamed_of_page(page)
 
 
+# What is computed from no model at all.
+THEORY = ("No model is trained here", "In expectation the block mean", "At those steps the mean of the other entries",
+          "standard deviations of the others", "best ratio is 6.26", "Infinite documents of two topics")  # fmt: skip
+UNTRAINED = {"loss-landscapes", "settings"}
+SAYS_N = re.compile(r"n=\d+")
+
+
+def without_n(page):
+    """What states something of a population and not of how many: sentences with numbers, tables, captions."""
+    page = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    parts = [page[page.index('<dd class="answer">') : page.index("<dt>How sure")]]
+    sections = re.findall(r'<section id="(.*?)">(.*?)</section>', page, re.DOTALL)
+    parts += [text for name, text in sections if name not in UNTRAINED]
+    parts.append(page[page.index('id="lead--figure"') : page.index("<section")])
+    said = []
+    for part in parts:
+        said += [
+            t + n for t, n in re.findall(r'<table>(.*?)</table></div>(?:<p class="note">(.*?)</p>)?', part, re.DOTALL)
+        ]
+        rest = re.sub(r'<table>.*?</table></div>(<p class="note">.*?</p>)?', "", part, flags=re.DOTALL)
+        texts = re.findall(r"<(?:li|p|figcaption)[^>]*>(.*?)</(?:li|p|figcaption)>", rest, re.DOTALL)
+        said += [text for text in texts if re.search(r"\d\.\d", text) or "seed" in text]
+    assert len(said) > 20
+    told = [html.unescape(re.sub(r"<[^>]*>", " ", text)) for text in said]
+    return [text for text in told if not SAYS_N.search(text) and not any(theory in text for theory in THEORY)]
+
+
+def test_everything_said_of_a_population_says_its_n(folder):
+    page = (folder / "index.html").read_text()
+    assert without_n(page) == []
+    assert without_n(page.replace("n=2 seeds", "seeds"))
+
+
+def test_every_table_of_the_readme_says_its_n():
+    text = (Path(__file__).parents[2] / "case_studies" / "topics" / "README.md").read_text()
+    sections = re.split(r"\n## ", text)
+    tables = [section for section in sections if "\n|" in section]
+    assert len(tables) > 4
+    assert not [section[:60] for section in tables if not SAYS_N.search(section)]
+
+
 @pytest.fixture(scope="module")
 def results(folder):
     return json.loads((folder / "results.json").read_text())
@@ -40,6 +84,13 @@ def test_results_hold_every_population(results):
     assert set(results["table_2_1"]) == {family.name for family, _ in TABLE}
     assert set(results["stage_2"]) == {f.name for f in STAGES}
     assert set(results["two_stages"]) == {f.name for f in TWO_STAGES}
+    assert set(results["faint"]["trained"]) == {f.name for f in FAINT}
+    for found in results["faint"]["trained"].values():
+        assert set(found["passes_at_step"]) == set(PAPER_FAINT)
+        assert len(found["block_mean"]) > 2
+    for found in results["table_2_1"].values():
+        assert found["ratio"]["n"] == found["released_lookup"]["ratio"]["n"] == 2
+    assert results["stage_2"]["W_V at the block optimum"]["optima"]["attended"] < 6
     assert set(results["exact"]) == {f.name for f in EXACT} | {"gradient descent from zero, float64"}
     for group in results["figures"].values():
         for arm in group.values():
@@ -49,7 +100,7 @@ def test_results_hold_every_population(results):
 
 def test_barely_trained_models_are_not_said_to_have_two_stages(folder):
     page = (folder / "index.html").read_text()
-    assert f"0 of {len(TWO_STAGES)} settings trained from near zero show two stages." in page
+    assert f"0 of {len(TWO_STAGES)} settings trained from near zero (n=2 runs each) show two stages." in page
 
 
 def test_block_means_are_those_of_the_checkpoints(folder, results):

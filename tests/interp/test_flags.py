@@ -241,7 +241,7 @@ CASES = {
     **{
         ("report", name): [
             Case(f"report {study} --out a", f"report {study} --out a --{name} 3",
-                 None if declared.trains else f"--{name} 3 changes nothing here: {study} trains nothing")
+                 None if declared.trains else f"--{name} 3 changes nothing here: {study} trains no population")
             for study, declared in STUDIES.items()
         ]
         for name in ("seeds", "steps")

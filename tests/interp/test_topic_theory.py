@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from closeness import assert_close
+from interp import TopicGrammar
 from interp.errors import RequestError
+from interp.worlds.topics import attended
+from interp.worlds.topics.task import exact_pairs
 from interp.worlds.topics.theory import TopicTheory
 
 THESIS = TopicTheory(10, 10)
@@ -404,3 +407,56 @@ def test_from_grammar():
 def test_imports_no_torch():
     code = "import sys, interp.worlds.topics.theory; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- [MASK] attended to ---------------------------------------------------------------------------
+
+
+def loss_by_listing(theory: TopicTheory, tau: int, gamma: float, mask_weight: float) -> float:
+    """The same loss, document by document and word by word, with a softmax over all that is shown."""
+    shares = {name: getattr(theory, name) for name in ("mask_prob", "keep_prob", "random_prob")}
+    size = theory.num_topics, theory.words_per_topic
+    grammar = TopicGrammar(*size, law="idealised", topics_per_document=tau, **shares)
+    pairs = exact_pairs(grammar, merge=False)
+    topic, value = theory.topic_of, theory.value_matrix()
+    total = 0.0
+    for document, query, target in zip(pairs.document, pairs.query, pairs.target, strict=True):
+        if query == grammar.mask:
+            continue
+        weight = np.where(topic == topic[query], gamma, 1.0)
+        weight[grammar.mask] = mask_weight
+        attended = weight * pairs.shown[document].astype(float)
+        predicted = value @ (attended / attended.sum())
+        total += target.sum() * (predicted @ predicted + 1) - 2 * predicted @ target
+    return total
+
+
+@pytest.mark.parametrize(("gamma", "mask_weight"), [(1.0, 1.0), (0.0, 1.0), (5.5, 1.0), (3.0, 0.0), (8.0, 2.5)])
+def test_the_loss_with_mask_attended_is_that_of_every_document(gamma, mask_weight):
+    theory = TopicTheory(4, 3, 0.2, 0.15, 0.1)
+    for tau in (1, 2, 4):
+        found = attended.block_loss(theory, gamma, tau, mask_weight)
+        assert float(found) == pytest.approx(loss_by_listing(theory, tau, gamma, mask_weight), rel=1e-6)
+
+
+def test_both_optima_of_the_block_matrix_and_what_each_assumes():
+    """6.26 where [MASK] keeps its share whatever words gain; 5.76 where it is a key as a word of another topic is."""
+    kept, whole, free = THESIS.best_block(2), attended.best_block(THESIS, 2), attended.best_block(THESIS, 2, None)
+    assert (kept.gamma, whole.gamma) == pytest.approx((6.258, 5.763), rel=1e-4)
+    assert whole.mask_weight == 1
+    grid = np.logspace(-2, 3, 4001)
+    assert whole.loss <= attended.block_loss(THESIS, grid, 2).min()
+    both = attended.block_loss(THESIS, np.logspace(0, 1.5, 301)[:, None], 2, np.logspace(-1, 1, 301))
+    assert free.loss <= both.min() < whole.loss
+    # the thesis's loss is that of a share of [MASK] that does not change: where it does not, the two agree
+    assert float(attended.block_loss(THESIS, 1.0, 2)) == pytest.approx(
+        THESIS.stage_one_loss(THESIS.value_matrix(), 2) * (THESIS.keep_prob + THESIS.random_prob)
+    )
+
+
+def test_what_has_no_loss_with_mask_attended_is_refused():
+    for name, given in (("gamma", {"gamma": -1.0}), ("mask_weight", {"gamma": 1.0, "mask_weight": math.nan})):
+        with pytest.raises(RequestError, match=name):
+            attended.block_loss(THESIS, tau=2, **given)
+    with pytest.raises(RequestError, match="attention is free"):
+        attended.best_block(TopicTheory(4, 3, 0.15, 0, 0), 2)

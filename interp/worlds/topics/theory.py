@@ -6,7 +6,6 @@ Words are infinite documents' (Assumption 2.1.1), the loss is squared and summed
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -19,10 +18,10 @@ from interp.errors import RequestError, quoted
 from interp.limits import check_memory
 from interp.numbers import number
 from interp.numeric_arrays import real_array
+from interp.worlds.topics.search import SEARCH, least_value
 
 Array = NDArray[np.float64]
 Family = Literal["value", "embedding"]
-SEARCH = (-8.0, 14.0)  # log10 of the attention ratios among which an optimum is looked for
 GRID = tuple(np.logspace(-4, 7, 111).tolist())  # Figs 2.7 and 2.8: both axes from 1e-4 to 1e7 (L678, L690)
 
 
@@ -288,7 +287,7 @@ class TopicTheory:
         (Assumption 2.1.2). Counted are the chosen positions that do not show [MASK], a share p_c + p_r of all chosen:
         the others do not depend on gamma. As in the thesis, attention is normalised over words alone (Proposition
         2.1.2) while [MASK] keeps its share p_m (1 - p_c - p_r) of the attended vector in q: an approximation
-        unless gamma = 1. A float, or an array of gamma's shape.
+        unless gamma = 1. `interp.worlds.topics.attended` has the exact loss. A float, or an array of gamma's shape.
         """
         g, tau = self._ratio("gamma", gamma), self._tau(tau)
         topics, v, p1, p2, q = self.num_topics, self.words_per_topic, self.p1(tau), self.p2, self.q
@@ -358,7 +357,7 @@ class TopicTheory:
     def best_block(self, tau: int) -> BlockOptimum:
         """gamma*: ever finer grids on a log axis close in on the best cell; 0 where that is better."""
         self._attended()
-        gamma, loss = _least(lambda x: self.loss_block(x, tau), 1)
+        gamma, loss = least_value(lambda x: self.loss_block(x, tau), 1)
         self._bounded("gamma", gamma[0])
         return BlockOptimum(float(gamma[0]), float(loss[0]))
 
@@ -371,9 +370,9 @@ class TopicTheory:
         self._attended()
 
         def beta_of(alpha: Array) -> tuple[Array, Array]:
-            return _least(lambda beta: self.loss_diagonal(alpha[:, None], beta, tau), len(alpha))
+            return least_value(lambda beta: self.loss_diagonal(alpha[:, None], beta, tau), len(alpha))
 
-        alphas, loss = _least(lambda x: beta_of(x[0])[1][None], 1, points=41)
+        alphas, loss = least_value(lambda x: beta_of(x[0])[1][None], 1, points=41)
         beta, _ = beta_of(alphas)
         self._bounded("alpha", alphas[0])
         self._bounded("beta", beta[0])
@@ -474,23 +473,3 @@ def frobenius(matrix: Array) -> float:
 
 def _real(name: str, values: ArrayLike) -> Array:
     return real_array(values, name, RequestError)
-
-
-def _least(loss: Callable[[Array], Array], rows: int, points: int = 81) -> tuple[Array, Array]:
-    """Least value over x >= 0 of `rows` functions at once, `loss` [rows, points] -> the same: (x, value), [rows] each.
-
-    No slope is used: on the flats of these losses one says nothing. The grid keeps three cells on each side of the
-    best, so that a neighbour that rounding puts first does no harm.
-    """
-    low, high = np.full((rows, 1), SEARCH[0]), np.full((rows, 1), SEARCH[1])
-    place = np.arange(rows)
-    while True:
-        axis = low + (high - low) * np.linspace(0, 1, points)
-        values = loss(10**axis)
-        at = values.argmin(1)
-        best, value = 10 ** axis[place, at], values[place, at]
-        if (high - low).max() < 1e-8:
-            break
-        low, high = (axis[place, np.clip(at + step, 0, points - 1)][:, None] for step in (-3, 3))
-    at_zero = loss(np.zeros((rows, 1)))[:, 0]
-    return np.where(at_zero <= value, 0.0, best), np.minimum(at_zero, value)
