@@ -46,8 +46,8 @@ def stage_sentence(stages: Sequence[StageRuns]) -> str:
     return (
         f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {len(stages)} "
         f"settings, {number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of "
-        f"{total} W_V has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. The thesis "
-        f"sees stage 1 end at about step {THESIS[0]} and stage 2 at {THESIS[1]}, and names no settings."
+        f"{total} W_V has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
+        f"The thesis sees stage 1 end at about step {THESIS[0]} and stage 2 at {THESIS[1]}, and names no settings."
     )
 
 
