@@ -89,9 +89,8 @@ def analyze_stack_likeness(
     measured = _measure_all(models, tokens, queries, grammar.pad)
     fresh = untrained_of(model) if untrained else None
     start = None if fresh is None else _measure_all(fresh, tokens, queries, grammar.pad)
-    # Inputs, a check, or the interval of one model over several inputs are drawn.
-    read = inputs is None or checked is not None or (len(models) == 1 and len(tokens) > 1)
-    result = _result(measured, start, tokens, queries, grammar, seed)
+    read = inputs is None or checked is not None  # inputs, or a check, are drawn
+    result = _result(measured, start, tokens, queries, grammar)
     return replace(result, task_check=checked, unread=unread_seed(seed, read=read))
 
 
@@ -337,7 +336,6 @@ def _result(
     tokens: NDArray[np.int64],
     queries: _Queries,
     grammar: DyckGrammar,
-    seed: int,
 ) -> StackResult:
     gap = np.bincount((queries.query - queries.target)[~queries.trivial], minlength=tokens.shape[1])
     present = np.flatnonzero(gap)
@@ -345,12 +343,12 @@ def _result(
     scores = measured.means["score", False]
     rivals = _rivals(queries, len(tokens), "score", False)
     return StackResult(
-        score=_nested(measured, start, queries, len(tokens), "score", False, seed),
-        top1=_nested(measured, start, queries, len(tokens), "top1", False, seed),
-        score_trivial=_nested(measured, start, queries, len(tokens), "score", True, seed),
-        top1_trivial=_nested(measured, start, queries, len(tokens), "top1", True, seed),
-        best=tuple(_best(measured, start, at, seed) for at in range(len(scores))),
-        untrained=None if start is None else _nested(start, None, queries, len(tokens), "score", False, seed),
+        score=_nested(measured, start, queries, len(tokens), "score", False),
+        top1=_nested(measured, start, queries, len(tokens), "top1", False),
+        score_trivial=_nested(measured, start, queries, len(tokens), "score", True),
+        top1_trivial=_nested(measured, start, queries, len(tokens), "top1", True),
+        best=tuple(_best(measured, start, at) for at in range(len(scores))),
+        untrained=None if start is None else _nested(start, None, queries, len(tokens), "score", False),
         by_distance=tuple(
             tuple(dict(zip(present.tolist(), head.tolist(), strict=True)) for head in layer.T) for layer in means
         ),
@@ -373,7 +371,6 @@ def _nested(
     num_inputs: int,
     metric: str,
     trivial: bool,
-    seed: int,
 ) -> Nested:
     support = SCORE if metric == "score" else SHARE
     rivals = _rivals(queries, num_inputs, metric, trivial)
@@ -389,12 +386,12 @@ def _nested(
                 **{name: rivals[name] for name in RIVALS},
             }
             each = None if measured.single is None else measured.single[at].each(metric, trivial)[:, head]
-            row.append(_estimate(values[:, head], each, seed, support).with_null(null))
+            row.append(_estimate(values[:, head], each, support).with_null(null))
         out.append(tuple(row))
     return tuple(out)
 
 
-def _best(measured: _Measured, start: _Measured | None, at: int, seed: int) -> Estimate:
+def _best(measured: _Measured, start: _Measured | None, at: int) -> Estimate:
     if measured.best is None:
         reason = "one input has no second half to score the chosen head on"
         return Estimate.undefined(reason, measured.size, "inputs" if measured.size == 1 else "seeds")
@@ -404,10 +401,10 @@ def _best(measured: _Measured, start: _Measured | None, at: int, seed: int) -> E
         "permuted": float(measured.best[at][:, 1].mean()),
         "untrained": None if start is None or start.best is None else float(start.best[at][:, 0].mean()),
     }
-    return _estimate(measured.best[at][:, 0], each, seed, SCORE).with_null(null)
+    return _estimate(measured.best[at][:, 0], each, SCORE).with_null(null)
 
 
-def _estimate(values: Array, each: Array | None, seed: int, support: Support) -> Estimate:
+def _estimate(values: Array, each: Array | None, support: Support) -> Estimate:
     """Over seeds for several models, over inputs (`each`) for one."""
     return mean_over_seeds(values, support=support) if each is None else mean_over_inputs(each, support=support)
 

@@ -99,7 +99,7 @@ def target(seed: int) -> SandboxTransformer:
     return SandboxTransformer.init(recipe.config, seed, recipe.grammar)
 
 
-BLOCKS = np.kron(np.eye(4), np.ones((5, 5))) + 0.3 * np.random.default_rng(1).normal(size=(3, 20, 20))
+BLOCKS = np.kron(np.eye(4), np.ones((5, 5))) + 0.3 * np.random.default_rng(1).normal(size=(8, 20, 20))
 PRUNING: dict[str, Any] = {"candidates": 12, "num_inputs": 4, "num_strings": 40}
 ALL: dict[str, Callable[[int], Any]] = {
     "variation": lambda n: analyze_variation(mixed("dyck-standard", n)),
@@ -120,13 +120,17 @@ ALL: dict[str, Callable[[int], Any]] = {
 }
 
 
+FEW = ("audit", "audit of what holds", "lottery", "shared matrix", "bench")  # those that give few an interval too
+CASES = [(name, seeds) for name in ALL for seeds in ((2, 3) if name in FEW else (5, 8))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [2, 3])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "seeds"), CASES)
 def test_no_interval_leaves_the_range_of_its_number(name, seeds):
     seen, outside = wrong(ALL[name](seeds))
     assert outside == []
-    assert seen or (name == "variation" and seeds == 2), "no interval of a share or score was looked at"
+    few = name in ("stack", "topics") and seeds < 8  # scores are on an unbounded scale
+    assert seen or few, "no interval of a share or score was looked at"
 
 
 def test_the_walk_finds_an_interval_below_0_and_one_above_1():
