@@ -84,7 +84,7 @@ def main() -> None:
     claims = [claim for _, asked in primary_claims(group, population) for claim in asked]
     how: dict[str, Any] = {"num_inputs": job.inputs, "length": job.length, "seed": job.seed, "task_check": False}
     results = audit_claims(population[: job.seeds], claims, **how)
-    json.dump([result.to_dict() for result in results], sys.stdout, allow_nan=False)
+    print(json.dumps([result.to_dict() for result in results], allow_nan=False))
 
 
 if __name__ == "__main__":

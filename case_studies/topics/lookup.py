@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from interp.grammars import TopicGrammar
 from interp.stats import POSITIVE, Estimate, mean_over_seeds
-from probes.topics.attention import PairSums
+from probes.topics import PairSums
 
 SPECIAL = 4  # tokens before the words of the released code's vocabulary
 SAME_WORD, OTHER_PLACE = "same word", "same word, other position"

@@ -15,8 +15,15 @@ from interp.population import Population
 from interp.stats import POSITIVE, REALS, SHARE, Estimate, mean_over_seeds
 from interp.worlds.topics import attended
 from interp.worlds.topics.theory import TopicTheory
-from probes.topics import TopicBlocksResult, TwoStageResult, analyze_topic_blocks, analyze_two_stages
-from probes.topics.attention import PairSums, attention, documents
+from probes.topics import (
+    PairSums,
+    TopicBlocksResult,
+    TwoStageResult,
+    analyze_topic_blocks,
+    analyze_two_stages,
+    attention_sums,
+    documents,
+)
 
 LANDSCAPE = TopicTheory(100, 300)  # L674
 TAUS = (20, 40, 60, 80)
@@ -169,7 +176,7 @@ def measure_stage(one: Obtained) -> StageRow:
 def attention_of(population: Population) -> list[PairSums]:
     """Attention of each seed on held-out documents without masks, summed by pairs of words."""
     tokens = documents(None, population[0], _grammar(population), seed=0)
-    return [attention(model, tokens, -1, None) for model in population]
+    return [attention_sums(model, tokens, -1, None) for model in population]
 
 
 def measure_exact(one: Obtained) -> ExactRow:

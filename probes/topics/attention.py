@@ -67,7 +67,7 @@ def pair_sums(patterns: Array, tokens: Ints, size: int) -> PairSums:
     )
 
 
-def attention(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSums:
+def attention_sums(model: Any, tokens: Ints, layer: int, head: int | None) -> PairSums:
     """A model's attention on `tokens` [batch, pos], summed by pairs of words."""
     import torch
 

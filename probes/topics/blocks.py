@@ -20,7 +20,7 @@ from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.worlds.topics.theory import TopicTheory
 from probes.topics.aim import Aim, aim_of, outside_theory
-from probes.topics.attention import PairSums, attention, documents, relations
+from probes.topics.attention import PairSums, attention_sums, documents, relations
 from probes.topics.blocks_result import TopicBlocksResult
 from probes.topics.clusters import Spectrum, adjusted_rand, estimate_count, rand_estimate
 from probes.topics.inputs import check_size, finite, members, stack, value_map, weight
@@ -149,7 +149,7 @@ def _source(model: Any, pick: _Pick) -> _Source:
     notes: tuple[str, ...] = ()
     if kind == "attention":
         tokens = documents(pick.inputs, models[0], grammar, pick.seed)
-        pairs = tuple(attention(one, tokens, layer, pick.head) for one in models)
+        pairs = tuple(attention_sums(one, tokens, layer, pick.head) for one in models)
         means = finite(np.stack([p.means() for p in pairs]), AnalysisError)
         return _Source(means, kind, kind, grammar, None, models, pairs)
     not_read(f"only matrix='attention' reads inputs, and this is {quoted(kind)}", inputs=pick.inputs)

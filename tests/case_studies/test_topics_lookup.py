@@ -20,7 +20,7 @@ from closeness import assert_close
 from interp import TopicGrammar
 from interp.worlds.topics.attended import best_block
 from interp.worlds.topics.theory import TopicTheory
-from probes.topics.attention import pair_sums
+from probes.topics import pair_sums
 
 SMALL = TopicGrammar(num_topics=2, words_per_topic=5, min_length=12, max_length=16)
 
