@@ -13,14 +13,13 @@ from interp.errors import RequestError
 from interp.numeric_arrays import real_array
 
 THINNED = 100  # of a larger sample so many quantiles are looked at: the dip is right to 1/200
-LARGE = (
-    0.52  # sqrt(n) * dip: one sample in a hundred of a uniform law, the least favourable with one mode, is beyond it
-)
+# sqrt(n) * dip: one sample in a hundred of a uniform law, the least favourable with one mode, is beyond it.
+LARGE = 0.52
 PRECISION = 1e-4
 
 
 def dip(values: Any) -> float:
-    """The dip of a sample [n], from 1 / (2 n) (to a precision of .0001) to 1/4."""
+    """The dip of a sample [n], to a precision of .0001: from 1 / (2 n) to 1/4; of one number 1/2."""
     x = np.sort(real_array(values, "numbers", RequestError).ravel())
     if not len(x) or not np.isfinite(x).all():
         raise RequestError("the dip is that of finite numbers, one at least")

@@ -57,9 +57,9 @@ class LayerNorm(nn.Module):
         out, _, inverse = torch.native_layer_norm(x, (x.shape[-1],), None, None, self.eps)
         scale = inverse.detach().reciprocal()
         version = scale._version
-        hooked = self.hook_scale(scale)
-        if hooked is not scale or scale._version != version:  # an edited scale, or one whose gradient is asked for
-            out = (x - x.mean(-1, keepdim=True)) / hooked
+        given = self.hook_scale(scale)
+        if given is not scale or scale._version != version:  # an edited scale, or one whose gradient is asked for
+            out = (x - x.mean(-1, keepdim=True)) / given
         return self.hook_normalized(out)
 
     def forward(self, x: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos width"]:
