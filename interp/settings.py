@@ -55,7 +55,7 @@ class TrainingSettings:
 
     def origins(self, seed: int) -> tuple[int, int]:
         """The seeds of the first weights and of the data."""
-        return (seed // self.crossed, seed % self.crossed) if self.crossed else (seed, seed)
+        return origins(self.crossed, seed)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -80,7 +80,11 @@ class TrainingSettings:
 _NEVER = object()
 
 
+def origins(crossed: int, seed: int) -> tuple[int, int]:
+    """The seeds of the first weights and of the data of one seed; the same one twice where they were not crossed."""
+    return (seed // crossed, seed % crossed) if crossed else (seed, seed)
+
+
 def first_seed(provenance: Mapping[str, Any], seed: int) -> int:
     """The seed of the first weights, which is another one where initial weights and data were crossed."""
-    crossed = provenance.get("settings", {}).get("crossed", 0)
-    return seed // crossed if crossed else seed
+    return origins(provenance.get("settings", {}).get("crossed", 0), seed)[0]

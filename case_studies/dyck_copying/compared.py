@@ -7,6 +7,7 @@ from case_studies.dyck_copying.estimates import (
     COSTLIEST,
     INTERPRETABLE,
     MARGIN,
+    ZEROED,
     accuracy,
     by_edit,
     crossing,
@@ -20,7 +21,6 @@ from interp.numbers import count, number, percent
 from interp.stats import Estimate
 
 COMMON = 0.5  # a pattern is common where more than this share of the models has a head of it
-ALPHA = 0.05
 BLOCKS = ("GPT-2's placement of norms", "released block")
 
 
@@ -133,34 +133,25 @@ def _counts(m: Measured) -> list[tuple[str, str, Estimate, str]]:
 
 def beyond_random(measured: Sequence[Measured]) -> str:
     """One sentence on what zeroing a head costs beyond a random change of its size."""
-    rows = [row for row in others(measured) if row.what == "zeroed minus random"]
-    more = [row for row in rows if _real(row.holm) and (row.estimate.value or 0) > 0]
-    less = [row for row in rows if _real(row.holm) and (row.estimate.value or 0) < 0]
-    ends = [(row.estimate.low, row.estimate.high) for row in rows]
-    within = sum(low is not None and high is not None and low > -MARGIN and high < MARGIN for low, high in ends)
+    found = others(measured)
+    layers = [c.finding for name, c in found.items() if name.endswith(ZEROED)]
     return (
-        f"Zeroing costs more margin than a random change of the same size in {len(more)} of {len(rows)} layers, and "
-        f"less in {len(less)} (corrected by Holm over {len(others(measured))} secondary comparisons, n="
-        f"{len(measured[0].population)} seeds each); in {within} the two are equivalent: the 95 % interval of the "
-        f"difference lies within {percent(MARGIN)} of the margin on either side, the bound for useless."
+        f"Zeroing costs more margin than a random change of the same size in {layers.count('above')} of {len(layers)} "
+        f"layers, and less in {layers.count('below')} (corrected by Holm over {len(found)} secondary comparisons, n="
+        f"{len(measured[0].population)} seeds each); in {layers.count('equivalent')} the two are equivalent: two "
+        f"one-sided tests, corrected likewise, put the difference within {percent(MARGIN)} of the margin, the bound "
+        f"for useless. In {layers.count('inconclusive') + layers.count('untested')} nothing can be said."
     )
 
 
-def _real(p: float | None) -> bool:
-    return p is not None and p < ALPHA
-
-
 def secondary_table(measured: Sequence[Measured]) -> Table:
-    """Every comparison that is not primary, with its p-value before and after Holm."""
-    rows = others(measured)
+    """Every comparison that is not primary, with its p-values before and after Holm."""
+    found = others(measured)
     return Table(
-        ["layer", "comparison", "difference or correlation", "p", "p, Holm"],
-        [
-            [row.where, row.what, Cell(row.estimate, 3), number(row.p, none="–"), number(row.holm, none="–")]
-            for row in rows
-        ],
-        f"{len(rows)} secondary comparisons, corrected together. p: one minus the level at which the interval just "
-        "reaches 0. –: too few seeds for an interval; such a comparison counts as one that shows nothing.",
+        ["layer and comparison", "difference or correlation", "tests", "finding"],
+        [[name, Cell(c.estimate, 3), c.tests, c.finding] for name, c in found.items()],
+        f"{len(found)} secondary comparisons with 0, corrected together. p: one minus the level at which the interval "
+        "just reaches 0; a comparison without an interval counts as one that shows nothing.",
     )
 
 

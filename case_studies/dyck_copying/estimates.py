@@ -1,12 +1,13 @@
 """Numbers over seeds and over heads: accuracy, costs by layer, and which heads look interpretable and are useless."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from case_studies.corrections import Comparison, compared, corrected
 from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, SHAM, Fit, Head, Measured
 from interp.stats import (
     CONFIDENCE,
@@ -18,7 +19,6 @@ from interp.stats import (
     Estimate,
     Support,
     clopper_pearson,
-    holm,
     mean_over_seeds,
     spearman,
 )
@@ -26,6 +26,7 @@ from interp.stats import (
 INTERPRETABLE = 0.5
 THRESHOLDS = (0.3, INTERPRETABLE, 0.7)
 COSTLIEST = "costliest"
+ZEROED, LOOKS = "zeroed minus random", "looks against cost"  # the secondary comparisons of a layer
 ACCURACY, MARGIN = 0.01, 0.05  # a head whose ablation costs less of both is useless
 
 
@@ -171,55 +172,27 @@ def by_layer(heads: Sequence[Head]) -> dict[str, Estimate]:
     }
 
 
-@dataclass(frozen=True)
-class Other:
-    """A secondary comparison with 0: where, what, the estimate, its p-value, and that after Holm over all of them."""
-
-    where: str
-    what: str
-    estimate: Estimate
-    p: float | None
-    holm: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {"where": self.where, "what": self.what, **self.estimate.to_dict(), "p": self.p, "p_holm": self.holm}
-
-
-def others(measured: Sequence[Measured]) -> list[Other]:
+def others(measured: Sequence[Measured]) -> dict[str, Comparison]:
     """All comparisons that are not primary, corrected together: layer by layer zeroing against a random change of the
-    same size, and looks against cost.
+    same size (none within the margin that counts as useless), and looks against cost.
 
     One without an interval (few seeds, an edit that moved nothing) counts among them with p = 1.
     """
-    found: list[tuple[str, str, Estimate, float | None]] = []
+    found = []
     for m in measured:
         for layer in range(m.layers):
             heads, where = m.at(layer), f"{m.group.family.name}, layer {layer}"
             gap = np.array([head.cost.margin["zero"] - head.cost.margin[SHAM] for head in heads])
             score, lost = [head.best.score for head in heads], [head.cost.worst_margin for head in heads]
-            for what, make in (
-                ("zeroed minus random", partial(mean_over_seeds, gap, support=REALS)),
-                ("looks against cost", partial(_correlation, score, lost)),
-            ):
-                found.append((where, what, make().with_null(0.0), p_value(make)))
-    adjusted = holm([1.0 if p is None else p for *_, p in found])
-    return [
-        Other(where, what, e, p, None if p is None else float(q))
-        for (where, what, e, p), q in zip(found, adjusted, strict=True)
-    ]
+            found += [
+                compared(f"{where}: {ZEROED}", partial(_mean, gap), bound=MARGIN),
+                compared(f"{where}: {LOOKS}", partial(_correlation, score, lost)),
+            ]
+    return corrected(found)
 
 
-def p_value(interval: Callable[..., Estimate]) -> float | None:
-    """One minus the level at which `interval(level=)` just reaches 0, to 1e-12; None where there is no interval."""
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        e = interval(level=1 - middle)
-        if e.low is None or e.high is None:
-            return None
-        low, high = (middle, high) if e.low <= 0 <= e.high else (low, middle)
-    return high
+def _mean(gap: np.ndarray, level: float) -> Estimate:
+    return mean_over_seeds(gap, level=level, support=REALS)
 
 
 def _correlation(score: Sequence[float], lost: Sequence[float], level: float = CONFIDENCE) -> Estimate:

@@ -50,7 +50,7 @@ def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
         "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
         "groups": {m.group.family.name: of_group(m) for m in measured},
-        "secondary": [row.to_dict() for row in others(measured)],
+        "secondary": {name: c.to_dict() for name, c in others(measured).items()},
     }
 
 

@@ -22,6 +22,7 @@ from interp.checks import whole_number
 from interp.dip import clustered
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting, is_model, models_of
+from interp.settings import origins
 from interp.stats import FEWEST_PAIRED, MANY, Estimate, Null
 from probes.core import t_interval
 from probes.variation.analyzer import analyze_variation, variation_from_patterns
@@ -47,8 +48,8 @@ def share_of_origins(
     """Which share of attention variation the first weights make, which the data, and which both together.
 
     `model`: a population whose seeds were crossed (`--set crossed=n`, seeds 0 to n * n - 1, in any order), or a list of
-    its models: seed s has the first weights of s // n and the data of s % n. All else as for `analyze_variation`, which
-    measures the distances: with several heads those of each pair of models are matched first.
+    its models (`interp.settings.origins` says whose first weights and whose data a seed has). All else as for
+    `analyze_variation`, which measures the distances: with several heads those of each pair are matched first.
 
     Raises `AnalysisError` for models that were not crossed, or not all of them are there; else as `analyze_variation`.
     """
@@ -187,7 +188,7 @@ def _without_interval(distances: Array) -> str | None:
 
 
 def _grid(pairs: Array, order: NDArray[np.int64], levels: int) -> Array:
-    """Distances [weights, data, weights, data] of the pairs of models, of whom `order[s]` has seed s."""
+    """Distances [weights, data, weights, data] of the pairs of models, of whom `order` says where they stand."""
     size = levels**2
     square = np.zeros((size, size))
     square[np.triu_indices(size, 1)] = pairs
@@ -199,7 +200,7 @@ def _grid(pairs: Array, order: NDArray[np.int64], levels: int) -> Array:
 
 
 def _crossed(models: Sequence[Any]) -> tuple[NDArray[np.int64], int]:
-    """Where each seed stands among the models, and how many first weights there are."""
+    """Where each model of the grid (first weights by data) stands among the models given, and how many levels."""
     told = [getattr(one, "provenance", None) or {} for one in models]
     each = {(one.get("settings") or {}).get("crossed", 0) for one in told}
     levels = each.pop() if len(each) == 1 else 0
@@ -222,4 +223,5 @@ def _crossed(models: Sequence[Any]) -> tuple[NDArray[np.int64], int]:
         raise RequestError(
             f"crossed={levels} are {levels**2} models, not {len(seeds)}: seed {quoted(other)} is one too many"
         )
-    return np.array([place[seed] for seed in range(levels**2)]), levels
+    in_order = sorted(range(levels**2), key=lambda seed: origins(levels, seed))  # by first weights, then by data
+    return np.array([place[seed] for seed in in_order]), levels

@@ -4,23 +4,21 @@ import copy
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ttest_1samp
 
 from case_studies.dyck_copying import measure as study
 from case_studies.dyck_copying.compared import _above, beyond_random
-from case_studies.dyck_copying.estimates import by_edit, crossing, others, over_seeds, p_value, useless
+from case_studies.dyck_copying.estimates import LOOKS, ZEROED, by_edit, crossing, others, over_seeds, useless
 from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
 from case_studies.dyck_copying.study import run
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.presets import make_recipe
-from interp.stats import POSITIVE, Estimate, holm, mean_over_seeds
+from interp.stats import POSITIVE, Estimate, holm
 from intervals import INTERVAL, unnamed_of_page
 from probes.claims import RELATIONS
 
@@ -252,25 +250,19 @@ def test_a_statement_holds_by_its_whole_interval():
     assert _above(Estimate(0.99, None, None, 2, "seeds", reason="few"), 0.96) == "no interval"
 
 
-def test_p_is_the_level_whose_interval_reaches_0():
-    gaps = np.array([-1, 0, 1, 2, 2, 3, 4, 5.0]) * 0.1  # symmetric: Hall's interval is Student's
-    assert p_value(partial(mean_over_seeds, gaps)) == pytest.approx(ttest_1samp(gaps, 0).pvalue)
-    assert p_value(partial(mean_over_seeds, gaps[:3])) is None
-    assert p_value(partial(mean_over_seeds, gaps - 0.2)) == pytest.approx(1)
-
-
 def test_the_secondary_comparisons_are_corrected_together(measured_alike):
-    rows = others(measured_alike)
-    known = [row.p for row in rows]
-    assert [row.what for row in rows] == ["zeroed minus random", "looks against cost"] * 2
-    assert None not in known
-    assert [row.holm for row in rows] == pytest.approx(holm(known))
-    zeroed = [row for row in rows if row.what == "zeroed minus random"]
+    found = others(measured_alike)
+    names = [f"4 layers, layer {layer}: {what}" for layer in (0, 1) for what in (ZEROED, LOOKS)]
+    assert list(found) == names
+    assert [found[name].finding for name in names[::2]] == ["above", "equivalent"]
+    assert [found[name].bound for name in names] == [0.05, None] * 2
+    adjusted = holm([c.p for c in found.values()])
+    assert [c.adjusted for c in found.values()] == pytest.approx(adjusted)
+    assert not any(c.primary for c in found.values())
     told = beyond_random(measured_alike)
-    more = sum(row.holm < 0.05 and row.estimate.value > 0 for row in zeroed)
-    assert more == 1
-    assert f"in {more} of 2 layers, and less in 0 (corrected by Holm over 4 secondary comparisons, n=8" in told
+    assert "in 1 of 2 layers, and less in 0 (corrected by Holm over 4 secondary comparisons, n=8" in told
     assert "in 1 the two are equivalent" in told
+    assert told.endswith("In 0 nothing can be said.")
 
 
 @pytest.fixture
