@@ -193,3 +193,14 @@ def _figure_families() -> Sequence[Panel]:
 
 
 FIGURES = tuple(_figure_families())
+
+# Populations that differ in one thing, whose patterns the paper calls different.
+ONE_APART = {
+    "without and with linear positions": (STANDARD, LINEAR),
+    "without and with linear positions, prefixes": PREFIXES[:2],
+    "without and with scalar positions, released code": RELEASED[:2],
+    "without and with scalar positions, released code, prefixes": RELEASED_PREFIXES[:2],
+    "learning rates 1e-2 and 3e-3 (Figs. 2a, 2b)": (FIGURES[1].family, FIGURES[2].family),
+}
+# Models of prefixes, whose high variation the paper puts down to two kinds (App. D.2).
+TWO_KINDS = (*PREFIXES[:2], *RELEASED_PREFIXES[:2])

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from case_studies.dyck_attention.apart import Apart
 from case_studies.dyck_attention.arms import Arms
+from case_studies.dyck_attention.deep import Deep
 from case_studies.dyck_attention.families import Panel
 from case_studies.dyck_attention.measure import Measured, TableRow, Variant
 from case_studies.dyck_attention.origins import Origins
@@ -25,6 +27,9 @@ class Findings:
     variants: Sequence[Variant]
     arms: Arms  # the paper's families, each trained in three ways
     origins: Origins
+    pairs: Sequence[Apart]  # populations that differ in one thing: positions, or the learning rate
+    kinds: Sequence[Apart]  # populations split by where their models attend
+    deep: Sequence[Deep]  # models of three layers
     table_released: Sequence[TableRow]
     without: Sequence[Variant]  # the released code with one part as ours
     start: dict[str, dict[str, Estimate]]  # family -> how START is counted -> variation

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from case_studies.dyck_attention.apart import apart_parts
 from case_studies.dyck_attention.arms import arm_parts
+from case_studies.dyck_attention.deep import deep_parts
 from case_studies.dyck_attention.families import PAPER_ACCURACY, PAPER_RANDOM, PAPER_UNIFORM_ACCURACY, PAPER_VARIATION
 from case_studies.dyck_attention.findings import Findings
 from case_studies.dyck_attention.measure import Measured
@@ -53,6 +55,10 @@ def report(f: Findings, command: str) -> Page:
     ]
     if parts := arm_parts(f.arms):
         sections.insert(-2, Section("The paper's numbers, trained in three ways", parts))
+    if parts := apart_parts(f.pairs, f.kinds):
+        sections.insert(-1, Section("Models of two kinds", parts))
+    if parts := deep_parts(f.deep):
+        sections.insert(-1, Section("Models of three layers", parts))
     if parts := origin_parts(f.origins):
         sections.insert(3, Section("First weights or data?", parts))
     if f.panels:

@@ -315,7 +315,7 @@ def panel_parts(f: Findings) -> list[str | Figure]:
     for panel, population, least in f.panels:
         parts.append(
             heatmap(
-                population,
+                population[:PANELS],
                 f"{panel.label}: {panel.family.name}",
                 note=f"Worst seed and rule: {number(least)} of closers.",
             )

@@ -10,8 +10,10 @@ from typing import Any
 
 from case_studies.dyck_attention import DECLARED
 from case_studies.dyck_attention import families as known
+from case_studies.dyck_attention.apart import measure_kinds, measure_pairs
 from case_studies.dyck_attention.arms import arms_of
 from case_studies.dyck_attention.arms import to_dict as arms_to_dict
+from case_studies.dyck_attention.deep import DEPTH, measure_deep
 from case_studies.dyck_attention.measure import (
     accuracy_of,
     constructed_uniform,
@@ -50,7 +52,7 @@ class Size:
 
 
 QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0, crossed=0)
-FULL = Size(40, 40, 40, 40, 40, 4, len(known.TABLE), closers=40, released=40, table_released=20, without=20, crossed=8)
+FULL = Size(40, 40, 40, 40, 40, 8, len(known.TABLE), closers=40, released=40, table_released=20, without=20, crossed=8)
 
 
 def populations(size: Size) -> Plan:
@@ -74,16 +76,24 @@ def collect(run: Run[Size]) -> Findings:
     """Everything measured on every population."""
     ours = {name: list(run.obtain(name)) for name in ("main", "others", "prefixes")}
     main, others, prefixes = ([measure(one) for one in listing] for listing in ours.values())
+    cells = {name: list(run.obtain(name)) for name in ("table", "table_released")}
     table, table_released = (
-        [measure_cell(cell, one) for cell, one in zip(known.TABLE, run.obtain(name), strict=False)]
-        for name in ("table", "table_released")
+        [measure_cell(cell, one) for cell, one in zip(known.TABLE, listing, strict=False)] for listing in cells.values()
     )
+    deep = [one for listing in cells.values() for one in listing if one.population.config.n_layers == DEPTH]
     variants, without = ([measure_variant(one) for one in run.obtain(name)] for name in ("varied", "without"))
-    arms = arms_of([*ours["main"], *ours["prefixes"]], list(run.obtain("closers")), list(run.obtain("released")))
+    released, figures = (list(run.obtain(name)) for name in ("released", "figures"))
+    arms = arms_of([*ours["main"], *ours["prefixes"]], list(run.obtain("closers")), released)
     panels = [
         (panel, one.population, accuracy_of(one.population).least)
-        for panel, one in zip(known.FIGURES, run.obtain("figures"), strict=False)
+        for panel, one in zip(known.FIGURES, figures, strict=False)
     ]
+    every = {one.family.name: one for one in (*ours["main"], *ours["prefixes"], *released, *figures)}
+    pairs = {
+        name: (every[first.name], every[second.name])
+        for name, (first, second) in known.ONE_APART.items()
+        if {first.name, second.name} <= set(every)
+    }
     return Findings(
         count=run.seeds("main"),
         main=main,
@@ -96,6 +106,9 @@ def collect(run: Run[Size]) -> Findings:
         table_released=table_released,
         without=without,
         origins=measure_origins(list(run.obtain("crossed"))),
+        pairs=measure_pairs(pairs),
+        kinds=[measure_kinds(every[f.name]) for f in known.TWO_KINDS if f.name in every],
+        deep=[measure_deep(one) for one in deep],
         start={m.family.name: counting_start(m.population) for m in [*main, *prefixes]},
         panels=panels,
         floors=rule_floors(in_distribution(make_recipe("dyck-standard"), FINAL_STRINGS)),
@@ -119,6 +132,9 @@ def to_results(f: Findings) -> dict[str, Any]:
         "table_1": {row.cell.name: row.to_dict() for row in f.table},
         "arms": arms_to_dict(f.arms),
         "origins": origins_to_dict(f.origins),
+        "apart": {a.name: a.to_dict() for a in f.pairs},
+        "two_kinds": {a.name: a.to_dict() for a in f.kinds},
+        "three_layers": {d.name: d.to_dict() for d in f.deep},
         "table_1_released": {row.cell.name: row.to_dict() for row in f.table_released},
         "varied": {v.family.name: v.to_dict() for v in f.variants},
         "without": {v.family.name: v.to_dict() for v in f.without},

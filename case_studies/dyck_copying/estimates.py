@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from case_studies.corrections import Comparison, compared, corrected
-from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, SHAM, Fit, Head, Measured
+from case_studies.dyck_copying.measure import ABLATIONS, EDITS, LINK, SHAM, Head, Measured
+from case_studies.looks import INTERPRETABLE, Fit
 from interp.stats import (
     CONFIDENCE,
     GAP,
@@ -23,7 +24,6 @@ from interp.stats import (
     spearman,
 )
 
-INTERPRETABLE = 0.5
 THRESHOLDS = (0.3, INTERPRETABLE, 0.7)
 COSTLIEST = "costliest"
 ZEROED, LOOKS = "zeroed minus random", "looks against cost"  # the secondary comparisons of a layer

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from case_studies.dyck_copying.estimates import INTERPRETABLE, MARGIN, crossing
-from case_studies.dyck_copying.measure import Fit, Head, Measured
+from case_studies.dyck_copying.measure import Head, Measured
+from case_studies.looks import Fit
 from case_studies.page import Figure
 from interp.numbers import number, percent
 from interp.patterns import attention_patterns

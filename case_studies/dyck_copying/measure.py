@@ -10,18 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from case_studies.looks import MASS, Fit, Looks, choose
 from case_studies.populations import Family
 from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
-from interp.patterns import attention_patterns
 from interp.population import Population
 from interp.rng import generator
 from interp.training.layout import IGNORE
 from interp.worlds.dyck.evaluate import BracketSet
 from interp.worlds.dyck.recipes import grammar_of
 from interp.worlds.dyck.task import in_distribution
-from probes.relations import RELATIONS, Relation, bracket_tokens, complement, relation_scores
+from probes.relations import RELATIONS, Relation, bracket_tokens, complement
 
 Array = NDArray[np.float64]
 Hook = tuple[str, Callable[..., Tensor]]
@@ -90,16 +90,6 @@ def _released(group: Group) -> Group:
 
 
 GROUPS = (*DEPTHS, *map(_released, DEPTHS))
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A relation chosen on half A: its score on half B, and that of the same head before training."""
-
-    relation: str
-    words: str
-    score: float
-    untrained: float
 
 
 @dataclass(frozen=True)
@@ -187,8 +177,8 @@ class Measured:
 class Strings:
     """Held-out strings, each distinct one once, as model inputs; `data.weight` says how often it was drawn.
 
-    `first_half`, `second_half`: indices of every other string, by length. `scored`: the brackets, where the
-    model is to repeat what it reads. `directions`: a random unit vector a position, for the sham.
+    `scored`: the brackets, where the model is to repeat what it reads. `directions`: a random unit vector a position,
+    for the sham.
     """
 
     data: BracketSet
@@ -205,14 +195,6 @@ class Strings:
         """[string, pos]: not PAD."""
         return np.asarray(self.data.inputs != self.grammar.pad)
 
-    @property
-    def first_half(self) -> NDArray[np.int64]:
-        return np.arange(0, len(self.data.inputs), 2)
-
-    @property
-    def second_half(self) -> NDArray[np.int64]:
-        return np.arange(1, len(self.data.inputs), 2)
-
     def directions(self, layer: int) -> Tensor:
         """[string, pos, d_model], the same for every model."""
         if layer not in self._directions:
@@ -226,15 +208,17 @@ def measure(group: Group, one: Obtained) -> Measured:
     """Every head of the group's models."""
     population, recipe = one.population, one.family.recipe
     strings = Strings(in_distribution(recipe, STRINGS), grammar_of(recipe), recipe.config.d_model)
-    looked = Looked(strings)
+    paper = paper_terms(strings.grammar)
+    every = {r.name: r for r in [*MASS, *(r for options in paper.values() for r in options)]}
+    looks = Looks(strings.data.inputs, strings.grammar, list(every.values()))
     models, heads = [], []
     for seed, model, fresh in zip(population.seeds, population, population.untrained(), strict=True):
-        trained, untrained = looked.scores(model), looked.scores(fresh)
         whole, cost = costs(model, strings, seed)
         models.append(whole)
-        for layer, (now, before) in enumerate(zip(trained, untrained, strict=True)):
-            best, terms = looked.best(now, before), looked.terms(now, before)
-            heads.append(Head(seed, layer, best, terms, looked.best(before, before).score, cost[layer]))
+        for layer, (now, before) in enumerate(zip(looks.scores(model), looks.scores(fresh), strict=True)):
+            terms = {term: choose(options, now, before) for term, options in paper.items()}
+            best, alike = choose(MASS, now, before), choose(MASS, before, before)
+            heads.append(Head(seed, layer, best, terms, alike.score, cost[layer]))
     return Measured(group, population, one.digest, strings, models, heads)
 
 
@@ -259,53 +243,6 @@ def paper_terms(grammar: DyckGrammar) -> dict[str, list[Relation]]:
         NEVER_TYPE: [complement(r) for r in types],
         NEVER_ONE: [complement(r) for r in single],
     }
-
-
-class Looked:
-    """Relations laid over the held-out strings once, for all models."""
-
-    def __init__(self, strings: Strings):
-        self.strings = strings
-        self.mass = [relation for relation in RELATIONS.values() if relation.kind == "mass"]
-        self.paper = paper_terms(strings.grammar)
-        every = {r.name: r for r in [*self.mass, *(r for options in self.paper.values() for r in options)]}
-        tokens, real = strings.data.inputs, strings.real
-        causal = np.tri(tokens.shape[1], dtype=bool)
-        self.visible = causal & real[:, :, None] & real[:, None, :]
-        self.keys = {name: r.keys(tokens, strings.grammar, self.visible) for name, r in every.items()}
-
-    def scores(self, model: SandboxTransformer) -> list[dict[str, tuple[float, float]]]:
-        """For each layer: relation -> mean score on half A and on half B."""
-        patterns = attention_patterns(model, self.strings.tokens)
-        return [{name: self._halves(layer, keys) for name, keys in self.keys.items()} for layer in patterns]
-
-    def _halves(self, pattern: Array, keys: NDArray[np.bool_]) -> tuple[float, float]:
-        """Mean over strings of the mean over their rows; strings without a row that counts are left out."""
-        rows = relation_scores(pattern, keys, self.visible).rows[:, 0]
-        there = ~np.isnan(rows)
-        number = there.sum(1)
-        each = np.where(there, rows, 0.0).sum(1) / np.maximum(number, 1)
-        first, second = (half[number[half] > 0] for half in (self.strings.first_half, self.strings.second_half))
-        a, b = (float(each[half].mean()) if len(half) else float("nan") for half in (first, second))
-        return a, b
-
-    def best(self, trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]) -> Fit:
-        """The registered mass relation that fits best on half A."""
-        return _choose(self.mass, trained, untrained)
-
-    def terms(
-        self, trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]
-    ) -> dict[str, Fit]:
-        """The best of what each of the paper's terms may mean."""
-        return {term: _choose(options, trained, untrained) for term, options in self.paper.items()}
-
-
-def _choose(
-    options: Sequence[Relation], trained: dict[str, tuple[float, float]], untrained: dict[str, tuple[float, float]]
-) -> Fit:
-    on_a = [trained[relation.name][0] for relation in options]
-    chosen = options[int(np.argmax(np.nan_to_num(on_a, nan=-np.inf)))]
-    return Fit(chosen.name, chosen.words, trained[chosen.name][1], untrained[chosen.name][1])
 
 
 # -- what it costs to take a head away ----------------------------------------------------------------------

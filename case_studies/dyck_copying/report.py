@@ -198,7 +198,7 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
                 "most frequent relation",
             ],
             looks,
-            f"Best relation of each head, mean over seeds; {len(strings.second_half)} strings score it. In "
+            f"Best relation of each head, mean over seeds; {len(strings.tokens) // 2} strings score it. In "
             "brackets: heads for which it is the best.",
         ),
         Table(

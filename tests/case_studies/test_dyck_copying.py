@@ -13,8 +13,9 @@ import torch
 from case_studies.dyck_copying import measure as study
 from case_studies.dyck_copying.compared import _above, beyond_random
 from case_studies.dyck_copying.estimates import LOOKS, ZEROED, by_edit, crossing, others, over_seeds, useless
-from case_studies.dyck_copying.measure import GROUPS, Cost, Fit, Head
+from case_studies.dyck_copying.measure import GROUPS, Cost, Head
 from case_studies.dyck_copying.study import run
+from case_studies.looks import Fit
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.presets import make_recipe

@@ -1,0 +1,183 @@
+"""Models of two kinds, and models of three layers: the measures by hand, and what may be said on either outcome."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from case_studies.dyck_attention.apart import Apart, _apart, _of_random_keys, apart_parts, measure_kinds, measure_pair
+from case_studies.dyck_attention.deep import Deep, Layer, deep_parts, evenness, measure_deep, random_evenness
+from case_studies.dyck_attention.families import (
+    FIGURES,
+    MAIN,
+    ONE_APART,
+    PREFIXES,
+    RELEASED,
+    RELEASED_PREFIXES,
+    TWO_KINDS,
+)
+from case_studies.populations import Family
+from case_studies.study import Obtained
+from closeness import assert_close
+from interp import train_population
+from interp.patterns import attention_patterns
+from interp.stats import Estimate, clopper_pearson
+from probes.variation import PAPER_SENTENCE
+
+KEYS = 9
+
+
+def rows(rng, models, towards=None, weight=0.0):
+    """Causal patterns [model, query, key] of random rows; `towards` "first" or "own" takes `weight` of each."""
+    patterns = np.zeros((models, KEYS, KEYS))
+    for m, q in product(range(models), range(KEYS)):
+        patterns[m, q, : q + 1] = rng.dirichlet(np.ones(q + 1))
+        if towards:
+            patterns[m, q] *= 1 - weight
+            patterns[m, q, 0 if towards == "first" else q] += weight
+    return patterns
+
+
+def kinds_of(first, second):
+    return np.repeat([False, True], [first, second])
+
+
+def test_the_share_is_that_of_a_loop_over_pairs():
+    patterns, kind = rows(np.random.default_rng(0), 13), kinds_of(6, 7)
+    found = _apart("a", ("x", "y"), patterns, kind, np.arange(13))
+
+    def distance(i, j):
+        return sum((patterns[i, q, k] - patterns[j, q, k]) ** 2 for q in range(KEYS) for k in range(KEYS))
+
+    across = np.mean([distance(i, j) for i in range(6) for j in range(6, 13)])
+    one, two = (np.mean([distance(i, j) for i, j in combinations(own, 2)]) for own in (range(6), range(6, 13)))
+    assert_close(found.across, across, scale=across)
+    assert_close(found.within, (one, two), scale=across)
+    assert_close(found.share.value, 1 - (one + two) / 2 / across, scale=1)
+    assert found.counts == (6, 7)
+
+
+def test_models_of_one_law_are_not_told_apart_and_those_of_two_are():
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(100):
+        e = _apart("a", ("x", "y"), rows(rng, 20), kinds_of(10, 10), np.tile(np.arange(10), 2)).share
+        held += e.low <= 0 <= e.high
+        assert (e.n, e.null) == (10, 0.0)
+    assert held >= 90
+    apart = np.concatenate([rows(rng, 10, "first", 0.5), rows(rng, 10, "own", 0.5)])
+    share = _apart("a", ("x", "y"), apart, kinds_of(10, 10), np.arange(20)).share
+    assert share.low > 0.3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [((1, 9), "fewer than two models are of one kind"), ((4, 9), "4 models of one kind are too few for an interval")],
+)
+def test_few_of_a_kind_have_no_interval(sizes, reason):
+    found = _apart("a", ("x", "y"), rows(np.random.default_rng(2), sum(sizes)), kinds_of(*sizes), np.arange(sum(sizes)))
+    assert (found.share.low, found.share.high) == (None, None)
+    assert found.share.reason.startswith(reason)
+    assert (found.share.value is None) == (sizes[0] < 2) == (found.across is None)
+    assert reason in " ".join(str(p) for p in apart_parts([found], []))
+
+
+def test_the_null_of_kinds_is_what_any_split_of_the_patterns_leaves():
+    """A split by the patterns themselves leaves something without kinds too: more than 0, and less than real ones."""
+    rng = np.random.default_rng(3)
+    alike, split = rows(rng, 20), np.concatenate([rows(rng, 10, "first", 0.5), rows(rng, 10, "own", 0.5)])
+    for patterns in (alike, split):
+        assert (
+            0 < _of_random_keys(patterns, 10) < _apart("", ("", ""), split, kinds_of(10, 10), np.arange(20)).share.low
+        )
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Six models, barely trained."""
+    family = Family("small", "dyck-standard", {"eval_every": 5}, steps=5)
+    population = train_population(family.recipe, range(6), workers=1)
+    return Obtained(family, population, "digest")
+
+
+def test_kinds_of_a_population_are_read_off_its_last_layer(small):
+    found = measure_kinds(small)
+    tokens = small.population[0].to_tokens(PAPER_SENTENCE)
+    current = 0
+    for model in small.population:
+        pattern = attention_patterns(model, tokens)[-1][0, 0]
+        own, first = (sum(float(pattern[q, k]) for q, k in pairs) for pairs in pairs_of(len(pattern)))
+        current += own > first
+    assert found.counts == (6 - current, current)
+    assert found.kinds == ("initial position", "current position")
+    same = measure_pair("same", ("a", "b"), small.population, small.population)
+    assert same.across < same.within[0]  # each model is across from itself
+    assert same.share.n == 6
+
+
+def pairs_of(size):
+    return [(q, q) for q in range(1, size)], [(q, 0) for q in range(1, size)]
+
+
+def test_families_that_are_compared_are_trained():
+    trained = [*MAIN, *PREFIXES, *RELEASED, *RELEASED_PREFIXES, *(panel.family for panel in FIGURES)]
+    for first, second in ONE_APART.values():
+        assert first in trained
+        assert second in trained
+        assert (first.preset, first.steps) == (second.preset, second.steps)  # one option is another, and no more
+        assert len(set(first.options.items()) ^ set(second.options.items())) <= 2
+    assert all(family in trained for family in TWO_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"), [(0.3, 0.5, "more than the null"), (0.0, 0.3, "not told apart"), (-0.3, 0.1, "less than")]
+)
+def test_what_is_said_follows_the_interval(low, high, said):
+    e = Estimate((low + high) / 2, low, high, 40, "seeds", 0.2)
+    text = apart_parts([], [Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e)])[-1]
+    assert said in text
+    assert "n=40 seeds" in text
+
+
+# -- three layers -------------------------------------------------------------------------------------------
+
+
+def test_evenness_by_hand():
+    visible = np.tri(3, dtype=bool)[None]
+    pattern = np.array([[[[1, 0, 0], [0.5, 0.5, 0], [1, 0, 0]]]], dtype=float)
+    assert evenness(pattern, visible) == pytest.approx((1 + 1 / 3) / 2)  # the row of one key has no choice
+    rng = np.random.default_rng(0)
+    drawn = np.stack([rows(rng, 1)[0] for _ in range(3000)])
+    visible = np.broadcast_to(np.tri(KEYS, dtype=bool), drawn.shape)
+    # absolute: three standard errors of a mean over 3,000 random patterns
+    assert evenness(drawn[:, None], visible) == pytest.approx(random_evenness(visible), abs=0.004)
+
+
+def test_layers_of_models_barely_trained_are_even_and_unclear(small):
+    found = measure_deep(small)
+    assert [layer.even.n for layer in found.layers] == [6, 6]
+    for layer in found.layers:
+        assert layer.even.value > 0.9 > layer.even.null["random_rows"]
+        assert layer.clear.value == layer.clear.null == 0
+        assert layer.relations == {}
+
+
+def deep(even, *clear):
+    layers = [Layer(Estimate(0.5, even, 1.0, 8, "seeds", {"random_rows": 0.6, "untrained": 0.9}), NONE, {})]
+    return Deep("them", "", layers + [Layer(layers[0].even, clopper_pearson(n, 8), {"its own": n}) for n in clear])
+
+
+NONE = clopper_pearson(0, 8)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (deep(0.91, 0, 0), ("in 1 of 1", "Of the 2 higher layers, 2 show", "0 in more", "in 0 the interval")),
+        (deep(0.89, 8, 4), ("in 0 of 1", "Of the 2 higher layers, 0 show", "1 in more", "in 1 the interval")),
+    ],
+)
+def test_what_is_said_of_three_layers(found, said):
+    text = deep_parts([found])[-1]
+    for words in said:
+        assert words in text
+    assert deep_parts([]) == []
