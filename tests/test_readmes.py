@@ -187,8 +187,6 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
         "2.20 [1.84, 2.55]": "the same",
     },
     "dyck_copying": {
-        "highest score .48": "of one head; results hold means over heads",
-        "highest score .47": "the same",
         "Ours repeat 0.9999": "of a run of three steps, which --full does not make",
     },
     "head_claims": {
