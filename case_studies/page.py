@@ -256,7 +256,9 @@ def _table(table: Table) -> str:
 def _cell(cell: str, text: bool) -> str:
     kinds = [kind for kind, there in (("text", text), (f"word {cell}", cell in VERDICTS)) if there]
     named = f' class="{" ".join(kinds)}"' if kinds else ""
-    return f"<td{named}>{html.escape(cell)}</td>"
+    number, _, beneath = cell.partition("\n")
+    below = f"<small>{html.escape(beneath)}</small>" if beneath else ""
+    return f"<td{named}>{html.escape(number)}{below}</td>"
 
 
 def _is_text(cells: Sequence[str]) -> bool:

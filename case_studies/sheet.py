@@ -38,6 +38,7 @@ thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-
 th:first-child { text-align: left; padding-left: 0; }
 .text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
 .long { white-space: normal; min-width: 16rem; }
+td small { display: block; color: var(--muted); white-space: normal; }
 .word { font-weight: 600; }
 /* The hues that verdicts have in pictures (interp.plots.style.VERDICTS), dark enough for text. */
 .supported { color: #00684b; }

@@ -12,13 +12,15 @@ from interp.stats import CONFIDENCE, Estimate
 class Cell:
     """An estimate in a table of a report, with so many decimals; None where it does not apply.
 
-    `counted`: a share, to be written as the count that it is of. `level`: of its interval.
+    `counted`: a share, to be written as the count that it is of. `level`: of its interval. `beneath`: what stands on a
+    line of its own below it, smaller.
     """
 
     estimate: Estimate | None
     digits: int | None = 2
     counted: bool = False
     level: float = CONFIDENCE
+    beneath: str = ""
 
 
 Row = Sequence[Any]  # of texts and Cells
@@ -59,6 +61,10 @@ def _of(cell: Cell) -> str:
 
 
 def _text(cell: Cell, each: bool) -> str:
+    return "\n".join(part for part in (_number(cell, each), cell.beneath) if part)
+
+
+def _number(cell: Cell, each: bool) -> str:
     if cell.counted:
         text = count(cell.estimate, cell.digits or 2, whole=each)
         return f"{text} ({100 * cell.level:.4g} %)" if each and cell.level != CONFIDENCE else text

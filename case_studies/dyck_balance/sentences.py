@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from case_studies.corrections import Comparison, p_text
+from case_studies.corrections import Comparison
 from case_studies.dyck_balance.comparisons import ACCURACY, BETWEEN, CORRELATION, WITHIN, change_name, correlation_name
 from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, TRAININGS, pair_name
 from interp.numbers import estimate
@@ -87,9 +87,7 @@ def _by_finding(found: Found, name_of: Callable[[str], str], words: Mapping[str,
     for training, trained in TRAININGS.items():
         for data, kind in KINDS.items():
             c = found[name_of(pair_name(training, data))]
-            decided = c.adjusted_equivalent if c.finding == "equivalent" else c.adjusted
-            text = f"{trained}, {kind}: {estimate(c.estimate, 3, n=True)}"
-            gathered[c.finding].append(text if decided is None else f"{text}, Holm {p_text(decided)}")
+            gathered[c.finding].append(f"{trained}, {kind}: {estimate(c.estimate, 3, n=True)}")
     return ", ".join(f"{words[finding]} ({'; '.join(said)})" for finding, said in gathered.items() if said)
 
 

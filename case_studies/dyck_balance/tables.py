@@ -41,7 +41,7 @@ def paper_table(found: Found) -> Table:
             changes = [found[change_name(pair, measure)] for pair in pairs]
             rows.append([f"{claim} ({figure})", "yes", *_tested(changes)])
     return Table(
-        ["statement", "paper", *_heads()],
+        ["statement", "paper", *TRAININGS.values()],
         rows,
         "The paper gives pictures without a coefficient. Primary are the numbers of the released code's training. "
         "Accuracy here: non-trivial closers by the mass rule, positions 400-499. The weight of the regulariser is not "
@@ -57,7 +57,7 @@ def paired_table(found: Found) -> Table:
         for measure in MEASURES
     ]
     return Table(
-        ["contrastive minus standard", *_heads()],
+        ["contrastive minus standard", *TRAININGS.values()],
         rows,
         f"Mean of paired differences over seeds. Accuracy at positions 400-499. {TESTS}",
     )
@@ -72,7 +72,7 @@ def correlation_table(found: Found) -> Table:
                 inside = [found[correlation_name(f"{arm}, {pair}", rule, violation)] for pair in _pairs(data)]
                 rows.append([f"{arm}, {KINDS[data]}: {NAMES[violation]}; {RULES[rule]}", *_tested(inside)])
     return Table(
-        ["rank correlation within an arm", *_heads()],
+        ["rank correlation within an arm", *TRAININGS.values()],
         rows,
         "Spearman's rank correlation of balance violation and accuracy at positions 400-499 (intervals: Bonett and "
         f"Wright); 0 if unrelated. {TESTS}",
@@ -105,7 +105,7 @@ def grid_table(spread: Sequence[Arm], found: Found) -> Table:
         between, within = (found[correlation_name(where, rule)] for where in (BETWEEN, WITHIN))
         free = within_over_cells(beta, np.array([a.accuracy[rule] for a in spread]))
         rows.append([name, *_tested([between, within]), Cell(free, 3)])
-    head = ["accuracy", "between cells", "tests", "within cells, over seeds", "tests", "within cells, over cells"]
+    head = ["accuracy", "between cells", "within cells, over seeds", "within cells, over cells"]
     return Table(
         head,
         rows,
@@ -125,17 +125,13 @@ def settings_table(every: Sequence[Arm]) -> Table:
     return Table(["arm", "preset", "seeds", *names], rows, "Batch counts strings a seed and step.")
 
 
-def _heads() -> list[str]:
-    return [head for name in TRAININGS.values() for head in (name, "tests")]
-
-
 def _pairs(data: str) -> list[str]:
     return [pair_name(training, data) for training in TRAININGS]
 
 
 def _tested(compared: Sequence[Comparison]) -> list[Cell | str]:
-    """Each comparison and its tests."""
-    return [part for c in compared for part in (Cell(c.estimate, 3), c.tests)]
+    """Each comparison, its tests beneath."""
+    return [Cell(c.estimate, 3, beneath=c.tests) for c in compared]
 
 
 def _mean(a: Arm, measure: str) -> Cell:

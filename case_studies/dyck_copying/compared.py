@@ -148,8 +148,8 @@ def secondary_table(measured: Sequence[Measured]) -> Table:
     """Every comparison that is not primary, with its p-values before and after Holm."""
     found = others(measured)
     return Table(
-        ["layer and comparison", "difference or correlation", "tests", "finding"],
-        [[name, Cell(c.estimate, 3), c.tests, c.finding] for name, c in found.items()],
+        ["layer and comparison", "difference or correlation", "finding"],
+        [[name, Cell(c.estimate, 3, beneath=c.tests), c.finding] for name, c in found.items()],
         f"{len(found)} secondary comparisons with 0, corrected together. p: one minus the level at which the interval "
         "just reaches 0; a comparison without an interval counts as one that shows nothing.",
     )

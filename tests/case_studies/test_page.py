@@ -11,7 +11,9 @@ import pytest
 from case_studies import contents
 from case_studies.contents import read_report
 from case_studies.page import Figure, Page, Section, Table, command_of, render, write_page, write_study
+from case_studies.words import Cell
 from interp.errors import RequestError
+from interp.stats import Estimate
 
 EVIL = "<script>alert('x')</script>"
 
@@ -112,6 +114,15 @@ def test_columns_of_words_read_from_the_left_and_verdicts_stand_out():
     text = render(page(sections=[Section("s", [table])]))
     assert '<td class="text word supported">supported</td><td>0.98</td>' in text
     assert '<th class="text">verdict</th><th>score</th>' in text
+
+
+def test_what_stands_beneath_a_number_is_smaller_and_no_part_of_it():
+    cells = [Cell(Estimate(0.5, 0.4, 0.6, 8, "seeds"), 1, beneath=said) for said in ("", "p < 1 & so")]
+    table = Table(["", "change"], [["a", cells[0]], ["b", cells[1]]])
+    text = render(page(compared=[table]))
+    assert "<td>0.5 [0.4, 0.6]</td>" in text
+    assert "<td>0.5 [0.4, 0.6]<small>p &lt; 1 &amp; so</small></td>" in text
+    assert "n=8 seeds" in table.note
 
 
 def test_a_folder_called_reports_lists_what_was_run(tmp_path):
