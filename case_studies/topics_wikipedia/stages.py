@@ -5,6 +5,7 @@ W_Q and W_V of every layer begin near zero (or, as a control, at the library's d
 once, and the norms of the three, of all heads of a layer together, are kept at every step.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,7 +54,7 @@ class Setting:
 SETTINGS = (
     Setting("Adam", 1e-3, 1e-3),
     Setting("Adam", 1e-4, 1e-3),
-    Setting("SGD", 1.0, 1e-3),
+    Setting("SGD", 0.1, 1e-3),  # at 1 these models diverge within 400 steps
     Setting("Adam", 1e-3, 0.02),
 )
 
@@ -69,11 +70,16 @@ class Length:
 
 @dataclass(frozen=True)
 class StageRuns:
-    """Runs of one setting. `layers`: the two stages of each layer, over runs; `loss`: of the last steps, a run."""
+    """Runs of one setting.
+
+    - `layers`: the two stages of each layer, over the runs that did not diverge; none where all of them did.
+    - `loss`: of the last steps of each of these. `diverged`: the step at which each of the others was no longer finite.
+    """
 
     setting: Setting
     layers: tuple[TwoStageResult, ...]
     loss: tuple[float, ...]
+    diverged: tuple[int, ...] = ()
 
 
 def rows_of(pieces: Sequence[Piece], special: Sequence[int]) -> tuple[Index, Index]:
@@ -95,22 +101,29 @@ def two_stages(pieces: Sequence[Piece], special: Sequence[int], length: Length, 
     rows, ids = rows_of(pieces, special)
     out = []
     for setting in SETTINGS:
-        runs = [_train(rows, len(ids) + 1, length, setting, seed, number) for number in range(length.runs)]
-        norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
-        layers = []
-        for layer in range(LAYERS):
-            curves = {part: norms[:, k, layer] for k, part in enumerate(PARTS)}
-            snapshots = {step: np.stack([run[1][step][layer] for run in runs]) for step in runs[0][1]}
-            layers.append(analyze_two_stages(curves, snapshots=snapshots))
-        out.append(StageRuns(setting, tuple(layers), tuple(run[2] for run in runs)))
+        every = [_train(rows, len(ids) + 1, length, setting, seed, number) for number in range(length.runs)]
+        runs = [run for run in every if not isinstance(run, int)]
+        layers = [_stages_of(runs, layer) for layer in range(LAYERS)] if runs else []
+        diverged = tuple(run for run in every if isinstance(run, int))
+        out.append(StageRuns(setting, tuple(layers), tuple(run[2] for run in runs), diverged))
     return out
+
+
+def _stages_of(runs: Sequence["Trained"], layer: int) -> TwoStageResult:
+    norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
+    curves = {part: norms[:, k, layer] for k, part in enumerate(PARTS)}
+    snapshots = {step: np.stack([run[1][step][layer] for run in runs]) for step in runs[0][1]}
+    return analyze_two_stages(curves, snapshots=snapshots)
 
 
 Trained = tuple[NDArray[np.float64], dict[int, NDArray[np.float32]], float]
 
 
-def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int, number: int) -> Trained:
-    """Norms [part, layer, step + 1], W_V [layer, ...] at every `LAG` steps, and the mean loss of the last tenth."""
+def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int, number: int) -> Trained | int:
+    """Norms [part, layer, step + 1], W_V [layer, ...] at every `LAG` steps, and the mean loss of the last tenth.
+
+    Of a run that diverges the step at which something was no longer finite.
+    """
     draws = generator(seed, "topics-wikipedia/two-stages", number)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(draws.integers(2**31)))
@@ -126,6 +139,8 @@ def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int
         optimizer.step()
         losses.append(float(loss.detach()))
         norms.append(_norms(model))
+        if not (math.isfinite(losses[-1]) and np.isfinite(norms[-1]).all()):
+            return step
         if step % LAG == 0:
             snapshots[step] = _values(model)
     return np.stack(norms, -1), snapshots, float(np.mean(losses[-max(1, len(losses) // 10) :]))

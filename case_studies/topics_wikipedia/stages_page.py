@@ -20,9 +20,19 @@ THESIS = (100, 400)  # steps at which stage 1 and stage 2 end there, "roughly"
 
 
 def stage_parts(stages: Sequence[StageRuns]) -> list[str | Table | Figure]:
-    """What is said, drawn and counted of every setting and layer."""
+    """What is said, drawn and counted of every setting and layer that did not diverge, and which runs did."""
+    lost = [s for s in stages if s.diverged]
+    told: list[str | Table | Figure] = [
+        f"{len(s.diverged)} of {len(s.diverged) + len(s.loss)} runs of {s.setting.name} diverged, at step "
+        f"{', '.join(map(str, s.diverged))}, and are left out."
+        for s in lost
+    ]
+    stages = [s for s in stages if s.layers]
+    if not stages:
+        return told
     return [
         stage_sentence(stages),
+        *told,
         Figure(
             stage_figure(stages),
             f"Frobenius norms of W_K, W_Q and W_V by layer (columns) over steps, and the rotation of W_V over {LAG} "
@@ -43,10 +53,11 @@ def stage_sentence(stages: Sequence[StageRuns]) -> str:
         told += f" ({names}), the first ending at steps {number(ends[0], 0)} to {number(ends[-1], 0)}"
     steps = max(float(s.layers[0].steps[-1]) for s in stages)
     faster = sum(_leads(layer) for s in stages for layer in s.layers)
+    settings = "1 setting" if len(stages) == 1 else f"{len(stages)} settings"
     return (
-        f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {len(stages)} "
-        f"settings, {number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of "
-        f"{total} W_V has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
+        f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {settings}, "
+        f"{number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of {total} W_V "
+        "has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
         f"The thesis sees stage 1 end at about step {THESIS[0]} and stage 2 at {THESIS[1]}, and names no settings."
     )
 
@@ -103,7 +114,7 @@ def _leads(r: TwoStageResult) -> bool:
 
 
 def _runs(stages: Sequence[StageRuns]) -> int:
-    return len(stages[0].loss)
+    return max(len(s.loss) for s in stages)
 
 
 def stage_figure(stages: Sequence[StageRuns]) -> "go.Figure":

@@ -114,6 +114,21 @@ def test_the_section_says_how_many_runs(runs):
     assert len(table.rows) == LAYERS * len(runs)
 
 
+@pytest.mark.slow
+def test_a_run_that_diverges_is_left_out_and_told(monkeypatch):
+    """Alone, and beside one that does not: nothing of the report is lost with it."""
+    wild, tame = stages.Setting("SGD", 1e12, 1e-3), stages.Setting("Adam", 1e-3, 1e-3)
+    monkeypatch.setattr(stages, "SETTINGS", (wild, tame))
+    found = two_stages(text_of(40), [2, 3], Length(2, 20, 16), 0)
+    assert [(len(r.diverged), len(r.loss), len(r.layers)) for r in found] == [(2, 0, 0), (0, 2, LAYERS)]
+    assert all(1 <= step <= 20 for step in found[0].diverged)
+    sentence, lost, _, table = stage_parts(found)
+    assert "1 setting, 20 steps" in sentence
+    assert lost.startswith("2 of 2 runs of SGD 1e+12, initial scale 0.001 diverged, at step ")
+    assert len(table.rows) == LAYERS
+    assert stage_parts(found[:1]) == [lost]
+
+
 def staged(corner, value_end):
     """Norms of one run: W_K and W_Q rise from `corner` on, W_V until `value_end`, or late where that is None."""
     steps = np.arange(201.0)
