@@ -26,7 +26,8 @@ def test_every_interval_that_is_printed_covers_on_its_family():
     assert all(coverage.keeps(row) for row in COMMITTED)
     promised = [row for row in COMMITTED if row["promised"]]
     assert len(promised) > 80
-    assert {row["kind"] for row in promised} == {kind.name for kind in coverage.KINDS}
+    trained = {kind.name for kind in coverage.trained_kinds()}  # of which nothing is promised
+    assert {row["kind"] for row in promised} == {kind.name for kind in coverage.KINDS} - trained
 
 
 def test_the_simulation_was_of_what_is_tried_now():
@@ -41,6 +42,14 @@ def test_a_quick_simulation_says_the_same(kind, law, size):
     assert coverage.keeps(row, errors=4.0)
 
 
+def test_what_training_made_is_covered_but_for_arms_in_which_a_seed_lies_far_off():
+    """With forty seeds, give or take the error of a thousand draws; below, no more is said than the page says."""
+    own = [row for row in COMMITTED if row["kind"].startswith("trained seeds") and row["n"] == 40]
+    off = {row["law"] for row in own if not 0.91 <= row["covers"] <= 0.985}
+    assert len(own) == 36
+    assert off <= {"contrastive, prefix, released code"}
+
+
 def test_a_bad_interval_would_not_pass():
     kind = next(kind for kind in coverage.KINDS if kind.name == "mean of shares")
     short = replace(kind, make=lambda x: replace(kind.make(x), low=kind.make(x).value - 1e-3, high=1.0))
@@ -51,3 +60,4 @@ def test_a_bad_interval_would_not_pass():
 def test_the_page_holds_the_committed_table():
     text = (ROOT / "docs" / "intervals.md").read_text(encoding="utf-8")
     assert coverage.table(COMMITTED) in text
+    assert coverage.trained_sentence(COMMITTED) in text
