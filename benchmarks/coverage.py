@@ -266,8 +266,8 @@ def trained_sentence(rows: Sequence[dict[str, Any]], low: float = 0.92, high: fl
     arms = ", ".join(dict.fromkeys(row["law"] for row in off))
     shares = "; ".join(f"{percent(row['covers'])}" for row in off)
     return (
-        f"Of {len(own) // len(sizes)} numbers of trained seeds ({len(MEASURED)} measures of the arms of dyck-balance, drawn "
-        f"again from their forty seeds) the interval covers {percent(low)} to {percent(high)} in "
+        f"Of {len(own) // len(sizes)} numbers of trained seeds ({len(MEASURED)} measures of the arms of dyck-balance, "
+        f"drawn again from their forty seeds) the interval covers {percent(low)} to {percent(high)} in "
         + ", ".join(f"{count} at n = {n}" for n, count in kept.items())
         + (f". Not so at n = {sizes[-1]}: {arms} ({shares}), where a seed or two lie far off." if off else ".")
     )
