@@ -12,10 +12,10 @@ from interp.world import Embedding as OracleEmbedding
 
 Embedding = str  # "learned", "onehot", or an oracle first layer of a world: `interp.world.Embedding`
 PLAIN_EMBEDDINGS = ("learned", "onehot")
-Positions = Literal["none", "linear", "learned", "scalar"]
+Positions = Literal["none", "linear", "learned", "scalar", "onehot"]
 AttentionKind = Literal["learned", "uniform"]
 Direction = Literal["causal", "bidirectional"]
-BlockKind = Literal["gpt2", "paper", "bare", "authors"]
+BlockKind = Literal["gpt2", "paper", "bare", "authors", "disentangled"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
 Activation = Literal["gelu", "gelu_exact", "relu", "silu"]
 UnembedKind = Literal["learned", "identity", "tied"]
@@ -47,13 +47,14 @@ class TransformerConfig:
       or the oracle first layer of a world, which is told what a token means where it stands (such as `minimal`) and
       fixes d_model.
     - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9), `scalar` (position /
-      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023) or `learned` (one vector a
-      position).
+      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector a
+      position) or `onehot` (frozen: position i is the unit vector of coordinate d_vocab + i, beside one-hot tokens).
     - `attention`: `learned`, or `uniform` (frozen: equal weight on every visible key, no W_Q, W_K).
     - `block`: `gpt2` (norm before attention and MLP, two residual links, final norm), `paper`
       (eq. 6: MLP(norm(attention) + x), no skip around the MLP, no output projection, no final
-      norm), `bare` (norm(attention) alone: no residual, no output projection, no MLP) or `authors` (the released code
-      of Wen et al. 2023: h = x + attention(x), then h + MLP(norm(h)), no final norm).
+      norm), `bare` (norm(attention) alone: no residual, no output projection, no MLP), `authors` (the released code
+      of Wen et al. 2023: h = x + attention(x), then h + MLP(norm(h)), no final norm) or `disentangled` (Nichani et al.
+      2024: x, and beside it what each head moves of x; only W_Q is learned, and scores are x W_Q x).
     - `norm_added`: in the block `authors`, the norm is added to what it reads: n = h + norm(h), then n + MLP(n).
     - `final_norm`: a norm before the unembedding; None: as the block has it (`gpt2` alone has one).
     - `norm`: `LN` (affine), `LNPre` (no affine), `unit` (eq. 7: centred, divided by its norm but by
@@ -154,6 +155,14 @@ class TransformerConfig:
             needed = self.d_model
         if self.d_model != needed:
             raise ConfigError(f"embedding={quoted(self.embedding)} fixes d_model={needed}, not {self.d_model}")
+        if self.positions == "onehot" and (self.embedding != "onehot" or self.d_model < self.d_vocab + self.n_ctx):
+            least = self.d_vocab + self.n_ctx
+            raise ConfigError(
+                "positions='onehot' stand beside one-hot tokens: embedding='onehot' and d_model >= d_vocab + n_ctx = "
+                f"{least} are needed, not embedding={quoted(self.embedding)}, d_model={self.d_model}"
+            )
+        if self.block == "disentangled":
+            self._check_disentangled()
         self._check_unembed()
         if self.block == "bare" and (self.n_layers != 1 or self.mlp_depth != 0):
             raise ConfigError(
@@ -170,6 +179,24 @@ class TransformerConfig:
                 f"block='paper' has no output projection: n_heads x d_head = {self.n_heads} x {self.d_head} "
                 f"must equal d_model={self.d_model}"
             )
+
+    def _check_disentangled(self) -> None:
+        needed: dict[str, Any] = {
+            "embedding": "onehot",
+            "positions": "onehot",
+            "attention": "learned",
+            "norm": "none",
+            "mlp_depth": 0,
+            "biases": False,
+            "d_model": disentangled_width(self.d_vocab, self.n_ctx, self.n_layers, self.n_heads),
+        }
+        needed["d_head"] = needed["d_model"]
+        for name, value in needed.items():
+            if getattr(self, name) != value:
+                raise ConfigError(
+                    "block='disentangled' lays what heads move beside what they read of one-hot tokens and positions: "
+                    f"{name}={quoted(getattr(self, name))} must be {quoted(value)}"
+                )
 
     def _check_unembed(self) -> None:
         if self.unembed == "identity" and self.d_final != self.d_out:
@@ -189,6 +216,11 @@ class TransformerConfig:
         if not isinstance(self.embedding, str) or self.embedding in PLAIN_EMBEDDINGS:
             return None
         return merged("embeddings").get(self.embedding)
+
+    @property
+    def bounded(self) -> bool:
+        """Do positions end at n_ctx?"""
+        return self.positions in ("learned", "onehot")
 
     @property
     def num_states(self) -> int:
@@ -230,3 +262,8 @@ class TransformerConfig:
         if "d_vocab" not in data:
             raise ConfigError("model setting 'd_vocab' is missing")
         return cls(**data)
+
+
+def disentangled_width(d_vocab: int, n_ctx: int, n_layers: int, n_heads: int) -> int:
+    """Width of the residual stream of a disentangled model: each layer adds n_heads copies of what there is."""
+    return int((d_vocab + n_ctx) * (1 + n_heads) ** n_layers)

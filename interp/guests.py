@@ -314,8 +314,7 @@ def refuse_padding(tokens: Ints, model: Any, grammar: Any, who: str) -> None:
 def longest_input(model: Any) -> int | None:
     """How many tokens a model takes, START included; None where nothing bounds them."""
     cfg, config = getattr(model, "cfg", None), getattr(model, "config", None)
-    positions = getattr(config, "positions", None)
-    if positions is not None and positions != "learned":
+    if getattr(config, "bounded", None) is False:
         return None  # ours: without positions, or with a direction times the position
     most = getattr(cfg, "n_ctx", None)
     return most if isinstance(most, int) and most > 0 else None

@@ -44,7 +44,7 @@ class Recipe:
         object.__setattr__(self, "settings", own_settings(self.settings, self.world))
         if self.world.check is not None:
             self.world.check(self)
-        if self.config.positions == "learned":
+        if self.config.bounded:
             what = f"world {quoted(self.world.name)}: how long its strings are cannot be told"
             needed = load_theirs(self._longest, WorldError, what)
             if needed > self.config.n_ctx:

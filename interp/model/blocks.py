@@ -1,8 +1,9 @@
-"""The four blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them.
+"""The blocks. Each declares exactly the hooks that mean in it what TransformerLens means by them.
 
 `visible` may have fewer queries than there are keys: then these are the last positions, and only they come out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig
-from interp.model.parts import MLP, Attention, UniformAttention, last, make_norm, through
+from interp.model.parts import MLP, Attention, CopyingAttention, UniformAttention, last, make_norm, through
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,41 @@ class AuthorsBlock(PreNormBlock):
         return self.hook_resid_post(x)
 
 
-BLOCKS: dict[str, type[nn.Module]] = {
-    "gpt2": PreNormBlock,
-    "paper": PaperBlock,
-    "bare": BareAttention,
-    "authors": AuthorsBlock,
+class DisentangledBlock(nn.Module):
+    """Nichani et al. 2024: x becomes (x, what head 0 moves of x, what head 1 moves, ...).
+
+    The stream has its last width from the start, with zeros where nothing is written yet, so that it is a sum of its
+    parts as in every Transformer: laying side by side is adding where the other is zero.
+    """
+
+    def __init__(self, config: TransformerConfig, layer: int):
+        super().__init__()
+        self.attn = CopyingAttention(config, layer)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as all hooks of a block
+        self.hook_attn_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
+    ) -> Float[Tensor, "batch query d_model"]:
+        x = self.hook_resid_pre(x)
+        attended = self.attn(x, visible)
+        return self.finish(last(x, attended.shape[-2]), attended)
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
+        return self.hook_resid_post(x + self.hook_attn_out(attended))
+
+
+BLOCKS: dict[str, Callable[[TransformerConfig, int], nn.Module]] = {
+    "gpt2": lambda config, layer: PreNormBlock(config),
+    "paper": lambda config, layer: PaperBlock(config),
+    "bare": lambda config, layer: BareAttention(config),
+    "authors": lambda config, layer: AuthorsBlock(config),
+    "disentangled": DisentangledBlock,
 }

@@ -48,8 +48,8 @@ def counted_positions(tokens: Int[Tensor, "batch pos"], config: TransformerConfi
     PAD further on, in the middle of a row or at its end, is counted like any token.
     """
     n = tokens.shape[-1]
-    if config.positions == "learned" and n > config.n_ctx:
-        raise RequestError(f"{n} tokens are more than the n_ctx={config.n_ctx} learned positions")
+    if config.bounded and n > config.n_ctx:
+        raise RequestError(f"{n} tokens are more than the n_ctx={config.n_ctx} {config.positions} positions")
     places = torch.arange(n, device=tokens.device)[None]
     if config.pad_token is None:
         return places
@@ -99,9 +99,9 @@ def checked_positions(
             f"positions of shape {list(positions.shape)} do not fit tokens of shape {list(tokens.shape)}: "
             f"[{batch} or 1, {n}] is needed"
         )
-    if config.positions == "learned" and positions.numel() and not positions.is_meta:
+    if config.bounded and positions.numel() and not positions.is_meta:
         for bad in (int(positions.min()), int(positions.max())):
             if not 0 <= bad < config.n_ctx:
                 most = config.n_ctx - 1
-                raise RequestError(f"positions hold {bad}, and the learned ones are 0 to n_ctx - 1 = {most}")
+                raise RequestError(f"positions hold {bad}, and the {config.positions} ones are 0 to n_ctx - 1 = {most}")
     return positions

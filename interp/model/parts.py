@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from interp.config import TransformerConfig
+from interp.config import TransformerConfig, disentangled_width
 from interp.model.hooks import hooked
 from interp.model.products import times
 
@@ -155,11 +155,27 @@ class LearnedPositions(nn.Module):
         return F.embedding(positions, self.W_pos)
 
 
+class OneHotPositions(nn.Module):
+    """Position i adds the unit vector of coordinate d_vocab + i, beside one-hot tokens; nothing is learned."""
+
+    W_pos: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        places = torch.zeros(config.n_ctx, config.d_model, dtype=DTYPE)
+        places[:, config.d_vocab : config.d_vocab + config.n_ctx] = torch.eye(config.n_ctx, dtype=DTYPE)
+        self.register_buffer("W_pos", places, persistent=False)
+
+    def forward(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return F.embedding(positions, self.W_pos)
+
+
 POSITIONS: dict[str, Callable[[TransformerConfig], nn.Module] | None] = {
     "none": None,
     "linear": LinearPositions,
     "learned": LearnedPositions,
     "scalar": ScalarPositions,
+    "onehot": OneHotPositions,
 }
 
 
@@ -288,6 +304,50 @@ class Attention(UniformAttention):
         q = self.hook_q(heads_in(late[0], self.W_Q, self.b_Q, late[1], norm))
         k = self.hook_k(heads_in(x, self.W_K, self.b_K, tokens, norm))
         return q, k, self.hook_v(heads_in(x, self.W_V, self.b_V, tokens, norm))
+
+
+class CopyingAttention(Attention):
+    """Attention of a disentangled layer: score x W_Q x; each head moves all that there is to coordinates of its own.
+
+    W_K and W_V are frozen identities, W_O a frozen shift; they are kept for tools that read them, and never multiplied.
+    `layer`: how many are before this one; `used`: width of what these have written.
+    """
+
+    W_K: Tensor
+    W_V: Tensor
+
+    def __init__(self, config: TransformerConfig, layer: int):
+        nn.Module.__init__(self)
+        h, d = config.n_heads, config.d_model
+        self.project_output = True
+        self.attn_scale = (config.attn_scale or math.sqrt(d)) if config.scale_scores else 1.0
+        self.used = disentangled_width(config.d_vocab, config.n_ctx, layer, h)
+        self.W_Q = weight(h, d, d)
+        for name in ("K", "V"):
+            self.register_buffer(f"W_{name}", torch.eye(d, dtype=DTYPE).expand(h, d, d), persistent=False)
+        shift = torch.zeros(h, d, d, dtype=DTYPE)
+        for head in range(h):
+            begin = self.used * (1 + head)
+            shift[head, : self.used, begin : begin + self.used] = torch.eye(self.used, dtype=DTYPE)
+        self.register_buffer("W_O", shift, persistent=False)
+        for name, shape in (("Q", (h, d)), ("K", (h, d)), ("V", (h, d)), ("O", (d,))):
+            bias(self, f"b_{name}", False, *shape)
+        self.hook_q, self.hook_k, self.hook_v, self.hook_z = (HookPoint() for _ in range(4))  # [batch, pos, head, d]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch, head, query, key]
+
+    def read(
+        self, x: Tensor, queries: int, tokens: Tensor | None = None, norm: LayerNorm | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of the last positions, and what there is at all of them as keys and values."""
+        q = self.hook_q(heads_in(last(x, queries), self.W_Q, self.b_Q))
+        # A copy a head: a hook that edits one in place must not reach the others.
+        same = x[..., None, :].repeat_interleave(self.W_Q.shape[0], -2)
+        return q, self.hook_k(same), self.hook_v(same.clone())
+
+    def project(self, z: Float[Tensor, "*pos head d_model"]) -> Float[Tensor, "*pos d_model"]:
+        """What each head moves, behind what there was."""
+        moved = z[..., : self.used].flatten(-2)
+        return F.pad(moved, (self.used, z.shape[-1] - self.used - moved.shape[-1]))
 
 
 def heads_in(

@@ -329,7 +329,7 @@ def build(model: SandboxTransformer, config: TransformerConfig) -> None:
     model.pos_embed = positions(config) if positions else None
     if positions:
         model.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
-    model.blocks = nn.ModuleList(BLOCKS[config.block](config) for _ in range(config.n_layers))
+    model.blocks = nn.ModuleList(BLOCKS[config.block](config, layer) for layer in range(config.n_layers))
     model.ln_final = make_norm(config, config.d_final) if config.ends_in_norm else nn.Identity()
     model.unembed = TiedUnembed(config, model.embed) if config.unembed == "tied" else Unembed(config)
 

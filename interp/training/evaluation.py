@@ -161,7 +161,7 @@ def evaluate_positions(
             inputs = torch.from_numpy(data.inputs[rows, :used]).to(device)
             target = torch.from_numpy(data.targets[rows, :used]).to(device)
             kwargs: dict[str, Any] = {}
-            if template.config.positions == "learned":  # trailing PAD may lie beyond the last one: not scored
+            if template.config.bounded:  # trailing PAD may lie beyond the last one: not scored
                 places = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
                 kwargs["positions"] = Trusted(places)
             first = _even_start(data.targets[rows, :used])

@@ -9,6 +9,10 @@ from interp.config import TransformerConfig
 from interp.errors import ConfigError, InterpError
 from interp.worlds.dyck.oracles import oracle_width
 
+DISENTANGLED = {
+    "block": "disentangled", "embedding": "onehot", "positions": "onehot", "norm": "none", "mlp_depth": 0,
+    "biases": False, "n_ctx": 8, "d_model": 60, "d_head": 60,
+}  # fmt: skip
 MINIMAL = {
     "d_vocab": 7,
     "num_types": 2,
@@ -66,6 +70,15 @@ MINIMAL = {
         ({"pad_token": True}, "pad_token=True"),
         ({"embedding": "onehot", "d_model": 6}, "d_model >= d_vocab=7, not 6"),
         ({"embedding": "onehot", "d_model": 7, "positions": "scalar"}, "needs d_model > 7"),
+        ({"positions": "onehot", "d_model": 600}, "positions='onehot' stand beside one-hot tokens"),
+        ({"positions": "onehot", "embedding": "onehot", "d_model": 518}, "d_vocab + n_ctx = 519 are needed"),
+        ({**DISENTANGLED, "embedding": "learned", "positions": "none"}, "embedding='learned' must be 'onehot'"),
+        ({**DISENTANGLED, "positions": "none"}, "positions='none' must be 'onehot'"),
+        ({**DISENTANGLED, "norm": "LN"}, "norm='LN' must be 'none'"),
+        ({**DISENTANGLED, "mlp_depth": 2}, "mlp_depth=2 must be 0"),
+        ({**DISENTANGLED, "biases": True}, "biases=True must be False"),
+        ({**DISENTANGLED, "d_model": 61}, "d_model=61 must be 60"),
+        ({**DISENTANGLED, "d_head": 50}, "d_head=50 must be 60"),
         ({"norm_added": True}, "norm_added=True is for block='authors' with a norm"),
         ({"norm_added": True, "block": "authors", "norm": "none"}, "norm_added=True is for block='authors'"),
         ({"norm_added": 1, "block": "authors"}, "norm_added=1"),

@@ -46,6 +46,11 @@ def make(seed=0, scale=0.4, **changes):
 BARE = {"block": "bare", "n_layers": 1, "mlp_depth": 0}
 PAPER = {"block": "paper", "norm": "unit", "scale_scores": False, "biases": False, "activation": "relu"}
 AUTHORS = {"block": "authors", "embedding": "onehot", "positions": "scalar", "unembed_bias": False}
+# 7 tokens and 24 positions, tripled by the two heads of each of two layers
+DISENTANGLED = {
+    "block": "disentangled", "embedding": "onehot", "positions": "onehot", "norm": "none", "mlp_depth": 0,
+    "biases": False, "d_model": 279, "d_head": 279, "n_heads": 2, "n_layers": 2,
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {},
     "gpt2 one head, relu, learned": {
@@ -82,6 +87,9 @@ CONFIGS = {
     "authors, norm added, no mlp": {**AUTHORS, "norm_added": True, "mlp_depth": 0},
     "authors no mlp": {**AUTHORS, "mlp_depth": 0, "embedding": "learned"},
     "authors, final norm": {**AUTHORS, "final_norm": True, "unembed_bias": True},
+    "disentangled": DISENTANGLED,
+    "disentangled, bidirectional": {**DISENTANGLED, "direction": "bidirectional", "scale_scores": False},
+    "gpt2 onehot positions": {"embedding": "onehot", "positions": "onehot", "d_model": 31},
     "gpt2, no final norm": {"final_norm": False},
     "paper, final norm": {**PAPER, "final_norm": True},
     "bare, final norm": {**BARE, "embedding": "minimal", "final_norm": True},
@@ -157,6 +165,8 @@ class Literal:
             return self.p["pos_embed.W_pos"][i]
         if self.c.positions == "linear":
             return i / self.c.n_ctx * self.p["pos_embed.w_pos"]
+        if self.c.positions == "onehot":
+            return np.eye(self.c.d_model)[self.c.d_vocab + i]
         if self.c.positions == "scalar":
             return np.array([0.0] * (self.c.d_model - 1) + [i / self.c.n_ctx])
         return 0.0
@@ -172,6 +182,8 @@ class Literal:
         return scaled if c.norm == "LNPre" else scaled * self.p[f"{at}w"] + self.p[f"{at}b"]
 
     def block(self, at, xs, ids):
+        if self.c.block == "disentangled":
+            return self.laid_beside(f"{at}attn.", xs, ids)
         if self.c.block == "bare":
             return [self.norm(f"{at}ln1_post.", a) for a in self.attention(f"{at}attn.", xs, ids)]
         if self.c.block == "paper":  # eq. 6
@@ -188,12 +200,29 @@ class Literal:
             return [x + self.mlp(f"{at}mlp.", x) for x in mid]
         return [x + self.mlp(f"{at}mlp.", self.norm(f"{at}ln2.", x)) for x in mid]
 
+    def laid_beside(self, at, xs, ids):
+        """Vectors that grow: what there was, and behind it what each head moves of it; zeros to the last width."""
+        c = self.c
+        used = (c.d_vocab + c.n_ctx) * (1 + c.n_heads) ** int(at.split(".")[1])
+        out = []
+        for i in range(len(ids)):
+            parts, keys = [xs[i][:used]], self.keys(ids, i)
+            for h in range(c.n_heads):
+                scores = [xs[i] @ self.p[f"{at}W_Q"][h] @ xs[j] for j in keys]
+                raised = [math.exp(s / (math.sqrt(c.d_model) if c.scale_scores else 1)) for s in scores]
+                parts.append(sum(r / sum(raised) * xs[j][:used] for r, j in zip(raised, keys, strict=True)))
+            grown = np.concatenate(parts)
+            out.append(np.concatenate([grown, np.zeros(c.d_model - len(grown))]))
+        return out
+
+    def keys(self, ids, i):
+        places = range(len(ids))
+        return [j for j in places if (j <= i or self.c.direction == "bidirectional") and (ids[j] != PAD or j == i)]
+
     def attention(self, at, xs, ids):
         c, out = self.c, []
         for i in range(len(ids)):
-            keys = [
-                j for j in range(len(ids)) if (j <= i or c.direction == "bidirectional") and (ids[j] != PAD or j == i)
-            ]
+            keys = self.keys(ids, i)
             heads = []
             for h in range(c.n_heads):
                 share = self.shares(at, h, xs, i, keys)

@@ -182,6 +182,8 @@ def test_maps_are_once_a_token_only_where_tokens_tell_all():
     assert make()._known(tokens, make().visible_keys(tokens)) is None  # anybody else's mask: as the hooks say
     for positions in ("linear", "learned", "scalar"):
         assert make(positions=positions, n_ctx=20)._known(tokens, told) is None
+    placed = make(positions="onehot", embedding="onehot", n_ctx=20, d_model=27)
+    assert placed._known(tokens, told) is None
     states = {"embedding": "minimal", "num_types": 2, "max_depth": 2, "d_model": 9, **BLOCKS["bare"]}
     assert make(**states)._known(tokens, told) is None  # the depth is read too
     few = tokens_of(3, rows=1, pos=13)
