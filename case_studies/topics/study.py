@@ -72,8 +72,8 @@ def collect(run: Run[Size]) -> Findings:
         alone=[measure_alone(one, _everything(run, one)) for one in run.obtain("embedding")],
         exact=exact,
         table=[measure_row(one, paper) for one, (_, paper) in zip(run.obtain("table"), known.TABLE, strict=True)],
-        released=measure_released(TABLE_2_1, _length(run), grammar, run.populations),
-        diagonal=measure_released(TABLE_2_2, _length(run), grammar, run.populations),
+        released=measure_released(TABLE_2_1, _length(run, "Table 2.1"), grammar, run.populations),
+        diagonal=measure_released(TABLE_2_2, _length(run, "Table 2.2"), grammar, run.populations),
         left=left_over(grammar),
         stages=[measure_stage(one) for one in run.obtain("stages")],
         boundaries=[found for _, found in boundaries],
@@ -91,10 +91,10 @@ def _everything(run: Run[Size], alone: Obtained) -> Population:
     return next(one.population for one in run.obtain(label) if one.family.name == alone.family.name)
 
 
-def _length(run: Run[Size]) -> Length:
+def _length(run: Run[Size], table: str) -> Length:
     """How much of the released code's training: runs like those of the exact law, and the asked share of the steps."""
     asked, whole = run.group("table")[0].family.recipe.settings.steps, known.FIGURE_STEPS
-    return Length(run.seeds("exact"), max(1, STEPS * asked // whole), max(1, EVERY * asked // whole))
+    return Length(run.seeds("exact"), max(1, STEPS[table] * asked // whole), max(1, EVERY * asked // whole))
 
 
 def to_results(f: Findings) -> dict[str, Any]:
