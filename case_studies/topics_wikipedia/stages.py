@@ -69,11 +69,16 @@ class Length:
 
 @dataclass(frozen=True)
 class StageRuns:
-    """Runs of one setting. `layers`: the two stages of each layer, over runs; `loss`: of the last steps, a run."""
+    """Runs of one setting. `layers`: the two stages of each layer, over runs; `loss`: of the last steps, a run.
+
+    `diverged`: the steps at which other runs' losses stopped being numbers: these are left out, and where all have
+    diverged there are no layers.
+    """
 
     setting: Setting
     layers: tuple[TwoStageResult, ...]
     loss: tuple[float, ...]
+    diverged: tuple[int, ...] = ()
 
 
 def rows_of(pieces: Sequence[Piece], special: Sequence[int]) -> tuple[Index, Index]:
@@ -95,22 +100,27 @@ def two_stages(pieces: Sequence[Piece], special: Sequence[int], length: Length, 
     rows, ids = rows_of(pieces, special)
     out = []
     for setting in SETTINGS:
-        runs = [_train(rows, len(ids) + 1, length, setting, seed, number) for number in range(length.runs)]
-        norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
+        every = [_train(rows, len(ids) + 1, length, setting, seed, number) for number in range(length.runs)]
+        runs = [run for run in every if not isinstance(run, int)]
+        diverged = tuple(run for run in every if isinstance(run, int))
         layers = []
-        for layer in range(LAYERS):
+        for layer in range(LAYERS if runs else 0):
+            norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
             curves = {part: norms[:, k, layer] for k, part in enumerate(PARTS)}
             snapshots = {step: np.stack([run[1][step][layer] for run in runs]) for step in runs[0][1]}
             layers.append(analyze_two_stages(curves, snapshots=snapshots))
-        out.append(StageRuns(setting, tuple(layers), tuple(run[2] for run in runs)))
+        out.append(StageRuns(setting, tuple(layers), tuple(run[2] for run in runs), diverged))
     return out
 
 
 Trained = tuple[NDArray[np.float64], dict[int, NDArray[np.float32]], float]
 
 
-def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int, number: int) -> Trained:
-    """Norms [part, layer, step + 1], W_V [layer, ...] at every `LAG` steps, and the mean loss of the last tenth."""
+def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int, number: int) -> Trained | int:
+    """Norms [part, layer, step + 1], W_V [layer, ...] at every `LAG` steps, and the mean loss of the last tenth.
+
+    The step instead where the loss or a norm stops being a number.
+    """
     draws = generator(seed, "topics-wikipedia/two-stages", number)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(draws.integers(2**31)))
@@ -126,6 +136,8 @@ def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int
         optimizer.step()
         losses.append(float(loss.detach()))
         norms.append(_norms(model))
+        if not (np.isfinite(losses[-1]) and np.isfinite(norms[-1]).all()):
+            return step
         if step % LAG == 0:
             snapshots[step] = _values(model)
     return np.stack(norms, -1), snapshots, float(np.mean(losses[-max(1, len(losses) // 10) :]))

@@ -243,7 +243,7 @@ def _stage_results(s: StageRuns) -> dict[str, Any]:
         {"two_stages": r.two_stages, "reason": r.reason, **{n: getattr(r, n).to_dict() for n in names}}
         for r in s.layers
     ]
-    return {"loss": list(s.loss), "layers": layers}
+    return {"loss": list(s.loss), "layers": layers, "diverged_at": list(s.diverged)}
 
 
 def _encoder_results(m: Measured) -> dict[str, Any]:

@@ -106,6 +106,21 @@ def test_every_setting_begins_where_it_says_and_learns(runs):
     np.testing.assert_array_equal(again[0].layers[2].norms["W_K"], runs[0].layers[2].norms["W_K"][:1])
 
 
+def test_runs_that_diverge_are_told_and_left_out(monkeypatch):
+    wild, calm = stages.Setting("SGD", 1e30, 1.0), stages.Setting("Adam", 1e-3, 1e-3)
+    monkeypatch.setattr(stages, "SETTINGS", (calm, wild))
+    calm_runs, wild_runs = two_stages(text_of(40), [2, 3], Length(2, 12, 16), 0)
+    assert (len(calm_runs.layers), len(calm_runs.loss), calm_runs.diverged) == (LAYERS, 2, ())
+    assert (wild_runs.layers, wild_runs.loss, len(wild_runs.diverged)) == ((), (), 2)
+    assert all(1 <= step <= 12 for step in wild_runs.diverged)
+    said = stage_sentence([calm_runs, wild_runs])
+    assert f"of {LAYERS} layers show two stages" in said
+    assert f"left out: 2 of 2 runs of {wild.name} at step" in said
+    assert "n=2 runs" in said
+    assert "left out" not in stage_sentence([calm_runs])
+    stage_parts([calm_runs, wild_runs])
+
+
 @pytest.mark.slow
 def test_the_section_says_how_many_runs(runs):
     sentence, _, table = stage_parts(runs)
