@@ -1,5 +1,6 @@
 """What training the embedding alone costs, beside training everything (thesis 2.1.3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ def losses(population: Population) -> np.ndarray:
     return np.array([row["loss"] for row in population.final_metrics()])
 
 
-def alone_parts(found: list[Alone]) -> list[str | Table]:
+def alone_parts(found: Sequence[Alone]) -> list[str | Table]:
     """The table of both losses, and a sentence."""
     told = "; ".join(
         f"{a.family.name}: {estimate(a.excess, n=True)} of its loss (predicting every word alike: "

@@ -167,6 +167,8 @@ def _left_row(key: tuple[str, str], one: Left) -> Row:
 
 def runs_table(rows: Sequence[ReleasedRow]) -> Table:
     """Where the runs end."""
+    even = rows[0].on_diagonal.null
+    assert isinstance(even, float)
     return Table(
         ["trained with", "runs", "kept", "held-out loss", "least at step", "W_V on its diagonal", "W_V"],
         [
@@ -181,7 +183,7 @@ def runs_table(rows: Sequence[ReleasedRow]) -> Table:
             ]
             for row in rows
         ],
-        f"Cross entropy. On its diagonal: share of the squares of W_V (even: {number(rows[0].on_diagonal.null, 2)}).",
+        f"Cross entropy. On its diagonal: share of the squares of W_V (even: {number(even, 2)}).",
     )
 
 
