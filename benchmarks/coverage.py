@@ -183,13 +183,17 @@ TOPICS, WIDTH = 20, 8
 
 
 def words(apart: float, ratio: bool) -> Law:
-    """Words as vectors [n, WIDTH] about the centres of their topics, which are fixed `apart` from a centre of all."""
+    """Words [n, 1 + WIDTH]: each of a topic at random, and a vector about its centre; centres are fixed.
+
+    `apart`: standard deviation of the centres' coordinates about 1.
+    """
     centres = 1 + apart * generator(0, "coverage/centres").normal(size=(TOPICS, WIDTH))
     dots = centres @ centres.T
     same, other = np.trace(dots) / TOPICS, (dots.sum() - np.trace(dots)) / (TOPICS * (TOPICS - 1))
 
     def sample(rng: np.random.Generator, n: int) -> np.ndarray:
-        return np.asarray(centres[np.arange(n) % TOPICS] + rng.normal(size=(n, WIDTH)))
+        topic = rng.integers(0, TOPICS, n)
+        return np.concatenate([topic[:, None], centres[topic] + rng.normal(size=(n, WIDTH))], axis=1)
 
     return Law(f"topics {apart:g} apart", sample, float(same / other if ratio else same - other))
 
@@ -199,7 +203,7 @@ def _over_articles(x: np.ndarray) -> Estimate:
 
 
 def _over_words(x: np.ndarray, ratio: bool) -> Estimate:
-    found = embedding_contrast(x, Labels.of(np.eye(TOPICS, dtype=bool)[np.arange(len(x)) % TOPICS]))
+    found = embedding_contrast(x[:, 1:], Labels.of(np.eye(TOPICS, dtype=bool)[x[:, 0].astype(int)]))
     return found.ratio if ratio else found.difference
 
 
@@ -228,11 +232,11 @@ KINDS = (
     Kind("ratio of means over articles", _over_articles, ARTICLES, (40, 100, 400)),
     Kind(
         "likeness of words: difference", lambda x: _over_words(x, False), [words(a, False) for a in (0.3, 1.0)],
-        (40, 300, 700), draws=1000,
+        (40, 300, 700), draws=500,
     ),
     Kind(
         "likeness of words: ratio", lambda x: _over_words(x, True), [words(a, True) for a in (0.3, 1.0)],
-        (40, 300, 700), draws=1000,
+        (40, 300, 700), draws=500,
     ),
     Kind("share of trials, exact", _counted, COUNTS, (8, 20, 40, 200), exact=True),
 )  # fmt: skip
