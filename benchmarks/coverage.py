@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from case_studies.topics_wikipedia.contrast import contrast_of_sums, without_each
+from case_studies.topics_wikipedia.lda import Labels
+from case_studies.topics_wikipedia.measure import embedding_contrast
 from interp.files import write_text
 from interp.numbers import number, percent
 from interp.rng import generator
@@ -157,6 +160,56 @@ RANKS = tuple(
 )
 
 
+def articles(size: float, effect: float, together: float = 0.0) -> Law:
+    """Articles that hold pairs of two kinds, and sums over them: [n, sum, count, sum, count].
+
+    Counts are lognormal (`size`: their standard deviation on the logarithmic scale), those of the two kinds correlated
+    by .7; an article's mean is lognormal by `effect` for the one kind and half of it for the other, and goes with its
+    size by a correlation of `together`.
+    """
+
+    def sample(rng: np.random.Generator, n: int) -> np.ndarray:
+        z = rng.normal(size=(4, n))
+        first, second = np.exp(size * z[0]), np.exp(size * (0.7 * z[0] + math.sqrt(0.51) * z[1]))
+        own = np.exp(effect * (together * z[0] + math.sqrt(1 - together**2) * z[2]))
+        return np.stack([first * own, first, second * np.exp(effect / 2 * z[3]), second], 1)
+
+    truth = math.exp(effect**2 * 3 / 8 + size * effect * together)
+    name = f"sizes {size:g}, effects {effect:g}" + (", the larger articles the larger effects" if together else "")
+    return Law(name, sample, truth, promised=not together)
+
+
+TOPICS, WIDTH = 20, 8
+
+
+def words(apart: float, ratio: bool) -> Law:
+    """Words [n, 1 + WIDTH]: each of a topic at random, and a vector about its centre; centres are fixed.
+
+    `apart`: standard deviation of the centres' coordinates about 1.
+    """
+    centres = 1 + apart * generator(0, "coverage/centres").normal(size=(TOPICS, WIDTH))
+    dots = centres @ centres.T
+    same, other = np.trace(dots) / TOPICS, (dots.sum() - np.trace(dots)) / (TOPICS * (TOPICS - 1))
+
+    def sample(rng: np.random.Generator, n: int) -> np.ndarray:
+        topic = rng.integers(0, TOPICS, n)
+        return np.concatenate([topic[:, None], centres[topic] + rng.normal(size=(n, WIDTH))], axis=1)
+
+    return Law(f"topics {apart:g} apart", sample, float(same / other if ratio else same - other))
+
+
+def _over_articles(x: np.ndarray) -> Estimate:
+    return contrast_of_sums(*(without_each(column) for column in x.T), units=len(x)).ratio
+
+
+def _over_words(x: np.ndarray, ratio: bool) -> Estimate:
+    found = embedding_contrast(x[:, 1:], Labels.of(np.eye(TOPICS, dtype=bool)[x[:, 0].astype(int)]))
+    return found.ratio if ratio else found.difference
+
+
+ARTICLES = (articles(0.5, 0.3), articles(1.0, 0.3), articles(1.0, 0.5), articles(1.0, 0.5, 0.5))
+
+
 # Of seeds that training made, by arm: drawn again with replacement, so that the truth is the mean of all forty.
 TRAINED_SEEDS = "trained seeds"
 TRAINED = HERE.parent / "case_studies" / "dyck_balance" / "results.json"
@@ -207,6 +260,15 @@ KINDS = (
     Kind("mean on the whole line", _mean(REALS), LINE),
     Kind("mean over pairs of seeds", lambda x: jackknife_pairs(distances(x), support=POSITIVE), PAIRS, draws=1000),
     Kind("rank correlation", lambda x: spearman(x[:, 0], x[:, 1]), RANKS),
+    Kind("ratio of means over articles", _over_articles, ARTICLES, (40, 100, 400)),
+    Kind(
+        "likeness of words: difference", lambda x: _over_words(x, False), [words(a, False) for a in (0.3, 1.0)],
+        (40, 300, 700), draws=500,
+    ),
+    Kind(
+        "likeness of words: ratio", lambda x: _over_words(x, True), [words(a, True) for a in (0.3, 1.0)],
+        (40, 300, 700), draws=500,
+    ),
     Kind("share of trials, exact", _counted, COUNTS, (8, 20, 40, 200), exact=True),
     *trained_kinds(),
 )  # fmt: skip

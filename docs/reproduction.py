@@ -38,6 +38,7 @@ SEPARATOR = " > "  # between the keys of a path
 STATUSES = ("reproduced", "differs", "open", "missing")
 SHOWN = 3  # numbers of one cell that are written out; of more, the least and the greatest
 DIGITS = 3
+STUDENT = {3: 4.3027, 7: 2.4469}  # .975 quantile of Student's t on one degree of freedom less than there are runs
 Results = Mapping[str, Any]  # a study's folder -> its results.json
 
 
@@ -85,9 +86,10 @@ def _float(value: Any) -> float:
 
 
 def load_results(root: Path = ROOT) -> dict[str, Any]:
-    """Every study's committed results, by folder."""
-    found = sorted((root / "case_studies").glob("*/results.json"))
-    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in found}
+    """Every study's committed results, by folder; those of another corpus (results-NAME.json) as FOLDER_NAME."""
+    found = sorted((root / "case_studies").glob("*/results*.json"))
+    names = [path.parent.name + path.stem.removeprefix("results").replace("-", "_") for path in found]
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in zip(names, found, strict=True)}
 
 
 def load_rows(path: Path = DATA) -> tuple[list[dict[str, Any]], list[str]]:
@@ -145,6 +147,17 @@ def _times(readings: Sequence[Reading], factor: float) -> bool:
     return first >= factor * second
 
 
+def _meets_mean(readings: Sequence[Reading], wanted: Sequence[float]) -> bool:
+    low, high = mean_of_paper(*wanted)
+    return all(r.least <= high and r.most >= low for r in readings)
+
+
+def mean_of_paper(mean: float, deviation: float, runs: int) -> tuple[float, float]:
+    """The 95 % interval of a mean that is printed with its standard deviation over so many runs (Student's t)."""
+    half = STUDENT[int(runs)] * deviation / math.sqrt(runs)
+    return mean - half, mean + half
+
+
 def _random_rows(readings: Sequence[Reading], wanted: Mapping[str, Any]) -> bool:
     mean, deviation = random_rows(wanted["positions"], wanted["matrices"])
     (ours,) = readings
@@ -169,6 +182,8 @@ def random_rows(positions: int, matrices: int) -> tuple[float, float]:
 
 RULES = {
     "inside": Rule("{} lies in our interval", _each(lambda r, x: r.low is not None and r.least <= x <= r.most)),
+    "quotient_inside": Rule("{} lies in our interval", _each(lambda r, x: r.least <= x[0] / x[1] <= r.most)),
+    "meets_mean": Rule("interval meets {}", _meets_mean),
     "at_least": Rule("at least {}", _each(lambda r, x: r.least >= x)),
     "above": Rule("above {}, interval and all", _each(lambda r, x: r.least > x)),
     "below": Rule("below {}, interval and all", _each(lambda r, x: r.most < x)),
@@ -196,6 +211,11 @@ def in_words(rule: Mapping[str, Any]) -> str:
     ((name, argument),) = rule.items()
     if name == "random_rows":
         argument = f"{argument['matrices']} matrices of N = {argument['positions']}"
+    if name == "quotient_inside":
+        argument = f"{argument[0]} / {argument[1]} = {number(argument[0] / argument[1], 3)}"
+    if name == "meets_mean":
+        low, high = mean_of_paper(*argument)
+        argument = f"{low:.3g} to {high:.3g} (the paper's mean over {argument[2]} runs)"
     if isinstance(argument, list):
         argument = " to ".join(map(str, argument)) if name in ("within", "meets") else ", ".join(map(str, argument))
     return RULES[name].words.format(argument)
@@ -293,7 +313,8 @@ LEGEND = """
 Numbers of the papers stand as printed there. Where a paper says a word ("close", "most", "common"), how it was read is
 said under "differs in"; standard deviations in brackets stand there for comparison. Layers of ours are counted from 0,
 those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: what is asked there is whether another
-one lies within their range, not any of their numbers by itself.
+one lies within their range, not any of their numbers by itself. Of Table 2.5 the ratio of two printed numbers is asked,
+and their order.
 """
 IN_WORDS = ("reproduced", "different for a cause that an arm shows", "open", "missing")
 COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
@@ -329,8 +350,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     (rows, _), results = load_rows(), load_results()
     if args.list:
-        found = [(row, outcome(row, results)) for row in rows]
-        print("\n".join(f"{row['id']}: {o.text}".rstrip(": ") for row, o in found if o.status == args.list))
+        for row in rows:
+            found = outcome(row, results)
+            if found.status == args.list:
+                print(f"{row['id']}: {found.text}".rstrip(": "))
         return 0
     made = page(rows, results)
     if args.check:

@@ -207,8 +207,6 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
     },
     "topics": {
         "L2 1e-6 |": "a setting",
-        ".02, .0566 (the default": "settings",
-        "5.76 where [MASK] is attended": "exact; the tests of interp.worlds.topics.attended have it",
         "L2 of 1e-6": "a setting",
         "score -9.9": "of the first seed, looked at by hand, as the text says",
     },

@@ -1,11 +1,15 @@
 """What the page of `topics` is made of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from case_studies.topics.descent import Answer, Growth
+from case_studies.topics.embedding import Alone
 from case_studies.topics.measure import AttentionRow, ExactRow, GroupResult, StageBoundary, StageRow
+from case_studies.topics.readings import Left
+from case_studies.topics.released_rows import ReleasedRow
+from case_studies.topics.turning import Turning
 
 
 @dataclass(frozen=True)
@@ -14,10 +18,16 @@ class Findings:
 
     count: int
     groups: Sequence[GroupResult]
+    tried: GroupResult  # what else was tried for Fig. 2.1
+    alone: Sequence[Alone]
     exact: Sequence[ExactRow]
     table: Sequence[AttentionRow]
+    released: Sequence[ReleasedRow]  # Table 2.1
+    diagonal: Sequence[ReleasedRow]  # Table 2.2
+    left: Mapping[tuple[str, str], Left]
     stages: Sequence[StageRow]
     boundaries: Sequence[StageBoundary]
+    turning: Sequence[Turning]
     growth: Sequence[Growth]
     answers: Sequence[Answer]
     landscapes: dict[str, dict[int, Any]]

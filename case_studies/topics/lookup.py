@@ -55,6 +55,17 @@ def released_labels(grammar: TopicGrammar) -> Labels:
     return np.concatenate([[-1], topic]).astype(np.int64)
 
 
+def released_vocabulary(grammar: TopicGrammar, released: bool) -> Labels:
+    """The topic of each token of the released code's own vocabulary, `SPECIAL` tokens and the words; -1 where none.
+
+    By the words' topics, or `released`, by what its code looks up: there START, whose id is 2, has the first topic.
+    """
+    if released:
+        ids = np.arange(grammar.num_words + SPECIAL)
+        return np.where(ids < grammar.num_words, ids // grammar.words_per_topic, -1).astype(np.int64)
+    return np.concatenate([np.full(SPECIAL, -1), grammar.topic_of[1:]]).astype(np.int64)
+
+
 def by_relation(pairs: PairSums, labels: Labels) -> dict[str, float]:
     """Mean attention of each of `RELATIONS` under these labels; NaN where there is no such pair of positions.
 

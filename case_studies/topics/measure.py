@@ -10,6 +10,7 @@ from case_studies.populations import Family
 from case_studies.study import Obtained
 from case_studies.topics.families import BLOCK, EXACT_STEPS, Group, Triple
 from case_studies.topics.lookup import Relations, released_labels, share_on_one_word
+from case_studies.topics.readings import RELEASED, WHOLE, preset_readings
 from interp.grammars import TopicGrammar
 from interp.population import Population
 from interp.stats import POSITIVE, REALS, SHARE, Estimate, mean_over_seeds
@@ -53,7 +54,8 @@ class GroupResult:
 class AttentionRow:
     """Attention by relation of jointly trained models, and what their W_V look like.
 
-    `right`: by the topics of the words; `released`: by what the released code looks up (`case_studies.topics.lookup`).
+    `right`: by the topics of the words; `released`: by what the released code looks up (`case_studies.topics.lookup`);
+    `whole`: the same in documents of any length that are not rescaled (`case_studies.topics.readings`).
     """
 
     family: Family
@@ -61,6 +63,7 @@ class AttentionRow:
     loss: Estimate
     right: Relations
     released: Relations
+    whole: Relations
     one_word: Estimate  # of the attention within a topic, what its most attended word gets
     value: TopicBlocksResult
     structures: dict[str, int]  # how many seeds
@@ -155,6 +158,7 @@ def measure_row(one: Obtained, paper: Triple | None) -> AttentionRow:
         final_loss(population),
         Relations.of(pairs, grammar.topic_of),
         Relations.of(pairs, released_labels(grammar)),
+        preset_readings(population).relations[RELEASED, WHOLE],
         mean_over_seeds([share_on_one_word(p, grammar.topic_of) for p in pairs], support=SHARE).with_null(
             1 / grammar.words_per_topic
         ),

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 
 from case_studies.page import Figure, Page, Section, Table
+from case_studies.topics.embedding import alone_parts
 from case_studies.topics.faint import faint_parts
 from case_studies.topics.families import BLOCK, DIAGONAL, MASK_ONLY, PAPER_DIAGONAL, PAPER_FAINT, PAPER_RATIOS
 from case_studies.topics.figures import landscape_figure, panel_figure
 from case_studies.topics.findings import Findings
 from case_studies.topics.lookup import RELATIONS, SPECIAL
 from case_studies.topics.measure import LANDSCAPE, TAUS, GroupResult
+from case_studies.topics.released_rows import released_parts
 from case_studies.topics.table import spread, table_parts
 from case_studies.words import Cell, Row
 from interp.grammars import TopicGrammar
@@ -46,8 +48,14 @@ def report(f: Findings, command: str) -> Page:
         sections=[
             Section("Stage 1: W_V on the exact law", exact_parts(f)),
             *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
+            Section("Fig. 2.1 with SGD: what else was tried", group_parts(f.tried)),
+            Section("The embedding alone", alone_parts(f.alone)),
             Section("Steps behind the faint blocks of Figs 2.5 and 2.6", faint_parts(f)),
             Section("Attention of jointly trained models", table_parts(f)),
+            Section(
+                "Tables 2.1 and 2.2 as the released code trains and reads",
+                released_parts(f.released, f.diagonal, f.left),
+            ),
             Section("Stage 2: attention with W_V frozen", stage_parts(f)),
             Section("Two stages of training", boundary_parts(f)),
             Section("Loss landscapes", landscape_parts(f)),
@@ -60,7 +68,9 @@ def report(f: Findings, command: str) -> Page:
 
 def digests(f: Findings) -> list[tuple[str, str]]:
     """Name and digest of every population."""
-    out = [(f"{g.group.label}, {arm.family.name}", arm.digest) for g in f.groups for arm in g.arms]
+    out = [(f"{g.group.label}, {arm.family.name}", arm.digest) for g in (*f.groups, f.tried) for arm in g.arms]
+    out += [(f"embedding alone, {a.family.name}", a.digest) for a in f.alone]
+    out += [(f"released code, {row.setting.name}", row.digest) for row in (*f.released, *f.diagonal)]
     out += [(f"exact law, {row.name}", row.digest) for row in f.exact if row.digest is not None]
     out += [(f"Table 2.1, {row.family.name}", row.digest) for row in f.table]
     out += [(row.family.name, row.digest) for row in f.stages]

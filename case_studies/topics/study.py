@@ -7,10 +7,11 @@ writes index.html and results.json. Nothing here states a finding in advance.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from case_studies.study import Plan, Run, Study, wanted
+from case_studies.study import Obtained, Plan, Run, Study, wanted
 from case_studies.topics import DECLARED
 from case_studies.topics import families as known
 from case_studies.topics.descent import answers, initial_scale, measure_growth
+from case_studies.topics.embedding import measure_alone
 from case_studies.topics.lookup import Relations
 from case_studies.topics.measure import (
     TAUS,
@@ -24,8 +25,13 @@ from case_studies.topics.measure import (
     measure_stage,
     optima,
 )
+from case_studies.topics.readings import left_over
+from case_studies.topics.released import EVERY, STEPS, TABLE_2_1, TABLE_2_2, Length
+from case_studies.topics.released_rows import measure_released
 from case_studies.topics.report import Findings, report
+from case_studies.topics.turning import measure_turning
 from interp.grammars import TopicGrammar
+from interp.population import Population
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ def populations(size: Size) -> Plan:
     return {
         "exact": wanted(known.EXACT, size.few),
         **{group.label: wanted(group.families, size.main) for group in known.GROUPS},
+        known.FIG_2_1_TRIED.label: wanted(known.FIG_2_1_TRIED.families, size.few),
+        "embedding": wanted(known.EMBEDDING_ALONE, size.main),
         "table": wanted([family for family, _ in known.TABLE], size.main),
         "stages": wanted(known.STAGES, size.main),
         "boundaries": wanted(known.TWO_STAGES, size.few),
@@ -53,27 +61,46 @@ def populations(size: Size) -> Plan:
 
 def collect(run: Run[Size]) -> Findings:
     """Everything measured on every population."""
-    idealised = TopicGrammar(law="idealised")
+    idealised, grammar = TopicGrammar(law="idealised"), TopicGrammar()
     exact = [exact_row("gradient descent from zero, float64", None, exact_descent(idealised), idealised)]
     exact += [measure_exact(one) for one in run.obtain("exact")]
+    boundaries = [(one, measure_boundary(one)) for one in run.obtain("boundaries")]
     return Findings(
         count=run.seeds(known.GROUPS[0].label),
         groups=[measure_group(group, run.obtain(group.label)) for group in known.GROUPS],
+        tried=measure_group(known.FIG_2_1_TRIED, run.obtain(known.FIG_2_1_TRIED.label)),
+        alone=[measure_alone(one, _everything(run, one)) for one in run.obtain("embedding")],
         exact=exact,
         table=[measure_row(one, paper) for one, (_, paper) in zip(run.obtain("table"), known.TABLE, strict=True)],
+        released=measure_released(TABLE_2_1, _length(run, "Table 2.1"), grammar, run.populations),
+        diagonal=measure_released(TABLE_2_2, _length(run, "Table 2.2"), grammar, run.populations),
+        left=left_over(grammar),
         stages=[measure_stage(one) for one in run.obtain("stages")],
-        boundaries=[measure_boundary(one) for one in run.obtain("boundaries")],
+        boundaries=[found for _, found in boundaries],
+        turning=[t for one, found in boundaries if (t := measure_turning(one, found.result)) is not None],
         growth=[measure_growth(one) for one in run.obtain("faint")],
-        answers=answers(TopicGrammar()),
+        answers=answers(grammar),
         landscapes=landscapes(),
         optima=optima(),
     )
 
 
+def _everything(run: Run[Size], alone: Obtained) -> Population:
+    """The population of Fig. 2.1 in which everything is trained by the loss of this one."""
+    label = known.GROUPS[0].label
+    return next(one.population for one in run.obtain(label) if one.family.name == alone.family.name)
+
+
+def _length(run: Run[Size], table: str) -> Length:
+    """How much of the released code's training: runs like those of the exact law, and the asked share of the steps."""
+    asked, whole = run.group("table")[0].family.recipe.settings.steps, known.FIGURE_STEPS
+    return Length(run.seeds("exact"), max(1, STEPS[table] * asked // whole), max(1, EVERY * asked // whole))
+
+
 def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
     groups = {}
-    for g in f.groups:
+    for g in (*f.groups, f.tried):
         groups[g.group.label] = {
             arm.family.name: {
                 "digest": arm.digest,
@@ -93,6 +120,7 @@ def to_results(f: Findings) -> dict[str, Any]:
     return {
         "seeds": f.count,
         "figures": groups,
+        "embedding_alone": {a.family.name: a.to_dict() for a in f.alone},
         "exact": {
             row.name: {
                 "digest": row.digest,
@@ -107,10 +135,16 @@ def to_results(f: Findings) -> dict[str, Any]:
                 "loss": row.loss.to_dict(),
                 **_relations(row.right),
                 "released_lookup": _relations(row.released),
+                "released_lookup_whole": _relations(row.whole),
                 "share_on_one_word": row.one_word.to_dict(),
                 "paper": row.paper,
             }
             for row in f.table
+        },
+        "table_2_1_released": {row.setting.name: row.to_dict() for row in f.released},
+        "table_2_2": {row.setting.name: row.to_dict() for row in f.diagonal},
+        "left_over": {
+            "_".join(key): {"share": one.share, "mean": one.mean, "ratio": one.ratio} for key, one in f.left.items()
         },
         "stage_2": {
             row.family.name: {
@@ -130,6 +164,7 @@ def to_results(f: Findings) -> dict[str, Any]:
             }
             for b in f.boundaries
         },
+        "turning": {t.family.name: t.to_dict() for t in f.turning},
         "faint": {
             "trained": {
                 g.family.name: {

@@ -1,26 +1,17 @@
 """Attention and likeness of embeddings between words of one topic and words of different ones.
 
-Every mean is over pairs of *different* words. A ratio is always a ratio of means; its interval resamples articles
-(attention) or words (embeddings) and takes both means from the same resample.
+Every mean is over pairs of *different* words. A ratio is always a ratio of means; its interval leaves articles
+(attention) or words (embeddings) in turn out of both means (`case_studies.topics_wikipedia.contrast`).
 """
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from case_studies.topics_wikipedia.attention import REFERENCE_LENGTH, Pairs, Sums
-from case_studies.topics_wikipedia.contrast import (
-    DOCUMENT_DRAWS,
-    TAIL,
-    WORD_DRAWS,
-    Contrast,
-    contrast_of_sums,
-    resamples,
-)
+from case_studies.topics_wikipedia.contrast import FEWEST, Contrast, contrast_of_sums, without_each
 from case_studies.topics_wikipedia.corpus import Floats, Index
 from case_studies.topics_wikipedia.lda import Labels, Setting
 from interp.rng import generator
@@ -28,14 +19,14 @@ from interp.stats import holm
 from probes.core import to_json
 
 PERMUTATIONS = 200
+TAIL = (0.025, 0.975)  # of what permuted topics give
 
 
-def over_documents(sums: Sums, column: Any, seed: int) -> Contrast:
-    """Same-topic against different-topic means of a column, or of the mean over several; articles resampled."""
+def over_documents(sums: Sums, column: Any) -> Contrast:
+    """Same-topic against different-topic means of a column, or of the mean over several; over articles."""
     same, different = (np.atleast_2d(x[:, column].T).mean(0) for x in (sums.same, sums.different))
-    weights = resamples(len(same), DOCUMENT_DRAWS, seed, "documents")
     units = int(((sums.same_n > 0) | (sums.different_n > 0)).sum())
-    parts = (weights @ x for x in (same, sums.same_n, different, sums.different_n))
+    parts = (without_each(x) for x in (same, sums.same_n, different, sums.different_n))
     return contrast_of_sums(*parts, units=units)
 
 
@@ -68,32 +59,32 @@ class Heads:
         return {**arrays, "n": self.n, "over": "inputs", "null": 1.0, "above_1": self.above, "below_1": self.below}
 
 
-def every_head(sums: Sums, shape: tuple[int, int], seed: int) -> Heads:
-    """The ratio of each head."""
-    from scipy.stats import norm
+def every_head(sums: Sums, shape: tuple[int, int]) -> Heads:
+    """The ratio of each head: jackknife over articles on the logarithmic scale, with Student's t."""
+    from scipy.special import stdtr, stdtrit
 
     heads = slice(0, shape[0] * shape[1])
-    weights = resamples(len(sums.same), DOCUMENT_DRAWS, seed, "documents")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (weights @ sums.same[:, heads] / (weights @ sums.same_n)[:, None]) / (
-            weights @ sums.different[:, heads] / (weights @ sums.different_n)[:, None]
-        )
-        logs = np.log(ratio)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a head without a ratio has no interval: NaN
-        low, high = np.nanquantile(ratio[1:], TAIL, axis=0)
-        error = np.nanstd(logs[1:], axis=0, ddof=1)
-    z = np.divide(np.abs(logs[0]), error, out=np.zeros_like(error), where=error > 0)
-    p = holm(2 * norm.sf(np.nan_to_num(z))).reshape(shape)
     units = int(((sums.same_n > 0) | (sums.different_n > 0)).sum())
-    return Heads(ratio[0].reshape(shape), low.reshape(shape), high.reshape(shape), p, units)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(without_each(sums.same[:, heads]) / without_each(sums.same_n)[:, None]) - np.log(
+            without_each(sums.different[:, heads]) / without_each(sums.different_n)[:, None]
+        )
+        rest = logs[1:]
+        error = np.sqrt(max(units - 1, 0) / max(units, 1) * np.square(rest - rest.mean(0)).sum(0))
+    freedom = max(units - 1, 1)
+    z = np.divide(np.abs(logs[0]), error, out=np.zeros_like(error), where=error > 0)
+    p = holm(2 * stdtr(freedom, -np.nan_to_num(z))).reshape(shape)
+    half = float(stdtrit(freedom, 0.975)) * (error if units >= FEWEST else np.full_like(error, np.nan))
+    value, low, high = (np.exp(logs[0] + side * half) for side in (0.0, -1.0, 1.0))
+    value = np.exp(logs[0])
+    return Heads(value.reshape(shape), low.reshape(shape), high.reshape(shape), p, units)
 
 
 # -- attention averaged over all heads --------------------------------------------------------------------------
 
 
 def attention_contrast(
-    pairs: Pairs, labels: Labels, documents: int, seed: int, *, debias: bool = True, match: bool = False
+    pairs: Pairs, labels: Labels, documents: int, *, debias: bool = True, match: bool = False
 ) -> Contrast:
     """Attention between words of one topic against words of different ones, averaged over all heads.
 
@@ -104,11 +95,10 @@ def attention_contrast(
     same = labels.same(kept.i, kept.j)
     value = kept.attention if debias else kept.attention * (REFERENCE_LENGTH / kept.length)
     weight = matching_weights(kept.distance, same) if match else np.ones(len(same))
-    weights = resamples(documents, DOCUMENT_DRAWS, seed, "documents")
     parts = []
     for side in (same, ~same):
         for x in (value * weight, weight):
-            parts.append(weights @ np.bincount(kept.document[side], x[side], minlength=documents))
+            parts.append(without_each(np.bincount(kept.document[side], x[side], minlength=documents)))
     return contrast_of_sums(*parts, units=len(np.unique(kept.document)))
 
 
@@ -151,25 +141,23 @@ def permuted_attention(pairs: Pairs, labels: Labels, seed: int, draws: int = PER
 # -- embeddings -------------------------------------------------------------------------------------------------
 
 
-def pair_sums(vectors: Floats, pairs: Index, weights: Floats) -> tuple[Floats, Floats]:
-    """Sum of dot products over pairs, and their number, by resample: a pair counts weight times weight."""
-    n = len(vectors)
+def pair_sums(vectors: Floats, pairs: Index) -> tuple[Floats, Floats]:
+    """Sum of dot products over pairs, and their number: of all, and without each word in turn [word + 1]."""
     i, j = pairs[:, 0], pairs[:, 1]
-    values = (vectors[i] * vectors[j]).sum(1)
 
     def over_pairs(of_pair: Floats) -> Floats:
-        held = csr_matrix((of_pair, (i, j)), shape=(n, n))
-        return np.asarray((np.asarray(weights @ held) * weights).sum(1))
+        own = np.bincount(i, of_pair, len(vectors)) + np.bincount(j, of_pair, len(vectors))
+        return np.concatenate([[of_pair.sum()], of_pair.sum() - own])
 
-    return over_pairs(values), over_pairs(np.ones(len(i)))
+    return over_pairs((vectors[i] * vectors[j]).sum(1)), over_pairs(np.ones(len(i)))
 
 
-def all_pair_sums(vectors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The same over all pairs of different words. A word drawn twice makes no pair with itself."""
-    squares = (vectors**2).sum(1)
-    total = (((weights @ vectors) ** 2).sum(1) - (weights**2) @ squares) / 2
-    count = (weights.sum(1) ** 2 - (weights**2).sum(1)) / 2
-    return total, count
+def all_pair_sums(vectors: Floats) -> tuple[Floats, Floats]:
+    """The same over all pairs of different words."""
+    n, whole = len(vectors), without_each(vectors)
+    total = ((whole**2).sum(1) - without_each((vectors**2).sum(1))) / 2
+    left = np.concatenate([[n], np.full(n, n - 1)]).astype(np.float64)
+    return total, left * (left - 1) / 2
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -178,28 +166,26 @@ def unit_rows(vectors: Floats) -> Floats:
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
 
 
-def embedding_contrast(vectors: Floats, labels: Labels, seed: int) -> Contrast:
-    """Mean dot product of different words of one topic against words of different ones; words resampled.
+def embedding_contrast(vectors: Floats, labels: Labels) -> Contrast:
+    """Mean dot product of different words of one topic against words of different ones; over words.
 
     `vectors` [word, d]: give rows of length 1 for cosines.
     """
     words = labels.words
     local = np.full(len(labels.bits), -1)
     local[words] = np.arange(len(words))
-    weights = resamples(len(words), WORD_DRAWS, seed, "words")
-    same, same_n = pair_sums(vectors[words], local[labels.pairs()], weights)
-    total, count = all_pair_sums(vectors[words], weights)
+    same, same_n = pair_sums(vectors[words], local[labels.pairs()])
+    total, count = all_pair_sums(vectors[words])
     return contrast_of_sums(same, same_n, total - same, count - same_n, units=len(words), over="words")
 
 
 def permuted_embedding(vectors: Floats, labels: Labels, seed: int, draws: int = PERMUTATIONS) -> Floats:
     """The difference of means with topics on permuted words [draw]."""
     words = labels.words
-    once = np.ones((1, len(words)))
     local = np.full(len(labels.bits), -1)
     local[words] = np.arange(len(words))
     i, j = local[labels.pairs()].T
-    total, count = (float(x[0]) for x in all_pair_sums(vectors[words], once))
+    total, count = (float(x[0]) for x in all_pair_sums(vectors[words]))
     gram = vectors[words] @ vectors[words].T
     differences = np.full(draws, np.nan)
     for draw in range(draws):
@@ -226,7 +212,7 @@ def null_range(draws: Floats) -> dict[str, float | None]:
 class Cooccurrence:
     """Words of one topic against the pairs of words that co-occur most: attention and cosine.
 
-    The differences are same-topic minus co-occurring, from the same resamples.
+    The differences are same-topic minus co-occurring.
     """
 
     words: int
@@ -252,24 +238,23 @@ def pairs_of_words(words: int) -> int:
 
 
 def against_cooccurrence(
-    pairs: Pairs, vectors: Floats, labels: Labels, words: int, top: Index, documents: int, seed: int
+    pairs: Pairs, vectors: Floats, labels: Labels, words: int, top: Index, documents: int
 ) -> Cooccurrence:
     """Table 2.5's row for `words` words a topic; `top` are the most frequent pairs, [pair, 2] with i < j."""
     top = top[: pairs_of_words(words)]
     n = len(vectors)
     low, high = np.minimum(pairs.i, pairs.j), np.maximum(pairs.i, pairs.j)
     often = np.isin(low * n + high, top[:, 0] * n + top[:, 1])
-    weights = resamples(documents, DOCUMENT_DRAWS, seed, "documents")
     parts = []
     for side in (labels.same(pairs.i, pairs.j), often):
-        parts.append(weights @ np.bincount(pairs.document[side], pairs.attention[side], minlength=documents))
-        parts.append(weights @ np.bincount(pairs.document[side], minlength=documents).astype(np.float64))
+        parts.append(without_each(np.bincount(pairs.document[side], pairs.attention[side], minlength=documents)))
+        parts.append(without_each(np.bincount(pairs.document[side], minlength=documents)))
     attention = contrast_of_sums(*parts, units=len(np.unique(pairs.document)))
     both = np.union1d(labels.words, top.ravel())
     local = np.full(n, -1)
     local[both] = np.arange(len(both))
-    own, drawn = unit_rows(vectors[both]), resamples(len(both), WORD_DRAWS, seed, "words")
-    sums = (*pair_sums(own, local[labels.pairs()], drawn), *pair_sums(own, local[top], drawn))
+    own = unit_rows(vectors[both])
+    sums = (*pair_sums(own, local[labels.pairs()]), *pair_sums(own, local[top]))
     shared = int(labels.same(top[:, 0], top[:, 1]).sum())
     return Cooccurrence(words, len(top), shared, attention, contrast_of_sums(*sums, units=len(both), over="words"))
 
@@ -299,8 +284,8 @@ def measure_row(
     setting: Setting, labels: Labels, pairs: Pairs, vectors: Floats, documents: int, seed: int, *, permute: bool
 ) -> Row:
     """All contrasts of one setting; with `permute`, those of attention and cosine carry the permuted topics' too."""
-    attention = attention_contrast(pairs, labels, documents, seed)
-    cosine = embedding_contrast(unit_rows(vectors), labels, seed)
+    attention = attention_contrast(pairs, labels, documents)
+    cosine = embedding_contrast(unit_rows(vectors), labels)
     if permute:
         drawn = null_range(permuted_attention(pairs, labels, seed))
         attention = replace(attention, ratio=attention.ratio.with_null({"equal": 1.0, "permuted_topics": drawn}))
@@ -310,8 +295,8 @@ def measure_row(
         setting,
         len(labels.words),
         attention,
-        attention_contrast(pairs, labels, documents, seed, debias=False),
-        attention_contrast(pairs, labels, documents, seed, match=True),
+        attention_contrast(pairs, labels, documents, debias=False),
+        attention_contrast(pairs, labels, documents, match=True),
         cosine,
-        embedding_contrast(vectors, labels, seed),
+        embedding_contrast(vectors, labels),
     )

@@ -10,7 +10,7 @@ from case_studies.topics_wikipedia.corpus import MAX_SHARE, MIN_DOCUMENTS
 from case_studies.topics_wikipedia.figures import ratio_figure
 from case_studies.topics_wikipedia.findings import BERT, COOCCURRENCE, FEWEST, FIVE, RANDOM_BERT, TABLES, Findings
 from case_studies.topics_wikipedia.lda import PAPER_THRESHOLDS, WORDS, threshold_of_words
-from case_studies.topics_wikipedia.measure import DOCUMENT_DRAWS, PERMUTATIONS, WORD_DRAWS, Cooccurrence
+from case_studies.topics_wikipedia.measure import PERMUTATIONS, Cooccurrence
 from case_studies.topics_wikipedia.nine import nine_parts
 from case_studies.topics_wikipedia.sections import (
     caveat,
@@ -257,6 +257,9 @@ def settings_table(f: Findings) -> Table:
         ["topics asked and in use", f"{f.topics.asked}, {len(f.topics.share)}: those that lead in an article"],
         ["tie-break", "a word kept by several topics stays where its likelihood is highest"],
         ["pairs", "different words at two positions of a sequence, attention both ways; never a word with itself"],
-        ["intervals", f"percentile bootstrap: {DOCUMENT_DRAWS} draws of articles, {WORD_DRAWS} draws of words"],
+        [
+            "intervals",
+            "delete-one jackknife over articles (attention) or words (embeddings); ratios by their logarithm",
+        ],
     ]
     return Table(["setting", "value"], rows)

@@ -49,7 +49,7 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
         ],
         rows,
         f"{caveat(f)} {kind}. Ratio: mean over pairs of different words of the same topic, by that over pairs of "
-        "different topics (intervals: words resampled for embeddings, articles for attention). Attention: mean over "
+        "different topics (intervals: over words for embeddings, over articles for attention). Attention: mean over "
         f"all layers and heads, times the sequence's length, by {REFERENCE_LENGTH}. Permuted: the topics of the words "
         f"of each sequence exchanged among them, mean [central 95 % of {PERMUTATIONS}]; not 1 where sequences of one "
         "topic have another amount of attention between words than those of several.",
@@ -92,9 +92,9 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
             "largest (layer.head)",
         ],
         rows,
-        "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the bootstrap over "
+        "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the jackknife over "
         f"articles (95 %, n={f.trained.heads[FEWEST].n} articles). Random encoders show how often that test errs: it "
-        "resamples articles and not words, so that a head's chance liking of a few words counts. Intervals of single "
+        "leaves out articles and not words, so that a head's chance liking of a few words counts. Intervals of single "
         "heads are not corrected.",
     )
     shown = [(f.model, f.trained.heads[FEWEST])] + [(m.name, m.heads[FEWEST]) for m in f.random[:1]]
@@ -180,8 +180,8 @@ def cooccurrence_parts(f: Findings) -> list[str | Table]:
             head,
             [[name, *row] for name, row in zip(names, attention, strict=True)],
             "Attention: mean over pairs. As many top pairs as one topic has pairs of words. A pair co-occurs in a "
-            f"sequence that holds both words; counted over all {f.pieces} sequences. One topic a word. Differences "
-            f"from the same resamples. Top pairs that are of one topic too: {shared}.",
+            f"sequence that holds both words; counted over all {f.pieces} sequences. One topic a word. Top "
+            f"pairs that are of one topic too: {shared}.",
         ),
         Table(head, [[name, *row] for name, row in zip(names, cosine, strict=True)], "Cosine of token embeddings."),
         f"The ten most frequent pairs: {often}.",

@@ -5,7 +5,6 @@ W_Q and W_V of every layer begin near zero (or, as a control, at the library's d
 once, and the norms of the three, of all heads of a layer together, are kept at every step.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -70,10 +69,10 @@ class Length:
 
 @dataclass(frozen=True)
 class StageRuns:
-    """Runs of one setting.
+    """Runs of one setting. `layers`: the two stages of each layer, over runs; `loss`: of the last steps, a run.
 
-    - `layers`: the two stages of each layer, over the runs that did not diverge; none where all of them did.
-    - `loss`: of the last steps of each of these. `diverged`: the step at which each of the others was no longer finite.
+    `diverged`: the steps at which other runs' losses stopped being numbers: these are left out, and where all have
+    diverged there are no layers.
     """
 
     setting: Setting
@@ -103,17 +102,15 @@ def two_stages(pieces: Sequence[Piece], special: Sequence[int], length: Length, 
     for setting in SETTINGS:
         every = [_train(rows, len(ids) + 1, length, setting, seed, number) for number in range(length.runs)]
         runs = [run for run in every if not isinstance(run, int)]
-        layers = [_stages_of(runs, layer) for layer in range(LAYERS)] if runs else []
         diverged = tuple(run for run in every if isinstance(run, int))
+        layers = []
+        for layer in range(LAYERS if runs else 0):
+            norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
+            curves = {part: norms[:, k, layer] for k, part in enumerate(PARTS)}
+            snapshots = {step: np.stack([run[1][step][layer] for run in runs]) for step in runs[0][1]}
+            layers.append(analyze_two_stages(curves, snapshots=snapshots))
         out.append(StageRuns(setting, tuple(layers), tuple(run[2] for run in runs), diverged))
     return out
-
-
-def _stages_of(runs: Sequence["Trained"], layer: int) -> TwoStageResult:
-    norms = np.stack([run[0] for run in runs])  # [run, part, layer, step]
-    curves = {part: norms[:, k, layer] for k, part in enumerate(PARTS)}
-    snapshots = {step: np.stack([run[1][step][layer] for run in runs]) for step in runs[0][1]}
-    return analyze_two_stages(curves, snapshots=snapshots)
 
 
 Trained = tuple[NDArray[np.float64], dict[int, NDArray[np.float32]], float]
@@ -122,7 +119,7 @@ Trained = tuple[NDArray[np.float64], dict[int, NDArray[np.float32]], float]
 def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int, number: int) -> Trained | int:
     """Norms [part, layer, step + 1], W_V [layer, ...] at every `LAG` steps, and the mean loss of the last tenth.
 
-    Of a run that diverges the step at which something was no longer finite.
+    The step instead where the loss or a norm stops being a number.
     """
     draws = generator(seed, "topics-wikipedia/two-stages", number)
     with torch.random.fork_rng(devices=[]):
@@ -139,7 +136,7 @@ def _train(rows: Index, tokens: int, length: Length, setting: Setting, seed: int
         optimizer.step()
         losses.append(float(loss.detach()))
         norms.append(_norms(model))
-        if not (math.isfinite(losses[-1]) and np.isfinite(norms[-1]).all()):
+        if not (np.isfinite(losses[-1]) and np.isfinite(norms[-1]).all()):
             return step
         if step % LAG == 0:
             snapshots[step] = _values(model)

@@ -20,19 +20,9 @@ THESIS = (100, 400)  # steps at which stage 1 and stage 2 end there, "roughly"
 
 
 def stage_parts(stages: Sequence[StageRuns]) -> list[str | Table | Figure]:
-    """What is said, drawn and counted of every setting and layer that did not diverge, and which runs did."""
-    lost = [s for s in stages if s.diverged]
-    told: list[str | Table | Figure] = [
-        f"{len(s.diverged)} of {len(s.diverged) + len(s.loss)} runs of {s.setting.name} diverged, at step "
-        f"{', '.join(map(str, s.diverged))}, and are left out."
-        for s in lost
-    ]
-    stages = [s for s in stages if s.layers]
-    if not stages:
-        return told
+    """What is said, drawn and counted of every setting and layer."""
     return [
         stage_sentence(stages),
-        *told,
         Figure(
             stage_figure(stages),
             f"Frobenius norms of W_K, W_Q and W_V by layer (columns) over steps, and the rotation of W_V over {LAG} "
@@ -44,21 +34,27 @@ def stage_parts(stages: Sequence[StageRuns]) -> list[str | Table | Figure]:
 
 def stage_sentence(stages: Sequence[StageRuns]) -> str:
     """How many layers of which settings show two stages."""
-    total = LAYERS * len(stages)
+    total = sum(len(s.layers) for s in stages)
     staged = [(s, at) for s in stages for at, layer in enumerate(s.layers) if layer.two_stages]
     told = f"{len(staged)} of {total} layers show two stages by the rule that the synthetic models are held to"
     if staged:
         ends = sorted(v for s, at in staged if (v := s.layers[at].boundary.value) is not None)
         names = ", ".join(dict.fromkeys(s.setting.name for s, _ in staged))
         told += f" ({names}), the first ending at steps {number(ends[0], 0)} to {number(ends[-1], 0)}"
-    steps = max(float(s.layers[0].steps[-1]) for s in stages)
+    steps = max((float(layer.steps[-1]) for s in stages for layer in s.layers), default=0.0)
+    lost = "; ".join(
+        f"{len(s.diverged)} of {len(s.diverged) + len(s.loss)} runs of {s.setting.name} at step "
+        f"{' and '.join(map(str, s.diverged))}"
+        for s in stages
+        if s.diverged
+    )
     faster = sum(_leads(layer) for s in stages for layer in s.layers)
-    settings = "1 setting" if len(stages) == 1 else f"{len(stages)} settings"
     return (
-        f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {settings}, "
-        f"{number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of {total} W_V "
-        "has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
-        f"The thesis sees stage 1 end at about step {THESIS[0]} and stage 2 at {THESIS[1]}, and names no settings."
+        f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {len(stages)} "
+        f"settings, {number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of "
+        f"{total} W_V has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
+        f"{f'Diverged, and left out: {lost}. ' if lost else ''}The thesis sees stage 1 end at about step {THESIS[0]} "
+        f"and stage 2 at {THESIS[1]}, and names no settings."
     )
 
 
@@ -66,7 +62,7 @@ def stage_table(stages: Sequence[StageRuns]) -> Table:
     """A row a setting and layer."""
     rows: list[Row] = []
     for s in stages:
-        loss = number(sum(s.loss) / len(s.loss), 2)
+        loss = number(sum(s.loss) / len(s.loss), 2) if s.loss else ABSENT
         for at, r in enumerate(s.layers):
             rows.append(
                 [
@@ -114,7 +110,8 @@ def _leads(r: TwoStageResult) -> bool:
 
 
 def _runs(stages: Sequence[StageRuns]) -> int:
-    return max(len(s.loss) for s in stages)
+    """Of a setting, those that diverged included."""
+    return max(len(s.loss) + len(s.diverged) for s in stages)
 
 
 def stage_figure(stages: Sequence[StageRuns]) -> "go.Figure":
@@ -146,5 +143,5 @@ def stage_figure(stages: Sequence[StageRuns]) -> "go.Figure":
         fig.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
     fig.update_xaxes(title_text="step", row=len(rows) + 1)
     staged = sum(layer.two_stages for s in stages for layer in s.layers)
-    title = f"{staged} of {LAYERS * len(stages)} layers train in two stages"
+    title = f"{staged} of {sum(len(s.layers) for s in stages)} layers train in two stages"
     return finish(fig, title, f"n={_runs(stages)} runs a setting", width=1160, height=640)

@@ -132,9 +132,7 @@ def collect(run: Run[Size]) -> Findings:
         random.append(measured(own, labels, fresh.embedding[vocabulary.ids], count, seed))
         random_nine.append(nine_words(fresh.name, encoder.tokenizer, fresh.embedding))
     top = text.cooccurrence(pieces, vocabulary, pairs_of_words(max(WORDS)))
-    table = [
-        against_cooccurrence(reading.pairs, vectors, labels[words, "one"], words, top, count, seed) for words in WORDS
-    ]
+    table = [against_cooccurrence(reading.pairs, vectors, labels[words, "one"], words, top, count) for words in WORDS]
     fits = variants(counts, size, seed) if size.variants else {}
     return Findings(
         model=encoder.name,
@@ -153,11 +151,10 @@ def collect(run: Run[Size]) -> Findings:
         cooccurrence=table,
         often=[(vocabulary.names[i], vocabulary.names[j]) for i, j in top[:10].tolist()],
         variants=[
-            variant(name, fitted, reading, vectors, count, seed)
-            for name, fitted in {"as above": topics, **fits}.items()
+            variant(name, fitted, reading, vectors, count) for name, fitted in {"as above": topics, **fits}.items()
         ],
-        shared=shared_fits({"as above": topics, **fits}, counts, reading.pairs, vectors, count, seed),
-        others=other_pairs(pieces, vocabulary, reading.pairs, vectors, labels[WORDS[0], "one"], count, seed),
+        shared=shared_fits({"as above": topics, **fits}, counts, reading.pairs, vectors, count),
+        others=other_pairs(pieces, vocabulary, reading.pairs, vectors, labels[WORDS[0], "one"], count),
         nine=nine_words(encoder.name, encoder.tokenizer, encoder.embedding),
         random_nine=random_nine,
         stages=two_stages(pieces, encoder.tokenizer.all_special_ids, size.stages, seed),
@@ -177,14 +174,14 @@ def measured(
         setting: measure_row(setting, own, reading.pairs, vectors, documents, seed, permute=permute)
         for setting, own in labels.items()
     }
-    hidden = [over_documents(reading.sums[WORDS[0], "one"], layers * heads + k, seed) for k in range(layers + 1)]
+    hidden = [over_documents(reading.sums[WORDS[0], "one"], layers * heads + k) for k in range(layers + 1)]
     return Measured(
         name=reading.name,
         pieces=reading.pieces,
         tokens=reading.tokens,
         pairs={s: _pairs(reading, s) for s in labels},
         rows=rows,
-        heads={words: every_head(reading.sums[words, "one"], reading.shape, seed) for words in WORDS},
+        heads={words: every_head(reading.sums[words, "one"], reading.shape) for words in WORDS},
         hidden=hidden,
     )
 
@@ -205,11 +202,11 @@ def variants(counts: Any, size: Size, seed: int) -> dict[str, Topics]:
     }
 
 
-def variant(name: str, topics: Topics, reading: Reading, vectors: Any, documents: int, seed: int) -> Variant:
+def variant(name: str, topics: Topics, reading: Reading, vectors: Any, documents: int) -> Variant:
     """What one fit of the topics gives, with one topic a word and the fewest words."""
     labels = Labels.of(memberships(topics.likelihood, WORDS[0], "one"))
-    attention = attention_contrast(reading.pairs, labels, documents, seed)
-    return Variant(name, len(topics.share), attention, embedding_contrast(unit_rows(vectors), labels, seed))
+    attention = attention_contrast(reading.pairs, labels, documents)
+    return Variant(name, len(topics.share), attention, embedding_contrast(unit_rows(vectors), labels))
 
 
 def to_results(f: Findings) -> dict[str, Any]:
@@ -246,7 +243,7 @@ def _stage_results(s: StageRuns) -> dict[str, Any]:
         {"two_stages": r.two_stages, "reason": r.reason, **{n: getattr(r, n).to_dict() for n in names}}
         for r in s.layers
     ]
-    return {"loss": list(s.loss), "diverged_at": list(s.diverged), "layers": layers}
+    return {"loss": list(s.loss), "layers": layers, "diverged_at": list(s.diverged)}
 
 
 def _encoder_results(m: Measured) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Tried:
     row: Cooccurrence
 
 
-def sharing(name: str, likelihood: Floats, pairs: Pairs, vectors: Floats, documents: int, seed: int) -> Sharing:
+def sharing(name: str, likelihood: Floats, pairs: Pairs, vectors: Floats, documents: int) -> Sharing:
     """Of the likeliest words of each topic [topic, word]."""
     one, several = (Labels.of(memberships(likelihood, FEWEST, mode)) for mode in ("one", "several"))
     counts = several.member.sum(1)
@@ -70,8 +70,8 @@ def sharing(name: str, likelihood: Floats, pairs: Pairs, vectors: Floats, docume
         name,
         float((counts > 1).sum() / (counts > 0).sum()),
         float(1 - one.same(added[:, 0], added[:, 1]).mean()),
-        (attention_contrast(pairs, one, documents, seed), attention_contrast(pairs, several, documents, seed)),
-        (embedding_contrast(rows, one, seed), embedding_contrast(rows, several, seed)),
+        (attention_contrast(pairs, one, documents), attention_contrast(pairs, several, documents)),
+        (embedding_contrast(rows, one), embedding_contrast(rows, several)),
     )
 
 
@@ -87,13 +87,13 @@ def articles_as_topics(counts: csr_matrix) -> Floats:
 
 
 def fits(
-    topics: Mapping[str, Topics], counts: csr_matrix, pairs: Pairs, vectors: Floats, documents: int, seed: int
+    topics: Mapping[str, Topics], counts: csr_matrix, pairs: Pairs, vectors: Floats, documents: int
 ) -> list[Sharing]:
     """Table 2.4's question of every fit, and of articles in the place of topics."""
     found = {name: fit.likelihood for name, fit in topics.items()}
     if documents <= MOST_ARTICLES:
         found["articles as topics"] = articles_as_topics(counts)
-    return [sharing(name, likelihood, pairs, vectors, documents, seed) for name, likelihood in found.items()]
+    return [sharing(name, likelihood, pairs, vectors, documents) for name, likelihood in found.items()]
 
 
 def other_pairs(
@@ -103,7 +103,6 @@ def other_pairs(
     vectors: Floats,
     labels: Labels,
     documents: int,
-    seed: int,
 ) -> list[Tried]:
     """Table 2.5's question of other choices of the pairs that co-occur, and of centred embeddings."""
     pairs, counts, alone = pair_counts(pieces, vocabulary)
@@ -128,7 +127,7 @@ def other_pairs(
         "embeddings centred": (first(everything), centred),
     }
     return [
-        Tried(name, against_cooccurrence(reading, rows, labels, FEWEST, top, documents, seed))
+        Tried(name, against_cooccurrence(reading, rows, labels, FEWEST, top, documents))
         for name, (top, rows) in asked.items()
         if len(top)
     ]

@@ -10,7 +10,8 @@ import numpy as np
 from interp.errors import RequestError
 from interp.rng import generator
 from interp.stats import Estimate
-from interp.worlds.topics.theory import Family, TopicTheory, frobenius
+from interp.worlds.topics.theory import TopicTheory
+from interp.worlds.topics.value_theory import Family, frobenius
 from probes.topics.rows import mean_of
 from probes.topics.words import Array, Ints, Kind, Words
 

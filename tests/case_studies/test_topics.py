@@ -8,8 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from case_studies.topics.families import EXACT, FAINT, GROUPS, PAPER_FAINT, STAGES, TABLE, TWO_STAGES
+from case_studies.topics.families import (
+    EMBEDDING_ALONE,
+    EXACT,
+    FAINT,
+    FIG_2_1_TRIED,
+    GROUPS,
+    PAPER_FAINT,
+    STAGES,
+    TABLE,
+    TWO_STAGES,
+)
 from case_studies.topics.measure import exact_descent, exact_row, value_maps
+from case_studies.topics.released import TABLE_2_1, TABLE_2_2
 from case_studies.topics.study import run
 from closeness import assert_close
 from interp import TopicGrammar, load_checkpoint
@@ -34,8 +45,17 @@ def test_every_interval_says_its_n(folder):
 
 
 # What is computed from no model at all.
-THEORY = ("No model is trained here", "In expectation the block mean", "At those steps the mean of the other entries",
-          "standard deviations of the others", "best ratio is 6.26", "Infinite documents of two topics")  # fmt: skip
+THEORY = (
+    "No model is trained here",
+    "In expectation the block mean",
+    "At those steps the mean of the other entries",
+    "standard deviations of the others",
+    "best ratio is 6.26",
+    "Infinite documents of two topics",
+    "the three printed means of a row leave one",
+    "From the thesis's printed means alone",
+    "The released code's own training",
+)
 UNTRAINED = {"loss-landscapes", "settings"}
 SAYS_N = re.compile(r"n=\d+")
 
@@ -80,7 +100,19 @@ def results(folder):
 
 
 def test_results_hold_every_population(results):
-    assert set(results["figures"]) == {g.label for g in GROUPS}
+    assert set(results["figures"]) == {g.label for g in (*GROUPS, FIG_2_1_TRIED)}
+    assert set(results["table_2_1_released"]) == {s.name for s in TABLE_2_1}
+    assert set(results["table_2_2"]) == {s.name for s in TABLE_2_2}
+    for found in results["table_2_1_released"].values():
+        assert found["kept"] == found["runs"] == found["released_lookup_whole"]["ratio"]["n"] == 2
+    for found in results["table_2_2"].values():
+        assert (found["kept"], found["runs"], found["structure"]) == (0, 2, None)  # of so few steps, none is diagonal
+    assert set(results["embedding_alone"]) == {f.name for f in EMBEDDING_ALONE}
+    assert all(found["excess"]["n"] == 2 for found in results["embedding_alone"].values())
+    assert set(results["left_over"]) == {
+        f"{k}_{length}" for k in ("right_lookup", "released_lookup") for length in ("rescaled", "whole")
+    }
+    assert results["turning"] == {}  # no run has two stages
     assert set(results["table_2_1"]) == {family.name for family, _ in TABLE}
     assert set(results["stage_2"]) == {f.name for f in STAGES}
     assert set(results["two_stages"]) == {f.name for f in TWO_STAGES}

@@ -106,27 +106,27 @@ def test_every_setting_begins_where_it_says_and_learns(runs):
     np.testing.assert_array_equal(again[0].layers[2].norms["W_K"], runs[0].layers[2].norms["W_K"][:1])
 
 
+def test_runs_that_diverge_are_told_and_left_out(monkeypatch):
+    wild, calm = stages.Setting("SGD", 1e30, 1.0), stages.Setting("Adam", 1e-3, 1e-3)
+    monkeypatch.setattr(stages, "SETTINGS", (calm, wild))
+    calm_runs, wild_runs = two_stages(text_of(40), [2, 3], Length(2, 12, 16), 0)
+    assert (len(calm_runs.layers), len(calm_runs.loss), calm_runs.diverged) == (LAYERS, 2, ())
+    assert (wild_runs.layers, wild_runs.loss, len(wild_runs.diverged)) == ((), (), 2)
+    assert all(1 <= step <= 12 for step in wild_runs.diverged)
+    said = stage_sentence([calm_runs, wild_runs])
+    assert f"of {LAYERS} layers show two stages" in said
+    assert f"left out: 2 of 2 runs of {wild.name} at step" in said
+    assert "n=2 runs" in said
+    assert "left out" not in stage_sentence([calm_runs])
+    stage_parts([calm_runs, wild_runs])
+
+
 @pytest.mark.slow
 def test_the_section_says_how_many_runs(runs):
     sentence, _, table = stage_parts(runs)
     assert "n=2 runs" in sentence
     assert "n=2 runs" in table.note
     assert len(table.rows) == LAYERS * len(runs)
-
-
-@pytest.mark.slow
-def test_a_run_that_diverges_is_left_out_and_told(monkeypatch):
-    """Alone, and beside one that does not: nothing of the report is lost with it."""
-    wild, tame = stages.Setting("SGD", 1e12, 1e-3), stages.Setting("Adam", 1e-3, 1e-3)
-    monkeypatch.setattr(stages, "SETTINGS", (wild, tame))
-    found = two_stages(text_of(40), [2, 3], Length(2, 20, 16), 0)
-    assert [(len(r.diverged), len(r.loss), len(r.layers)) for r in found] == [(2, 0, 0), (0, 2, LAYERS)]
-    assert all(1 <= step <= 20 for step in found[0].diverged)
-    sentence, lost, _, table = stage_parts(found)
-    assert "1 setting, 20 steps" in sentence
-    assert lost.startswith("2 of 2 runs of SGD 1e+12, initial scale 0.001 diverged, at step ")
-    assert len(table.rows) == LAYERS
-    assert stage_parts(found[:1]) == [lost]
 
 
 def staged(corner, value_end):
@@ -174,7 +174,7 @@ def test_what_several_topics_add_is_counted(monkeypatch):
     monkeypatch.setattr(tried, "FEWEST", 2)
     monkeypatch.setattr(tried, "attention_contrast", lambda *a: None)
     monkeypatch.setattr(tried, "embedding_contrast", lambda *a: None)
-    found = tried.sharing("x", likelihood, None, np.eye(4), 1, 0)
+    found = tried.sharing("x", likelihood, None, np.eye(4), 1)
     # topics keep {0, 1} and {1, 2}; word 1 has both, and alone in one only the second
     assert (found.words, found.pairs) == pytest.approx((1 / 3, 1 / 2))
     assert Labels.of(np.array([[1, 0], [1, 1], [0, 1]], bool)).pairs().tolist() == [[0, 1], [1, 2]]

@@ -3,6 +3,7 @@
 import bz2
 import itertools
 import json
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -10,10 +11,11 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia import attention, corpus, encoder, figures, lda, measure, study
+from case_studies.topics_wikipedia import attention, contrast, corpus, encoder, figures, lda, measure, study
 from case_studies.topics_wikipedia.attention import Pairs
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
 from case_studies.topics_wikipedia.lda import Labels, Topics
@@ -151,21 +153,19 @@ def literal_means(labels, pieces, patterns, value):
 def test_attention_equals_a_literal_double_loop(reading):
     read, labels, pieces, patterns, _ = reading
     debiased = literal_means(labels, pieces, patterns, lambda i, p, q, k: p[:, :, q, k] * len(pieces[i].ids) / 100)
-    found = measure.attention_contrast(read.pairs, labels, 5, 0)
+    found = measure.attention_contrast(read.pairs, labels, 5)
     assert found.same.value == pytest.approx(debiased[0].mean())
     assert found.different.value == pytest.approx(debiased[1].mean())
     assert found.ratio.value == pytest.approx(debiased[0].mean() / debiased[1].mean())
-    assert found.ratio.low < found.ratio.value < found.ratio.high
-    heads = measure.every_head(read.sums[15, "one"], (2, 3), 0)
+    assert found.ratio.low is None  # five articles
+    heads = measure.every_head(read.sums[15, "one"], (2, 3))
     np.testing.assert_allclose(heads.value, debiased[0] / debiased[1], rtol=1e-6)
-    assert (heads.low <= heads.value).all()
-    assert (heads.value <= heads.high).all()
+    assert np.isnan(heads.low).all()
     plain = literal_means(labels, pieces, patterns, lambda i, p, q, k: p[:, :, q, k])
-    raw = measure.attention_contrast(read.pairs, labels, 5, 0, debias=False)
+    raw = measure.attention_contrast(read.pairs, labels, 5, debias=False)
     assert raw.ratio.value == pytest.approx(plain[0].mean() / plain[1].mean())
-    over_heads = measure.over_documents(read.sums[15, "one"], slice(0, 6), 0)
+    over_heads = measure.over_documents(read.sums[15, "one"], slice(0, 6))
     assert over_heads.ratio.value == pytest.approx(found.ratio.value)
-    assert over_heads.ratio.low == pytest.approx(found.ratio.low)
 
 
 def test_hidden_states_equal_a_literal_double_loop(reading):
@@ -177,7 +177,7 @@ def test_hidden_states_equal_a_literal_double_loop(reading):
 
     same, different = literal_means(labels, pieces, patterns, cosine)
     for layer in range(3):
-        found = measure.over_documents(read.sums[15, "one"], 6 + layer, 0)
+        found = measure.over_documents(read.sums[15, "one"], 6 + layer)
         assert_close([found.same.value, found.different.value], [same[layer], different[layer]], dtype=torch.float32)
 
 
@@ -201,16 +201,16 @@ TWO_TOPICS = Labels.of(np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool))
 def test_a_ratio_of_means_is_no_mean_of_ratios():
     # article 0: same 1, different 1; article 1: same 8, 8, 8, different 2: ratios 1 and 4, their mean 2.5
     pairs = pairs_of([0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 2, 0], [1, 2, 1, 1, 3, 2], [1, 1, 8, 8, 8, 2])
-    found = measure.attention_contrast(pairs, TWO_TOPICS, 2, 0)
+    found = measure.attention_contrast(pairs, TWO_TOPICS, 2)
     assert found.ratio.value == pytest.approx((25 / 4) / (3 / 2))
 
 
 def test_a_planted_ratio_comes_out_and_permuted_topics_do_not_give_it():
     rng = np.random.default_rng(2)
-    i, j = np.array([(a, b) for a in range(4) for b in range(a + 1, 4)] * 30).T
-    document = np.repeat(np.arange(30), 6)
-    pairs = pairs_of(document, i, j, np.where(TWO_TOPICS.same(i, j), 2.0, 1.0) * rng.uniform(0.9, 1.1, 180))
-    found = measure.attention_contrast(pairs, TWO_TOPICS, 30, 0)
+    i, j = np.array([(a, b) for a in range(4) for b in range(a + 1, 4)] * 120).T
+    document = np.repeat(np.arange(120), 6)
+    pairs = pairs_of(document, i, j, np.where(TWO_TOPICS.same(i, j), 2.0, 1.0) * rng.uniform(0.9, 1.1, 720))
+    found = measure.attention_contrast(pairs, TWO_TOPICS, 120)
     assert found.ratio.value == pytest.approx(2, rel=0.025)
     assert found.ratio.low < 2 < found.ratio.high
     null = measure.null_range(measure.permuted_attention(pairs, TWO_TOPICS, 0))
@@ -221,7 +221,7 @@ def test_a_planted_ratio_comes_out_and_permuted_topics_do_not_give_it():
 def test_permuting_topics_within_pieces_keeps_what_pieces_differ_in():
     """A piece of one topic with much attention, one of two topics with little: no word matters, the ratio is not 1."""
     pairs = pairs_of([0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 2], [1, 1, 2, 3, 2, 3, 3], [3, 1, 1, 1, 1, 1, 1])
-    found = measure.attention_contrast(pairs, TWO_TOPICS, 2, 0).ratio
+    found = measure.attention_contrast(pairs, TWO_TOPICS, 2).ratio
     assert found.value == pytest.approx(5 / 3)
     assert found.low is None  # two articles, one of them without a pair across topics
     assert_close(measure.permuted_attention(pairs, TWO_TOPICS, 0, 20), 5 / 3)
@@ -233,21 +233,21 @@ def test_matching_distances_takes_out_an_effect_of_distance_alone():
     i, j = i[i != j], j[i != j]
     near = TWO_TOPICS.same(i, j)
     distance = np.where(near, rng.integers(1, 5, len(i)), rng.integers(1, 9, len(i)))
-    pairs = pairs_of(rng.integers(0, 20, len(i)), i, j, 1 / distance, distance=distance)
-    assert measure.attention_contrast(pairs, TWO_TOPICS, 20, 0).ratio.low > 1.2
-    matched = measure.attention_contrast(pairs, TWO_TOPICS, 20, 0, match=True)
+    pairs = pairs_of(rng.integers(0, 120, len(i)), i, j, 1 / distance, distance=distance)
+    assert measure.attention_contrast(pairs, TWO_TOPICS, 120).ratio.low > 1.2
+    matched = measure.attention_contrast(pairs, TWO_TOPICS, 120, match=True)
     assert matched.ratio.value == pytest.approx(1)
 
 
 def test_no_pair_on_one_side_is_undefined_with_a_reason():
-    found = measure.attention_contrast(pairs_of([0, 1], [0, 2], [1, 3], [1, 1]), TWO_TOPICS, 2, 0)
+    found = measure.attention_contrast(pairs_of([0, 1], [0, 2], [1, 3], [1, 1]), TWO_TOPICS, 2)
     assert found.ratio.value is None
     assert "no pair" in found.ratio.reason
 
 
 def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
     sums = attention.Sums(np.array([2.0, 1.0]), np.zeros(2), np.ones((2, 6)), np.zeros((2, 6)))
-    heads = measure.every_head(sums, (2, 3), 0)
+    heads = measure.every_head(sums, (2, 3))
     found = json.loads(json.dumps(heads.to_dict(), allow_nan=False))
     assert found["value"] == found["low"] == found["high"] == [[None] * 3] * 2
     assert found["above_1"] == found["below_1"] == 0
@@ -260,12 +260,12 @@ def test_heads_without_a_ratio_are_none_in_json_and_undefined_in_text():
 
 def test_embeddings_equal_a_literal_double_loop():
     rng = np.random.default_rng(4)
-    labels, vectors = random_labels(rng, 40, 9, 0.15), rng.normal(size=(40, 6)) + 1
+    labels, vectors = random_labels(rng, 140, 9, 0.15), rng.normal(size=(140, 6)) + 1
     for rows in (vectors, measure.unit_rows(vectors)):
         same, different = [], []
         for a, b in itertools.combinations(labels.words.tolist(), 2):
             (same if (labels.member[a] & labels.member[b]).any() else different).append(rows[a] @ rows[b])
-        found = measure.embedding_contrast(rows, labels, 0)
+        found = measure.embedding_contrast(rows, labels)
         assert found.same.value == pytest.approx(np.mean(same))
         assert found.ratio.value == pytest.approx(np.mean(same) / np.mean(different))
         assert found.ratio.low < found.ratio.value < found.ratio.high
@@ -273,26 +273,64 @@ def test_embeddings_equal_a_literal_double_loop():
     assert_close(np.linalg.norm(measure.unit_rows(vectors), axis=1), 1)
 
 
-def test_a_word_drawn_twice_makes_no_pair_with_itself():
+def test_sums_without_each_word_are_those_of_the_other_words():
     rng = np.random.default_rng(6)
-    vectors, weights = rng.normal(size=(7, 3)), rng.integers(0, 3, (4, 7)).astype(float)
-    pairs = np.array([[0, 3], [1, 2], [4, 6]])
-    for draw in range(4):
-        drawn = [w for w in range(7) for _ in range(int(weights[draw, w]))]
-        every = [(a, b) for a, b in itertools.combinations(drawn, 2) if a != b]
-        chosen = [(a, b) for a, b in every if [a, b] in pairs.tolist()]
+    vectors, pairs = rng.normal(size=(7, 3)), np.array([[0, 3], [1, 2], [4, 6]])
+    for row, left in enumerate([None, *range(7)]):
+        every = list(itertools.combinations([w for w in range(7) if w != left], 2))
+        chosen = [pair for pair in every if list(pair) in pairs.tolist()]
         for found, expected in (
-            (measure.all_pair_sums(vectors, weights), every),
-            (measure.pair_sums(vectors, pairs, weights), chosen),
+            (measure.all_pair_sums(vectors), every),
+            (measure.pair_sums(vectors, pairs), chosen),
         ):
-            assert found[0][draw] == pytest.approx(sum(vectors[a] @ vectors[b] for a, b in expected))
-            assert found[1][draw] == len(expected)
+            assert found[0][row] == pytest.approx(sum(vectors[a] @ vectors[b] for a, b in expected))
+            assert found[1][row] == len(expected)
+
+
+def jackknifed(of, units, freedom):
+    """Value and interval of a statistic of a list of units, left out by hand."""
+    value, without = of(units), np.array([of(units[:k] + units[k + 1 :]) for k in range(len(units))])
+    error = math.sqrt((len(units) - 1) / len(units) * ((without - without.mean()) ** 2).sum())
+    half = scipy.stats.t.ppf(0.975, freedom) * error
+    return value, value - half, value + half
+
+
+def test_intervals_leave_out_each_article_or_word():
+    rng = np.random.default_rng(11)
+    articles = [tuple(rng.uniform(1, 2, 4)) for _ in range(120)]
+
+    def logarithm(kept):
+        same, same_n, other, other_n = np.array(kept).sum(0)
+        return math.log(same / same_n) - math.log(other / other_n)
+
+    expected = jackknifed(logarithm, articles, 119)
+    sums = (contrast.without_each(column) for column in np.array(articles).T)
+    found = contrast.contrast_of_sums(*sums, units=120).ratio
+    assert_close([found.value, found.low, found.high], np.exp(expected))
+    vectors = rng.normal(size=(100, 3))
+    labels = Labels.of(np.eye(10, dtype=bool)[np.arange(100) % 10])
+
+    def difference(kept):
+        pairs = list(itertools.combinations(kept, 2))
+        same = [vectors[a] @ vectors[b] for a, b in pairs if a % 10 == b % 10]
+        other = [vectors[a] @ vectors[b] for a, b in pairs if a % 10 != b % 10]
+        return np.mean(same) - np.mean(other)
+
+    gap = measure.embedding_contrast(vectors, labels).difference
+    assert_close([gap.value, gap.low, gap.high], jackknifed(difference, list(range(100)), 99))
+
+
+def test_few_articles_have_no_interval_and_say_so():
+    sums = [contrast.without_each(np.ones(99)) for _ in range(4)]
+    found = contrast.contrast_of_sums(*sums, units=99).ratio
+    assert (found.value, found.low) == (1, None)
+    assert "99 inputs are too few" in found.reason
 
 
 def test_random_embeddings_have_no_ratio_but_a_difference_about_zero():
     rng = np.random.default_rng(7)
     labels = Labels.of(np.eye(10, dtype=bool)[np.arange(300) % 10])
-    found = measure.embedding_contrast(rng.normal(size=(300, 64)), labels, 0)
+    found = measure.embedding_contrast(rng.normal(size=(300, 64)), labels)
     assert found.ratio.value is None
     assert "not apart from 0" in found.ratio.reason
     assert found.difference.low < 0 < found.difference.high
@@ -300,11 +338,11 @@ def test_random_embeddings_have_no_ratio_but_a_difference_about_zero():
 
 def test_permuted_topics_differ_by_nothing_on_average():
     rng = np.random.default_rng(8)
-    labels = Labels.of(np.eye(5, dtype=bool)[np.arange(60) % 5])
-    vectors = measure.unit_rows(np.eye(5)[np.arange(60) % 5] + 0.3 * rng.normal(size=(60, 5)))
+    labels = Labels.of(np.eye(5, dtype=bool)[np.arange(120) % 5])
+    vectors = measure.unit_rows(np.eye(5)[np.arange(120) % 5] + 0.3 * rng.normal(size=(120, 5)))
     null = measure.null_range(measure.permuted_embedding(vectors, labels, 0))
     assert null["mean"] == pytest.approx(0, abs=0.02)  # absolute: error of the permutations, of cosines
-    assert measure.embedding_contrast(vectors, labels, 0).difference.low > null["high"]
+    assert measure.embedding_contrast(vectors, labels).difference.low > null["high"]
 
 
 # -- co-occurrence ----------------------------------------------------------------------------------------------
@@ -324,7 +362,7 @@ def test_top_pairs_are_as_many_as_pairs_of_one_topic_and_their_means_are_theirs(
     read, labels, *_ = reading
     vectors = np.random.default_rng(0).normal(size=(len(labels.member), 5))
     top = np.array([[0, 1], [2, 9], [3, 4], [5, 8]])
-    found = measure.against_cooccurrence(read.pairs, vectors, labels, 3, top, 5, 0)
+    found = measure.against_cooccurrence(read.pairs, vectors, labels, 3, top, 5)
     assert found.pairs == 3
     chosen = {(0, 1), (2, 9), (3, 4)}
     both = zip(read.pairs.i.tolist(), read.pairs.j.tolist(), strict=True)
