@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
 from probes.relations import RELATIONS, Relation, relation_scores
@@ -36,7 +36,7 @@ class Looks:
     `relations`: `MASS` and any others that `choose` is to be asked of.
     """
 
-    def __init__(self, tokens: NDArray[np.int64], grammar: DyckGrammar, relations: Sequence[Relation] = MASS):
+    def __init__(self, tokens: NDArray[np.int64], grammar: Any, relations: Sequence[Relation] = MASS):
         self.tokens = tokens
         real = tokens != grammar.pad
         self.visible = np.tri(tokens.shape[1], dtype=bool) & real[:, :, None] & real[:, None, :]
