@@ -86,7 +86,10 @@ class Comparison:
         return f"{text}; within ±{self.bound:g}: {self._decided(self.p_equivalent, self.adjusted_equivalent)}"
 
     def _decided(self, p: float | None, adjusted: float | None) -> str:
-        return p_text(p) if self.primary else f"Holm {p_text(adjusted, '')} ({p_text(p)})"
+        if self.primary or p is None or adjusted is None:
+            return p_text(p)
+        least = "< " if p <= SMALLEST and adjusted < 1 else ""  # of a p-value that is known as below `SMALLEST`
+        return f"Holm {least}{p_text(adjusted, '')} ({p_text(p)})"
 
 
 def compared(name: str, interval: Interval, *, null: float = 0.0, bound: float | None = None) -> Comparison:

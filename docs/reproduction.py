@@ -9,7 +9,9 @@ A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s valu
 `ours` and of further numbers `beside` them, and a `rule` that says when both agree. Its status follows:
 
 - reproduced: the rule holds for ours;
-- differs: it does not, and holds for one of the row's `arms` (or the arm's own rule does), which is the cause;
+- differs: it does not, and holds for one of the row's `arms`, by the same rule. Rows that are asked `together` hold,
+  and have an arm, only where one setting gives all of their numbers. An arm with a rule of its own is told and
+  decides nothing: what fits by another rule is no cause;
 - open: it holds for none of them; an arm that no results hold yet is awaited, and so is ours where the row says that
   it is `awaited`;
 - missing: nothing is measured.
@@ -54,13 +56,13 @@ class Reading:
 
     @property
     def least(self) -> float:
-        """The lower end of the interval, or the value where there is none; NaN if that is no number."""
-        return _float(self.value if self.low is None else self.low)
+        """The lower end of the interval; of an exact number itself; NaN of an estimate without an interval."""
+        return math.nan if self.over and self.low is None else _float(self.value if self.low is None else self.low)
 
     @property
     def most(self) -> float:
         """The upper end, likewise."""
-        return _float(self.value if self.high is None else self.high)
+        return math.nan if self.over and self.high is None else _float(self.value if self.high is None else self.high)
 
     def text(self, digits: int = DIGITS) -> str:
         """As the page writes it: value, interval, n."""
@@ -139,7 +141,7 @@ def _falling(readings: Sequence[Reading], _: Any) -> bool:
 def _near(readings: Sequence[Reading], share: float) -> bool:
     ours, other = readings
     centre = _float(other.value)
-    return ours.least <= centre * (1 + share) and ours.most >= centre * (1 - share)
+    return centre * (1 - share) <= ours.least and ours.most <= centre * (1 + share)
 
 
 def _times(readings: Sequence[Reading], factor: float) -> bool:
@@ -194,7 +196,7 @@ RULES = {
     "equals": Rule("is {}", _each(lambda r, x: r.value == x)),
     "one_of": Rule("one of {}", _each(lambda r, x: r.value in x)),
     "falling": Rule("each above the next, intervals apart", _falling),
-    "near": Rule("the first reaches the second but for a share of {}", _near),
+    "near": Rule("the first, interval and all, lies within a share of {} of the second", _near),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule("{}: within two standard deviations of what random matrices give", _random_rows),
 }
@@ -238,8 +240,23 @@ def readings_of(paths: Sequence[str], results: Results) -> list[Reading] | None:
     return None if None in found else [r for r in found if r is not None]
 
 
-def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
-    """Status of a row, from its rule and arms."""
+def peers(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows that are asked together with this one: one setting has to give all of their numbers."""
+    name = row.get("together")
+    return [row] if name is None else [other for other in rows if other.get("together") == name] or [row]
+
+
+def _arm_holds(row: Mapping[str, Any], setting: str, results: Results) -> bool:
+    """Whether the row has an arm of this setting for which its own rule holds."""
+    for arm in row.get("arms", ()):
+        if arm["setting"] == setting and "rule" not in arm:
+            there = readings_of(arm["path"], results)
+            return there is not None and holds(row["rule"], there)
+    return False
+
+
+def outcome(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str, Any]] = ()) -> Outcome:
+    """Status of a row, from its rule and arms, and those of the rows that are asked together with it."""
     if "status" in row:
         shown = f" ([{row['shown_by']}](../{row['shown_by']}))" if "shown_by" in row else ""
         return Outcome(row["status"], f"{row['why']}{shown}")
@@ -248,7 +265,8 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         return Outcome("open", f"awaited: {row['awaited']}")
     if ours is None:
         raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
-    if holds(row["rule"], ours):
+    asked = peers(row, rows)
+    if all(holds(other["rule"], readings_of(other["ours"], results) or []) for other in asked):
         return Outcome("reproduced", "")
     digits = row.get("digits", DIGITS)
     held: list[str] = []
@@ -259,7 +277,7 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         if there is None:
             awaited.append(arm["setting"])
             continue
-        agrees = holds(arm.get("rule", row["rule"]), there)
+        agrees = all(_arm_holds(other, arm["setting"], results) for other in asked)
         (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
     if held:
         return Outcome("differs", "; ".join(held))
@@ -284,9 +302,9 @@ def cell(readings: Sequence[Reading], digits: int = DIGITS) -> str:
     return f"{low} to {high} ({len(readings)} numbers" + (f", {sizes.pop()} each)" if len(sizes) == 1 else ")")
 
 
-def line(row: Mapping[str, Any], results: Results) -> str:
+def line(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str, Any]]) -> str:
     """One row of the page's table."""
-    found = outcome(row, results)
+    found = outcome(row, results, rows)
     digits = row.get("digits", DIGITS)
     ours = cell(readings_of(row.get("ours", ()), results) or [], digits) or "–"
     beside = readings_of(row.get("beside", ()), results) or []
@@ -305,8 +323,10 @@ here is typed. Of {rows} numbers and statements {counts}.
 """
 LEGEND = """
 - **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
-- **differs**: it does not hold, and does in an arm with another setting, which is named with its number. With several
-  arms one may fit by chance; the arms are those that somebody had a reason for, and where none fits all are named.
+- **differs**: it does not hold, and by the same rule does in an arm with another setting, which is named with its
+  number. With several arms one may fit by chance; the arms are those that somebody had a reason for, and where none
+  fits all are named. Rows of one training of Tables 2.1 and 2.2 are asked together: only a setting that gives all of
+  them counts.
 - **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
 - **missing**: nothing here measures it, or no number compares it.
 
@@ -316,7 +336,7 @@ those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: 
 one lies within their range, not any of their numbers by itself. Of Table 2.5 the ratio of two printed numbers is asked,
 and their order.
 """
-IN_WORDS = ("reproduced", "different for a cause that an arm shows", "open", "missing")
+IN_WORDS = ("reproduced", "different and agree in an arm with another setting", "open", "missing")
 COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
 
 
@@ -328,7 +348,7 @@ def table(head: Sequence[str], lines: Sequence[str]) -> list[str]:
 def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
     """The whole page."""
     studies = list(dict.fromkeys(row["study"] for row in rows))
-    counts = {name: Counter(outcome(r, results).status for r in rows if r["study"] == name) for name in studies}
+    counts = {name: Counter(outcome(r, results, rows).status for r in rows if r["study"] == name) for name in studies}
     total = sum(counts.values(), Counter())
     each = zip(STATUSES, IN_WORDS, strict=True)
     said = (f"{total[status]} {'is' if total[status] == 1 else 'are'} {words}" for status, words in each)
@@ -338,7 +358,12 @@ def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
     ]
     out = table(("study", *STATUSES, "rows"), summary) + LEGEND.splitlines()
     for name in studies:
-        out += ["", f"## {name}", "", *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name])]
+        out += [
+            "",
+            f"## {name}",
+            "",
+            *table(COLUMNS, [line(row, results, rows) for row in rows if row["study"] == name]),
+        ]
     return HEADER.format(rows=len(rows), counts=", ".join(said)) + "\n".join(out) + "\n"
 
 
@@ -351,7 +376,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (rows, _), results = load_rows(), load_results()
     if args.list:
         for row in rows:
-            found = outcome(row, results)
+            found = outcome(row, results, rows)
             if found.status == args.list:
                 print(f"{row['id']}: {found.text}".rstrip(": "))
         return 0
