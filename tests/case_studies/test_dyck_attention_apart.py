@@ -5,7 +5,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from case_studies.dyck_attention.apart import Apart, _apart, _of_random_keys, apart_parts, measure_kinds, measure_pair
+from case_studies.dyck_attention import apart
+from case_studies.dyck_attention.apart import Apart, apart_parts, between, measure_kinds, measure_pair, other_splits
 from case_studies.dyck_attention.deep import Deep, Layer, deep_parts, evenness, measure_deep, random_evenness
 from case_studies.dyck_attention.families import (
     FIGURES,
@@ -43,52 +44,56 @@ def kinds_of(first, second):
 
 
 def test_the_share_is_that_of_a_loop_over_pairs():
+    """Thirteen models; seeds 0 and 1 have one of each kind, which are not compared."""
     patterns, kind = rows(np.random.default_rng(0), 13), kinds_of(6, 7)
-    found = _apart("a", ("x", "y"), patterns, kind, np.arange(13))
+    seeds = np.array([*range(6), 0, 1, *range(6, 11)])
+    found = between("a", ("x", "y"), patterns, kind, seeds)
 
     def distance(i, j):
         return sum((patterns[i, q, k] - patterns[j, q, k]) ** 2 for q in range(KEYS) for k in range(KEYS))
 
-    across = np.mean([distance(i, j) for i in range(6) for j in range(6, 13)])
+    across = np.mean([distance(i, j) for i in range(6) for j in range(6, 13) if seeds[i] != seeds[j]])
     one, two = (np.mean([distance(i, j) for i, j in combinations(own, 2)]) for own in (range(6), range(6, 13)))
     assert_close(found.across, across, scale=across)
     assert_close(found.within, (one, two), scale=across)
     assert_close(found.share.value, 1 - (one + two) / 2 / across, scale=1)
     assert found.counts == (6, 7)
+    assert (found.share.low, found.share.n) == (None, 11)
 
 
-def test_models_of_one_law_are_not_told_apart_and_those_of_two_are():
-    rng, held = np.random.default_rng(1), 0
-    for _ in range(100):
-        e = _apart("a", ("x", "y"), rows(rng, 20), kinds_of(10, 10), np.tile(np.arange(10), 2)).share
-        held += e.low <= 0 <= e.high
-        assert (e.n, e.null) == (10, 0.0)
-    assert held >= 90
-    apart = np.concatenate([rows(rng, 10, "first", 0.5), rows(rng, 10, "own", 0.5)])
-    share = _apart("a", ("x", "y"), apart, kinds_of(10, 10), np.arange(20)).share
-    assert share.low > 0.3
+@pytest.mark.parametrize("paired", [True, False])
+def test_p_is_even_where_kinds_do_not_matter_and_small_where_they_do(paired, monkeypatch):
+    """Also where models differ in one direction only, and where both models of a seed are alike."""
+    monkeypatch.setattr(apart, "DEALT", 199)
+    rng, found = np.random.default_rng(1), []
+    seeds = np.tile(np.arange(10), 2) if paired else np.arange(20)
+    for _ in range(60):
+        own = rng.normal(size=20)
+        if paired:
+            own = 0.3 * own + np.tile(rng.normal(size=10), 2)
+        patterns = np.zeros((20, KEYS, KEYS)) + own[:, None, None]
+        found.append(between("a", ("x", "y"), patterns, kinds_of(10, 10), seeds).p)
+    assert 0.3 < np.mean(found) < 0.7
+    assert np.mean(np.array(found) <= 0.05) <= 0.15
+    far = np.concatenate([rows(rng, 10, "first", 0.5), rows(rng, 10, "own", 0.5)])
+    assert between("a", ("x", "y"), far, kinds_of(10, 10), seeds).p == 1 / 200
 
 
-@pytest.mark.parametrize(
-    ("sizes", "reason"),
-    [((1, 9), "fewer than two models are of one kind"), ((4, 9), "4 models of one kind are too few for an interval")],
-)
-def test_few_of_a_kind_have_no_interval(sizes, reason):
-    found = _apart("a", ("x", "y"), rows(np.random.default_rng(2), sum(sizes)), kinds_of(*sizes), np.arange(sum(sizes)))
-    assert (found.share.low, found.share.high) == (None, None)
-    assert found.share.reason.startswith(reason)
-    assert (found.share.value is None) == (sizes[0] < 2) == (found.across is None)
-    assert reason in " ".join(str(p) for p in apart_parts([found], []))
+def test_few_of_a_kind_say_nothing():
+    found = between("a", ("x", "y"), rows(np.random.default_rng(2), 10), kinds_of(1, 9), np.arange(10))
+    assert (found.share.value, found.across, found.p) == (None, None, None)
+    assert "fewer than two models are of one kind" in " ".join(str(p) for p in apart_parts([found], []))
 
 
-def test_the_null_of_kinds_is_what_any_split_of_the_patterns_leaves():
-    """A split by the patterns themselves leaves something without kinds too: more than 0, and less than real ones."""
-    rng = np.random.default_rng(3)
-    alike, split = rows(rng, 20), np.concatenate([rows(rng, 10, "first", 0.5), rows(rng, 10, "own", 0.5)])
-    for patterns in (alike, split):
-        assert (
-            0 < _of_random_keys(patterns, 10) < _apart("", ("", ""), split, kinds_of(10, 10), np.arange(20)).share.low
-        )
+def test_other_splits_are_of_columns_and_diagonals():
+    """By hand on three positions: columns 0 to 2, diagonals one and two back and that of the query itself."""
+    patterns = np.zeros((4, 3, 3))
+    patterns[:, 1, 0], patterns[:, 1, 1] = [0.9, 0.8, 0.2, 0.1], [0.1, 0.2, 0.8, 0.9]
+    patterns[:, 2, 2] = 1.0
+    splits = other_splits(patterns, 2)
+    assert len(splits) == 6 * 5 - 1  # all ordered pairs but the one in question
+    assert all(kind.sum() == 2 for kind in splits)
+    assert any(list(kind) == [True, True, False, False] for kind in splits)
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +115,9 @@ def test_kinds_of_a_population_are_read_off_its_last_layer(small):
     assert found.counts == (6 - current, current)
     assert found.kinds == ("initial position", "current position")
     same = measure_pair("same", ("a", "b"), small.population, small.population)
-    assert same.across < same.within[0]  # each model is across from itself
-    assert same.share.n == 6
+    assert_close(same.across, same.within[0], scale=same.across)  # no model is across from itself
+    assert (same.share.n, same.p) == (6, 1.0)
+    assert found.clustered in (True, False, None)
 
 
 def pairs_of(size):
@@ -128,14 +134,19 @@ def test_families_that_are_compared_are_trained():
     assert all(family in trained for family in TWO_KINDS)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "said"), [(0.3, 0.5, "more than the null"), (0.0, 0.3, "not told apart"), (-0.3, 0.1, "less than")]
-)
-def test_what_is_said_follows_the_interval(low, high, said):
-    e = Estimate((low + high) / 2, low, high, 40, "seeds", 0.2)
-    text = apart_parts([], [Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e)])[-1]
+@pytest.mark.parametrize(("p", "said"), [(0.05, "due to the kind (n=40 seeds, p = 0.05)."), (0.051, "dealt at random")])
+def test_what_is_said_of_two_populations_follows_p(p, said):
+    e = Estimate(0.4, None, None, 40, "seeds", {"mean": 0.0, "95 in 100 below": 0.1}, "why")
+    text = apart_parts([Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e, p)], [])[-1]
     assert said in text
-    assert "n=40 seeds" in text
+
+
+@pytest.mark.parametrize(("modes", "said"), [(True, "has more than one mode"), (False, "no two kinds are told")])
+def test_what_is_said_of_kinds_follows_their_modes(modes, said):
+    e = Estimate(0.4, None, None, 40, "seeds", {"mean": 0.0, "95 in 100 below": 0.1}, "why")
+    text = apart_parts([], [Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e, 0.01, modes)])[-1]
+    assert said in text
+    assert "20 to the a and 20 to the b" in text
 
 
 # -- three layers -------------------------------------------------------------------------------------------
