@@ -584,10 +584,10 @@ def test_a_random_encoder_has_a_ratio_of_one(pieces):
     member = np.array([[name in theme for theme in themes] for name in vocabulary.names])
     labels = Labels.of(member)
     read = attention.read_encoder(loaded, cut, vocabulary, {(15, "one"): labels}, 30)
-    found = measure.attention_contrast(read.pairs, labels, 30, 0)
+    found = measure.attention_contrast(read.pairs, labels, 30)
     assert found.ratio.value == pytest.approx(1, rel=0.01)
     assert found.ratio.n > 15
-    assert measure.every_head(read.sums[15, "one"], loaded.shape, 0).value == pytest.approx(1, rel=0.03)
+    assert measure.every_head(read.sums[15, "one"], loaded.shape).value == pytest.approx(1, rel=0.03)
 
 
 def test_what_is_no_encoder_is_refused(tmp_path):
@@ -687,7 +687,8 @@ def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
         assert encoded["heads"]["15"]["value"] == pytest.approx(np.ones((2, 4)), rel=0.2)
         for row in encoded["settings"].values():
             ratio = row["attention"]["ratio"]
-            assert ratio["low"] <= ratio["value"] <= ratio["high"]
+            assert (ratio["low"], ratio["high"]) == (None, None)  # of 40 articles there is none that covers
+            assert "too few" in ratio["reason"]
             assert ratio["value"] == pytest.approx(1, rel=0.03)
     assert [row["pairs"] for row in first["cooccurrence"]] == [105, 435, 1711]
     text = page.read_text()
@@ -779,7 +780,7 @@ def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path):
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["documents"] == 106
     row = results["trained"]["settings"]["59 words, one topic a word"]
-    assert row["attention"]["ratio"]["low"] > 1
+    assert row["attention"]["ratio"]["value"] > 1.05  # random encoders have 1 to a hundredth, below
     assert row["cosine"]["difference"]["low"] > row["cosine"]["difference"]["null"]["permuted_topics"]["high"]
     for m in results["randomly_initialised"]:
         for own in m["settings"].values():
