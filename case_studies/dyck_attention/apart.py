@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from case_studies.corrections import ALPHA
+from case_studies.dyck_attention.measure import squared_distances
 from case_studies.page import Table
 from case_studies.study import Obtained
 from case_studies.words import Cell, Row
@@ -85,7 +86,7 @@ def measure_kinds(one: Obtained) -> Apart:
     counts = (int((~current).sum()), int(current.sum()))
     if min(counts) < 2:
         return _without_kind(one.family.name, kinds, counts)
-    distances, same = _distances(patterns), np.zeros((len(patterns),) * 2, dtype=bool)
+    distances, same = squared_distances(patterns), np.zeros((len(patterns),) * 2, dtype=bool)
     across, first, second, share = _share(distances, current, same)
     other = np.array([_share(distances, kind, same)[-1] for kind in other_splits(patterns, counts[1])])
     return Apart(
@@ -115,7 +116,7 @@ def between(
     counts = (int((~second).sum()), int(second.sum()))
     if min(counts) < 2:
         return _without_kind(name, kinds, counts)
-    distances, same = _distances(patterns), seeds[:, None] == seeds
+    distances, same = squared_distances(patterns), seeds[:, None] == seeds
     across, one, two, share = _share(distances, second, same)
     rng = generator(0, f"kinds dealt at random/{name}")
     dealt = np.array([_share(distances, _dealt(second, seeds, rng), same)[-1] for _ in range(DEALT)])
@@ -180,12 +181,6 @@ def _share(distances: Array, second: NDArray[np.bool_], same: NDArray[np.bool_])
         float(distances[np.ix_(kind, kind)].sum() / (kind.sum() * (kind.sum() - 1))) for kind in (~second, second)
     )
     return across, one, two, (across - (one + two) / 2) / across if across > 0 else 0.0
-
-
-def _distances(patterns: Array) -> Array:
-    """Squared Frobenius distances [model, model]."""
-    flat = patterns.reshape(len(patterns), -1)
-    return np.asarray(np.square(flat[:, None] - flat[None]).sum(-1))
 
 
 # -- the page ----------------------------------------------------------------------------------------

@@ -176,10 +176,10 @@ def counting_start(population: Population) -> dict[str, Estimate]:
     dropped = patterns[:, 1:, 1:]
     rescaled = dropped / dropped.sum(-1, keepdims=True)
     kinds = {"counted": patterns, "column dropped": dropped, "column dropped, rows rescaled": rescaled}
-    return {name: jackknife_pairs(_distances(p), support=POSITIVE) for name, p in kinds.items()}
+    return {name: jackknife_pairs(squared_distances(p), support=POSITIVE) for name, p in kinds.items()}
 
 
-def _distances(patterns: np.ndarray) -> np.ndarray:
+def squared_distances(patterns: np.ndarray) -> np.ndarray:
     """Squared Frobenius distances [S, S] of patterns [S, query, key]."""
     flat = patterns.reshape(len(patterns), -1)
     return np.asarray(np.square(flat[:, None] - flat[None]).sum(-1))

@@ -21,6 +21,7 @@ from case_studies.populations import Family
 from case_studies.study import Obtained
 from closeness import assert_close
 from interp import train_population
+from interp.dip import clustered
 from interp.patterns import attention_patterns
 from interp.stats import Estimate, clopper_pearson
 from probes.variation import PAPER_SENTENCE
@@ -107,17 +108,18 @@ def small():
 def test_kinds_of_a_population_are_read_off_its_last_layer(small):
     found = measure_kinds(small)
     tokens = small.population[0].to_tokens(PAPER_SENTENCE)
-    current = 0
+    leans = []
     for model in small.population:
         pattern = attention_patterns(model, tokens)[-1][0, 0]
         own, first = (sum(float(pattern[q, k]) for q, k in pairs) for pairs in pairs_of(len(pattern)))
-        current += own > first
+        leans.append((own - first) / (len(pattern) - 1))
+    current = sum(lean > 0 for lean in leans)
     assert found.counts == (6 - current, current)
     assert found.kinds == ("initial position", "current position")
     same = measure_pair("same", ("a", "b"), small.population, small.population)
     assert_close(same.across, same.within[0], scale=same.across)  # no model is across from itself
     assert (same.share.n, same.p) == (6, 1.0)
-    assert found.clustered in (True, False, None)
+    assert found.clustered == (clustered(leans) if 2 <= current <= 4 else None)
 
 
 def pairs_of(size):
