@@ -135,6 +135,7 @@ def deep_parts(found: Sequence[Deep]) -> list[str | Table]:
             rows,
             f"Clear: the best of {len(MASS)} relations, chosen on half of the strings, holds at least "
             f"{percent(INTERPRETABLE)} of the weight on the others. Counts with exact intervals.",
+            text=[5],
         ),
         f"The first layer overlaps with even rows by more than {EVEN} in {len(even)} of {len(found)} populations, "
         f"interval and all. Of the {len(higher)} higher layers, {rarely} show a clear pattern in less than half of "
