@@ -39,7 +39,8 @@ class ReleasedRow:
 
     `on_diagonal`: of all runs, the share of the squares of W_V on its diagonal. `readings`: of the runs that are kept:
     all of Table 2.1; of Table 2.2 those whose share is at least `VISIBLE` (None if there is none). `structure`: of W_V
-    of one-hot models, from word to word; None where its rows are no words. `capped`: runs that the limit of steps ended.
+    of one-hot models, from word to word; None where its rows are no words. `capped`: runs that the limit of steps
+    ended.
     """
 
     setting: Setting
@@ -173,7 +174,16 @@ def runs_table(rows: Sequence[ReleasedRow]) -> Table:
     even = rows[0].on_diagonal.null
     assert isinstance(even, float)
     return Table(
-        ["trained with", "runs", "kept", "held-out loss", "least at step", "ended by the limit", "W_V on its diagonal", "W_V"],
+        [
+            "trained with",
+            "runs",
+            "kept",
+            "held-out loss",
+            "least at step",
+            "ended by the limit",
+            "W_V on its diagonal",
+            "W_V",
+        ],
         [
             [
                 row.setting.name,

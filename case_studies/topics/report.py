@@ -48,7 +48,7 @@ def report(f: Findings, command: str) -> Page:
         sections=[
             Section("Stage 1: W_V on the exact law", exact_parts(f)),
             *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
-            *(Section(f"{g.group.label.replace(', tried', '')} with SGD: what else was tried", group_parts(g)) for g in f.tried),
+            *(Section(f"{g.group.label}: {g.group.about}, SGD", group_parts(g)) for g in f.tried),
             Section("The embedding alone", alone_parts(f.alone)),
             Section("Steps behind the faint blocks of Figs 2.5 and 2.6", faint_parts(f)),
             Section("Attention of jointly trained models", table_parts(f)),
@@ -97,8 +97,8 @@ def answers(f: Findings) -> list[str]:
         "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
         f"{estimate(end, 2, n=True)} (even attention: 1); with [MASK] as the only replacement it stays at "
         f"{estimate(mask.curve[max(mask.curve)], n=True)}.",
-        f"{len(two)} of {len(f.boundaries)} settings trained from near zero (n={' or '.join(map(str, runs))} runs each) "
-        "show two stages"
+        f"{len(two)} of {len(f.boundaries)} settings trained from near zero (n={' or '.join(map(str, runs))} runs "
+        "each) show two stages"
         + (f", the first ending at step {', '.join(number(b.result.boundary.value, 0) for b in two)}." if two else "."),
     ]
 
