@@ -171,7 +171,7 @@ def test_blocks_are_more_than_a_mere_diagonal_has_or_random_numbers():
 
 # -- rules ------------------------------------------------------------------------------------------------
 
-ROWS_OF_16 = {"paper": 2.85, "positions": 16, "matrices": 40}
+RANDOM = {"paper": 2.85, "matrices": 40}
 TWO, THREE = reading(2, 1.5, 2.4), reading(3, 2.5, 3.5)
 # 2 by exp(+-4.3027 hypot(.03, .04) / sqrt(3)); 1 +- 1.96 sqrt(4 / (1 - 4 / 8)) sqrt(1 / 8) / 4.75
 QUOTIENT = [[2.0, 0.06], [1.0, 0.04], 3]
@@ -211,7 +211,10 @@ SIDES = [
     ("above", 0, [reading(0.2)], [made.Reading(0.2, None, None, 4, "seeds")]),  # an estimate without an interval
     ("below", 0, [reading(-0.2)], [made.Reading(-0.2, None, None, 4, "seeds")]),
     ("times", 10, [reading(0.1), reading(-0.01)], [reading(0.1), reading(0.011)]),
-    ("random_rows", ROWS_OF_16, [reading(made.random_rows(16, 40)[0])], [reading(2.99)]),
+    ("random_rows", RANDOM, [reading(made.random_rows(16, 40)[0])], [reading(2.99)]),
+    ("random_rows", RANDOM, [reading(made.random_rows(15, 40)[0])], [reading(made.random_rows(17, 40)[0])]),
+    ("near", 0.1, [reading(0.9), reading(1.1), reading(1.0)], [reading(0.89), reading(1.1), reading(1.0)]),
+    ("near", 0.1, [reading(0.9), reading(1.1), reading(1.0)], [reading(0.9), reading(1.11), reading(1.0)]),
 ]  # fmt: skip
 
 
@@ -238,8 +241,19 @@ FITS = [(2.85, 15, True), (2.85, 16, True), (2.85, 17, False), (3.33, 20, True)]
 @pytest.mark.parametrize(("paper", "positions", "fits"), FITS)
 def test_what_random_rows_fit(paper, positions, fits):
     mean, _ = made.random_rows(positions, 40)
-    rule = {"random_rows": {"paper": paper, "positions": positions, "matrices": 40}}
+    rule = {"random_rows": {"paper": paper, "matrices": 40}}
     assert made.holds(rule, [reading(mean)]) is fits
+
+
+def test_the_worst_of_so_many_seeds_says_how_many():
+    results = {
+        "a": {"worst": 0.5, "all": {"value": 1.0, "low": None, "high": None, "n": 3, "over": "seeds", "null": 0.1}}
+    }
+    results["a"]["n"] = 3
+    assert made.read("a > worst", results).text() == "0.500 (n=3)"
+    assert made.read("a > worst", results).least == 0.5  # and is a number of its own, where an estimate has to be sure
+    assert made.read("a > all > null", results).text() == "0.100"
+    assert made.cell([made.read("a > worst", results)] * 4) == "0.500 to 0.500 (4 numbers, n=3 each)"
 
 
 def test_random_rows_are_those_of_a_simulation():

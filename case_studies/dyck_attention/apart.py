@@ -221,9 +221,11 @@ def _told(a: Apart) -> str:
     """Whether the kind says how a model attends."""
     if a.share.value is None or a.p is None:
         return f"{a.name}: {a.share.reason}."
-    said = f"{percent(a.share.value)} of the distance across is due to the kind (n={a.share.n} seeds, "
-    said += f"p = {significant(a.p, 2)})"
-    return f"{a.name}: {said}" + ("." if a.p <= ALPHA else ", which kinds dealt at random give too.")
+    share = f"{percent(a.share.value)} of the distance across"
+    tested = f"(n={a.share.n} seeds, p = {significant(a.p, 2)})"
+    if a.p <= ALPHA:
+        return f"{a.name}: {share} is due to the kind {tested}."
+    return f"{a.name}: kinds dealt at random leave as much as {share} too, so that nothing is told {tested}."
 
 
 def _of_modes(a: Apart) -> str:

@@ -24,6 +24,7 @@ from interp.worlds.dyck.task import in_distribution
 DEPTH = 3
 STRINGS = 200  # drawn; the distinct ones are looked at
 EVEN = 0.9  # a layer is called even where its overlap with even rows is larger
+MOST = 0.5  # share of the models of a population that counts as most of them
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,13 @@ def deep_parts(found: Sequence[Deep]) -> list[str | Table]:
             assert isinstance(null, dict)
             nulls = f"{number(null['random_rows'], 2)} / {number(null['untrained'], 2)}"
             fits = ", ".join(f"{words} ({count})" for words, count in layer.relations.items()) or "–"
-            rows.append([f"{deep.name}, layer {i}", Cell(layer.even, 2), nulls, Cell(layer.clear, 2), fits])
+            assert isinstance(layer.clear.null, float)
+            before = number(layer.clear.null, 2)
+            rows.append([f"{deep.name}, layer {i}", Cell(layer.even, 2), nulls, Cell(layer.clear, 2), before, fits])
     even = [deep.name for deep in found if (deep.layers[0].even.low or 0.0) > EVEN]
     higher = [layer.clear for deep in found for layer in deep.layers[1:]]
-    rarely = sum(e.high is not None and e.high < INTERPRETABLE for e in higher)
-    mostly = sum(e.low is not None and e.low > INTERPRETABLE for e in higher)
+    rarely = sum(e.high is not None and e.high < MOST for e in higher)
+    mostly = sum(e.low is not None and e.low > MOST for e in higher)
     return [
         Table(
             [
@@ -126,11 +129,13 @@ def deep_parts(found: Sequence[Deep]) -> list[str | Table]:
                 "overlap with even rows",
                 "random rows / untrained",
                 "models with a clear pattern",
+                "untrained",
                 "which",
             ],
             rows,
             f"Clear: the best of {len(MASS)} relations, chosen on half of the strings, holds at least "
             f"{percent(INTERPRETABLE)} of the weight on the others. Counts with exact intervals.",
+            text=[5],
         ),
         f"The first layer overlaps with even rows by more than {EVEN} in {len(even)} of {len(found)} populations, "
         f"interval and all. Of the {len(higher)} higher layers, {rarely} show a clear pattern in less than half of "

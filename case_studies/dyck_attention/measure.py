@@ -42,7 +42,7 @@ class Accuracy:
         """JSON-ready."""
         return {
             "accuracy": {k: e.to_dict() for k, e in self.mean.items()},
-            "worst_seed": self.worst,
+            "worst_seed": {**self.worst, "n": self.mean[RULES[0]].n},
             "seeds_below_97": self.short,
         }
 

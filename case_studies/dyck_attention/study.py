@@ -139,7 +139,10 @@ def to_results(f: Findings) -> dict[str, Any]:
         "varied": {v.family.name: v.to_dict() for v in f.variants},
         "without": {v.family.name: v.to_dict() for v in f.without},
         "counting_start": {name: {k: e.to_dict() for k, e in kinds.items()} for name, kinds in f.start.items()},
-        "figures": {panel.label: {"models": panel.family.name, "worst": least} for panel, _, least in f.panels},
+        "figures": {
+            panel.label: {"models": panel.family.name, "worst": least, "n": len(population)}
+            for panel, population, least in f.panels
+        },
     }
 
 

@@ -139,6 +139,7 @@ def accuracy(m: Measured) -> dict[str, Any]:
         "copied": mean_over_seeds([row["copied"] for row in rows], support=SHARE),
         "long_copied": mean_over_seeds([row["long_copied"] for row in rows], support=SHARE),
         "worst_seed": float(min(row["copied"] for row in rows)),
+        "n": len(rows),
         "seeds_below_paper": [int(row["seed"]) for row in rows if row["copied"] <= m.group.paper_accuracy],
     }
 

@@ -176,10 +176,11 @@ def test_layers_of_models_barely_trained_are_even_and_unclear(small):
 
 def deep(even, *clear):
     layers = [Layer(Estimate(0.5, even, 1.0, 8, "seeds", {"random_rows": 0.6, "untrained": 0.9}), NONE, {})]
-    return Deep("them", "", layers + [Layer(layers[0].even, clopper_pearson(n, 8), {"its own": n}) for n in clear])
+    higher = [Layer(layers[0].even, clopper_pearson(n, 8).with_null(0.125), {"its own": n}) for n in clear]
+    return Deep("them", "", layers + higher)
 
 
-NONE = clopper_pearson(0, 8)
+NONE = clopper_pearson(0, 8).with_null(0.0)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,8 @@ NONE = clopper_pearson(0, 8)
     ],
 )
 def test_what_is_said_of_three_layers(found, said):
-    text = deep_parts([found])[-1]
+    table, text = deep_parts([found])
+    assert [row[table.head.index("untrained")] for row in table.rows] == ["0.00", "0.12", "0.12"]
     for words in said:
         assert words in text
     assert deep_parts([]) == []
