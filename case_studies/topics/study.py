@@ -10,7 +10,7 @@ from typing import Any
 from case_studies.study import Obtained, Plan, Run, Study, wanted
 from case_studies.topics import DECLARED
 from case_studies.topics import families as known
-from case_studies.topics.descent import answers, initial_scale, measure_growth
+from case_studies.topics.descent import answers, initial_scale, measure_growth, spread_of_all
 from case_studies.topics.embedding import measure_alone
 from case_studies.topics.lookup import Relations
 from case_studies.topics.measure import (
@@ -188,6 +188,7 @@ def to_results(f: Findings) -> dict[str, Any]:
                 for a in f.answers
             },
             "initial_scale": {n: initial_scale(s, TopicGrammar()) for n, s in known.PAPER_FAINT_SPREAD.items()},
+            "spread_of_all": {n: spread_of_all(s, TopicGrammar()) for n, s in known.PAPER_FAINT_SPREAD.items()},
         },
         "landscapes": {
             "block": {
