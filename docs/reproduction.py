@@ -9,9 +9,9 @@ A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s valu
 `ours` and of further numbers `beside` them, and a `rule` that says when both agree. Its status follows:
 
 - reproduced: the rule holds for ours;
-- differs: it does not, and holds for one of the row's `arms`, by the same rule. Rows that are asked `together` hold,
-  and have an arm, only where one setting gives all of their numbers. An arm with a rule of its own is told and
-  decides nothing: what fits by another rule is no cause;
+- differs: it does not, and holds for one of the row's `arms`, by the same rule: where a row lists several numbers, one
+  setting gives them all. An arm with a rule of its own is told and decides nothing: what fits by another rule is no
+  cause;
 - open: it holds for none of them; an arm that no results hold yet is awaited, and so is ours where the row says that
   it is `awaited`;
 - missing: nothing is measured.
@@ -38,9 +38,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA, PAGE = ROOT / "docs" / "reproduction.toml", ROOT / "docs" / "reproduction.md"
 SEPARATOR = " > "  # between the keys of a path
 STATUSES = ("reproduced", "differs", "open", "missing")
-SHOWN = 3  # numbers of one cell that are written out; of more, the least and the greatest
+SHOWN = 4  # numbers of one cell that are written out; of more, the least and the greatest
 DIGITS = 3
 MOST_POSITIONS = 100  # of a matrix of random rows
+NORMAL = 1.96  # .975 quantile of the normal law
 STUDENT = {3: 4.3027, 7: 2.4469}  # .975 quantile of Student's t on one degree of freedom less than there are runs
 Results = Mapping[str, Any]  # a study's folder -> its results.json
 
@@ -182,6 +183,47 @@ def mean_of_paper(mean: float, deviation: float, runs: int) -> tuple[float, floa
     return mean - half, mean + half
 
 
+def _meets_quotient(readings: Sequence[Reading], wanted: Sequence[Any]) -> bool:
+    low, high = quotient_of_paper(*wanted)
+    return all(r.least <= high and r.most >= low for r in readings)
+
+
+def quotient_of_paper(first: Sequence[float], second: Sequence[float], runs: int) -> tuple[float, float]:
+    """The 95 % interval of the quotient of two such means: of its logarithm, whose deviation is that of both together.
+
+    Both as if independent. Two means of attention of the same runs move against each other, since all attention sums
+    to 1, so that their quotient varies more than this says.
+    """
+    (above, one), (below, other) = first, second
+    half = STUDENT[int(runs)] * math.hypot(one / above, other / below) / math.sqrt(runs)
+    return above / below * math.exp(-half), above / below * math.exp(half)
+
+
+def _meets_entries(readings: Sequence[Reading], wanted: Mapping[str, Any]) -> bool:
+    low, high = entries_of_paper(**wanted)
+    return all(r.least <= high and r.most >= low for r in readings)
+
+
+def entries_of_paper(mean: float, deviation: float, drawn: int, of: int) -> tuple[float, float]:
+    """The 95 % interval, over runs, of a mean of all `of` entries of one run's matrix.
+
+    It is printed with the standard deviation that a mean of so many `drawn` of them, without replacement, has over
+    draws, which says that of an entry, and that the error of the mean of all.
+    """
+    entry = deviation * math.sqrt(drawn / (1 - drawn / of))
+    half = NORMAL * entry / math.sqrt(of)
+    return mean - half, mean + half
+
+
+def _most(readings: Sequence[Reading], _: Any) -> bool:
+    pairs = list(zip(readings[::2], readings[1::2], strict=True))
+    return 2 * sum(a.least > b.most for a, b in pairs) > len(pairs)
+
+
+def _all(readings: Sequence[Reading], rules: Sequence[Mapping[str, Any]]) -> bool:
+    return len(readings) == len(rules) and all(holds(rule, [r]) for rule, r in zip(rules, readings, strict=True))
+
+
 def _random_rows(readings: Sequence[Reading], wanted: Mapping[str, Any]) -> bool:
     (ours,) = readings
     for positions in range(2, MOST_POSITIONS):  # ours is exact, so that it tells how many there are
@@ -211,6 +253,8 @@ RULES = {
     "inside": Rule("{} lies in our interval", _each(lambda r, x: r.low is not None and r.least <= x <= r.most)),
     "quotient_inside": Rule("{} lies in our interval", _each(lambda r, x: r.least <= x[0] / x[1] <= r.most)),
     "meets_mean": Rule("interval meets {}", _meets_mean),
+    "meets_quotient": Rule("interval meets {}", _meets_quotient),
+    "meets_entries": Rule("interval meets {}", _meets_entries),
     "at_least": Rule("at least {}", _each(lambda r, x: r.least >= x)),
     "above": Rule("above {}, interval and all", _each(lambda r, x: r.least > x)),
     "below": Rule("below {}, interval and all", _each(lambda r, x: r.most < x)),
@@ -225,6 +269,8 @@ RULES = {
     "pairs_falling": Rule("the first of each two above the second, intervals apart", _pairs_falling),
     "more": Rule("the first is more than the second", _more),
     "not_below": Rule("interval not wholly below {}", _each(lambda r, x: r.most >= x)),
+    "most": Rule("the first of a pair above the second, intervals apart, in more than half of the pairs", _most),
+    "all": Rule("{}", _all),
     "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule(
@@ -249,6 +295,14 @@ def in_words(rule: Mapping[str, Any]) -> str:
     if name == "meets_mean":
         low, high = mean_of_paper(*argument)
         argument = f"{low:.3g} to {high:.3g} (the paper's mean over {argument[2]} runs)"
+    if name == "meets_quotient":
+        low, high = quotient_of_paper(*argument)
+        argument = f"{low:.3g} to {high:.3g} (quotient of the paper's means over {argument[2]} runs)"
+    if name == "meets_entries":
+        low, high = entries_of_paper(**argument)
+        argument = f"{low:.3g} to {high:.3g} (the paper's mean over {argument['of']:,} entries of one run)"
+    if name == "all":
+        argument = "; ".join(map(in_words, argument))
     if isinstance(argument, list):
         argument = " to ".join(map(str, argument)) if name in ("within", "meets") else ", ".join(map(str, argument))
     return RULES[name].words.format(argument)
@@ -271,23 +325,8 @@ def readings_of(paths: Sequence[str], results: Results) -> list[Reading] | None:
     return None if None in found else [r for r in found if r is not None]
 
 
-def peers(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows that are asked together with this one: one setting has to give all of their numbers."""
-    name = row.get("together")
-    return [row] if name is None else [other for other in rows if other.get("together") == name] or [row]
-
-
-def _arm_holds(row: Mapping[str, Any], setting: str, results: Results) -> bool:
-    """Whether the row has an arm of this setting for which its own rule holds."""
-    for arm in row.get("arms", ()):
-        if arm["setting"] == setting and "rule" not in arm:
-            there = readings_of(arm["path"], results)
-            return there is not None and holds(row["rule"], there)
-    return False
-
-
-def outcome(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str, Any]] = ()) -> Outcome:
-    """Status of a row, from its rule and arms, and those of the rows that are asked together with it."""
+def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
+    """Status of a row, from its rule and arms."""
     if "status" in row:
         shown = f" ([{row['shown_by']}](../{row['shown_by']}))" if "shown_by" in row else ""
         return Outcome(row["status"], f"{row['why']}{shown}")
@@ -296,8 +335,7 @@ def outcome(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str
         return Outcome("open", f"awaited: {row['awaited']}")
     if ours is None:
         raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
-    asked = peers(row, rows)
-    if all(holds(other["rule"], readings_of(other["ours"], results) or []) for other in asked):
+    if holds(row["rule"], ours):
         return Outcome("reproduced", "")
     digits = row.get("digits", DIGITS)
     held: list[str] = []
@@ -308,7 +346,7 @@ def outcome(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str
         if there is None:
             awaited.append(arm["setting"])
             continue
-        agrees = all(_arm_holds(other, arm["setting"], results) for other in asked)
+        agrees = "rule" not in arm and holds(row["rule"], there)
         (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
     if held:
         return Outcome("differs", "; ".join(held))
@@ -333,9 +371,9 @@ def cell(readings: Sequence[Reading], digits: int = DIGITS) -> str:
     return f"{low} to {high} ({len(readings)} numbers" + (f", {sizes.pop()} each)" if len(sizes) == 1 else ")")
 
 
-def line(row: Mapping[str, Any], results: Results, rows: Sequence[Mapping[str, Any]]) -> str:
+def line(row: Mapping[str, Any], results: Results) -> str:
     """One row of the page's table."""
-    found = outcome(row, results, rows)
+    found = outcome(row, results)
     digits = row.get("digits", DIGITS)
     ours = cell(readings_of(row.get("ours", ()), results) or [], digits) or "–"
     beside = readings_of(row.get("beside", ()), results) or []
@@ -356,8 +394,7 @@ LEGEND = """
 - **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
 - **differs**: it does not hold, and by the same rule does in an arm with another setting, which is named with its
   number. With several arms one may fit by chance; the arms are those that somebody had a reason for, and where none
-  fits all are named. Rows of one training of Tables 2.1 and 2.2 are asked together: only a setting that gives all of
-  them counts.
+  fits all are named. Where a row lists several numbers, only a setting that gives all of them counts.
 - **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
 - **missing**: nothing here measures it, or no number compares it.
 
@@ -379,7 +416,7 @@ def table(head: Sequence[str], lines: Sequence[str]) -> list[str]:
 def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
     """The whole page."""
     studies = list(dict.fromkeys(row["study"] for row in rows))
-    counts = {name: Counter(outcome(r, results, rows).status for r in rows if r["study"] == name) for name in studies}
+    counts = {name: Counter(outcome(r, results).status for r in rows if r["study"] == name) for name in studies}
     total = sum(counts.values(), Counter())
     each = zip(STATUSES, IN_WORDS, strict=True)
     said = (f"{total[status]} {'is' if total[status] == 1 else 'are'} {words}" for status, words in each)
@@ -393,7 +430,7 @@ def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
             "",
             f"## {name}",
             "",
-            *table(COLUMNS, [line(row, results, rows) for row in rows if row["study"] == name]),
+            *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name]),
         ]
     return HEADER.format(rows=len(rows), counts=", ".join(said)) + "\n".join(out) + "\n"
 
@@ -407,7 +444,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (rows, _), results = load_rows(), load_results()
     if args.list:
         for row in rows:
-            found = outcome(row, results, rows)
+            found = outcome(row, results)
             if found.status == args.list:
                 print(f"{row['id']}: {found.text}".rstrip(": "))
         return 0

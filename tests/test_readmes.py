@@ -144,6 +144,11 @@ def _random_ratio(words: int) -> Callable[[Any], Numbers]:
     return derived
 
 
+def _capped(table: str, *names: str) -> Callable[[Any], Numbers]:
+    """Runs that the limit of steps ended, of how many."""
+    return lambda r: (sum(r[table][name]["capped"] for name in names), sum(r[table][name]["runs"] for name in names))
+
+
 # What a README works out of its results: a phrase that stands in it -> its numbers, in the order told.
 DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     "dyck_attention": {"34 of 320 do not": _seeds_short("mass"), "3 of 320 by argmax": _seeds_short("argmax")},
@@ -167,7 +172,11 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     "topics": {
         "-0.00759, 0.10802, 0.05419": lambda _: (THEORY.W_diff, THEORY.W_same, THEORY.W_i0),
         "(.371; the printed .577": lambda _: (THEORY.lambda1, THEORY.lambda1_printed),
-        "1 of 7 settings": lambda r: (sum(s["two_stages"] for s in r["two_stages"].values()), len(r["two_stages"])),
+        "ended 4 of 4 runs at Adam .003": _capped("table_2_1_released", "Adam .003"),
+        "4 of 4 at Adam .01": _capped("table_2_1_released", "Adam .01"),
+        "4 of 4 at SGD 10": _capped("table_2_1_released", "SGD 10"),
+        "0 of 4 at Adam .03": _capped("table_2_1_released", "Adam .03"),
+        "7 of 8 with trained embeddings": _capped("table_2_2", "Adam .003, tied", "Adam .01, tied"),
     },
     "topics_wikipedia": {
         "0.9998 | [0.9984, 1.0012]": _random_ratio(15),

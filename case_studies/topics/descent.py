@@ -162,8 +162,16 @@ def _p(others: Mapping[str, float | None]) -> float | None:
 
 def initial_scale(spread: float, grammar: TopicGrammar) -> float:
     """The initial scale at which a mean of 1000 of the other entries has this standard deviation over draws of them."""
-    others = grammar.num_words**2 - grammar.num_words * grammar.words_per_topic
-    return float(spread / np.sqrt((1 / BLOCK_ENTRIES) * (1 - BLOCK_ENTRIES / others)))
+    return float(spread / np.sqrt((1 / BLOCK_ENTRIES) * (1 - BLOCK_ENTRIES / _others(grammar))))
+
+
+def spread_of_all(spread: float, grammar: TopicGrammar) -> float:
+    """The standard deviation over runs that the mean of all other entries has at that scale."""
+    return initial_scale(spread, grammar) / float(np.sqrt(_others(grammar)))
+
+
+def _others(grammar: TopicGrammar) -> int:
+    return grammar.num_words**2 - grammar.num_words * grammar.words_per_topic
 
 
 def block_means(matrices: ArrayLike, grammar: TopicGrammar) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ class Findings:
 
     count: int
     groups: Sequence[GroupResult]
-    tried: GroupResult  # what else was tried for Fig. 2.1
+    tried: Sequence[GroupResult]  # what else was tried for figures with SGD
     alone: Sequence[Alone]
     exact: Sequence[ExactRow]
     table: Sequence[AttentionRow]

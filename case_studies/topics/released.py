@@ -98,13 +98,21 @@ class Length:
 
 @dataclass(frozen=True)
 class Trained:
-    """Runs of a setting at their best look. `params` [run, ...]; `loss`, `step` [run]: of that look; `digest`: file."""
+    """Runs of a setting at their best look, of `steps` at most.
+
+    `params` [run, ...]; `loss`, `step` [run]: of that look; `digest`: of the file.
+    """
 
     setting: Setting
     params: Mapping[str, Floats]
     loss: tuple[float, ...]
     step: tuple[int, ...]
     digest: str
+    steps: int
+
+    def capped(self) -> int:
+        """How many runs the limit of steps ended, and not a loss that no longer fell."""
+        return sum(self.steps // EPOCH - step // EPOCH <= PATIENCE for step in self.step)
 
     def scores(self) -> NDArray[np.float64]:
         """Attention scores [run, query, key] of every pair of tokens."""
@@ -143,7 +151,8 @@ def train(setting: Setting, length: Length, grammar: TopicGrammar, folder: Path,
             save_file(params, temporary, metadata=told)
     metadata, tensors = read_safetensors(path)
     read = {name: tensors[name].numpy() for name in sorted(tensors)}
-    return Trained(setting, read, tuple(json.loads(metadata["loss"])), tuple(json.loads(metadata["step"])), digest)
+    loss, step = (tuple(json.loads(metadata[name])) for name in ("loss", "step"))
+    return Trained(setting, read, loss, step, digest, length.steps)
 
 
 def _train(setting: Setting, length: Length, grammar: TopicGrammar, seed: int) -> tuple[Params, Any, Any]:

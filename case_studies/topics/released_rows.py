@@ -39,13 +39,15 @@ class ReleasedRow:
 
     `on_diagonal`: of all runs, the share of the squares of W_V on its diagonal. `readings`: of the runs that are kept:
     all of Table 2.1; of Table 2.2 those whose share is at least `VISIBLE` (None if there is none). `structure`: of W_V
-    of one-hot models, from word to word; None where its rows are no words.
+    of one-hot models, from word to word; None where its rows are no words. `capped`: runs that the limit of steps
+    ended.
     """
 
     setting: Setting
     digest: str
     runs: int
     kept: int
+    capped: int
     loss: Estimate
     step: tuple[int, ...]
     on_diagonal: Estimate
@@ -58,6 +60,7 @@ class ReleasedRow:
             "digest": self.digest,
             "runs": self.runs,
             "kept": self.kept,
+            "capped": self.capped,
             "loss": self.loss.to_dict(),
             "step": list(self.step),
             "on_diagonal": self.on_diagonal.to_dict(),
@@ -88,6 +91,7 @@ def row_of(trained: Trained, grammar: TopicGrammar) -> ReleasedRow:
         trained.digest,
         len(shares),
         int(kept.sum()),
+        trained.capped(),
         mean_over_seeds(trained.loss, support=POSITIVE),
         trained.step,
         mean_over_seeds(shares, support=SHARE).with_null(1 / values.shape[-1]),
@@ -170,7 +174,16 @@ def runs_table(rows: Sequence[ReleasedRow]) -> Table:
     even = rows[0].on_diagonal.null
     assert isinstance(even, float)
     return Table(
-        ["trained with", "runs", "kept", "held-out loss", "least at step", "W_V on its diagonal", "W_V"],
+        [
+            "trained with",
+            "runs",
+            "kept",
+            "held-out loss",
+            "least at step",
+            "ended by the limit",
+            "W_V on its diagonal",
+            "W_V",
+        ],
         [
             [
                 row.setting.name,
@@ -178,6 +191,7 @@ def runs_table(rows: Sequence[ReleasedRow]) -> Table:
                 str(row.kept),
                 Cell(row.loss, 3),
                 f"{min(row.step):,} to {max(row.step):,}",
+                f"{row.capped} of {row.runs}",
                 Cell(row.on_diagonal),
                 row.structure or ABSENT,
             ]

@@ -48,7 +48,7 @@ def report(f: Findings, command: str) -> Page:
         sections=[
             Section("Stage 1: W_V on the exact law", exact_parts(f)),
             *(Section(f"{g.group.label}: {g.group.about}", group_parts(g)) for g in f.groups),
-            Section("Fig. 2.1 with SGD: what else was tried", group_parts(f.tried)),
+            *(Section(f"{g.group.label}: {g.group.about}, SGD", group_parts(g)) for g in f.tried),
             Section("The embedding alone", alone_parts(f.alone)),
             Section("Steps behind the faint blocks of Figs 2.5 and 2.6", faint_parts(f)),
             Section("Attention of jointly trained models", table_parts(f)),
@@ -68,7 +68,7 @@ def report(f: Findings, command: str) -> Page:
 
 def digests(f: Findings) -> list[tuple[str, str]]:
     """Name and digest of every population."""
-    out = [(f"{g.group.label}, {arm.family.name}", arm.digest) for g in (*f.groups, f.tried) for arm in g.arms]
+    out = [(f"{g.group.label}, {arm.family.name}", arm.digest) for g in (*f.groups, *f.tried) for arm in g.arms]
     out += [(f"embedding alone, {a.family.name}", a.digest) for a in f.alone]
     out += [(f"released code, {row.setting.name}", row.digest) for row in (*f.released, *f.diagonal)]
     out += [(f"exact law, {row.name}", row.digest) for row in f.exact if row.digest is not None]
@@ -88,7 +88,7 @@ def answers(f: Findings) -> list[str]:
     end = stage.curve[max(stage.curve)]
     mask = next(row for row in f.stages if row.family.name == MASK_ONLY.name)
     two = [b for b in f.boundaries if b.result.two_stages]
-    runs = f.boundaries[0].result.share.n
+    runs = sorted({b.result.share.n for b in f.boundaries})
     return [
         "On the exact law gradient descent from zero lands on Theorem 2.1.2: no entry of W_V is off by more than "
         f"{_percent(first.largest.value)} of itself. {len(blocks)} of {total} trained settings "
@@ -97,7 +97,8 @@ def answers(f: Findings) -> list[str]:
         "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
         f"{estimate(end, 2, n=True)} (even attention: 1); with [MASK] as the only replacement it stays at "
         f"{estimate(mask.curve[max(mask.curve)], n=True)}.",
-        f"{len(two)} of {len(f.boundaries)} settings trained from near zero (n={runs} runs each) show two stages"
+        f"{len(two)} of {len(f.boundaries)} settings trained from near zero (n={' or '.join(map(str, runs))} runs "
+        "each) show two stages"
         + (f", the first ending at step {', '.join(number(b.result.boundary.value, 0) for b in two)}." if two else "."),
     ]
 
@@ -216,6 +217,7 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
         rows.append(
             [
                 b.family.name,
+                str(r.share.n),
                 "two stages" if r.two_stages else "no",
                 Cell(r.share),
                 Cell(r.boundary, 0) if r.two_stages else ABSENT,
@@ -224,23 +226,26 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
             ]
         )
     table = Table(
-        ["trained with", "verdict", "share of runs", "stage 1 ends", "growth of W_V by then", "of W_Q, W_K"],
+        ["trained with", "runs", "verdict", "share of runs", "stage 1 ends", "growth of W_V by then", "of W_Q, W_K"],
         rows,
         "Cross entropy, everything but the one-hot embedding trained. Two stages: a flat first stretch of W_Q and W_K "
         "fits far better than a rise from the start, and by its end W_V has done half of its growth or more and later "
         "grows at most half as fast. The thesis shows steps 0-400 and 400-1000; the sentence with its settings is cut.",
     )
     shown = next((b for b in f.boundaries if b.result.two_stages), f.boundaries[0])
-    runs = shown.result.share.n
     parts: list[str | Table | Figure] = [
         table,
-        Figure(shown.result.figure(), f"Norms over training, {shown.family.name}: a line a seed (n={runs} runs)."),
+        Figure(
+            shown.result.figure(),
+            f"Norms over training, {shown.family.name}: a line a seed (n={shown.result.share.n} runs).",
+        ),
     ]
     turned = next((b for b in f.boundaries if b.result.rotation is not None and b is not shown), None)
     if turned is not None:
         parts.append(
             Figure(
-                turned.result.figure(), f"The same for {turned.family.name} (n={runs} runs), with the rotation of W_V."
+                turned.result.figure(),
+                f"The same for {turned.family.name} (n={turned.result.share.n} runs), with the rotation of W_V.",
             )
         )
     return parts

@@ -10,7 +10,7 @@ from typing import Any
 from case_studies.study import Obtained, Plan, Run, Study, wanted
 from case_studies.topics import DECLARED
 from case_studies.topics import families as known
-from case_studies.topics.descent import answers, initial_scale, measure_growth
+from case_studies.topics.descent import answers, initial_scale, measure_growth, spread_of_all
 from case_studies.topics.embedding import measure_alone
 from case_studies.topics.lookup import Relations
 from case_studies.topics.measure import (
@@ -36,7 +36,7 @@ from interp.population import Population
 
 @dataclass(frozen=True)
 class Size:
-    """Seeds of the figures and tables, and of the exact law and the two stages: every text says its n."""
+    """Seeds of the figures and tables, and of the exact law and which settings have two stages: every text says n."""
 
     main: int
     few: int
@@ -50,11 +50,12 @@ def populations(size: Size) -> Plan:
     return {
         "exact": wanted(known.EXACT, size.few),
         **{group.label: wanted(group.families, size.main) for group in known.GROUPS},
-        known.FIG_2_1_TRIED.label: wanted(known.FIG_2_1_TRIED.families, size.few),
-        "embedding": wanted(known.EMBEDDING_ALONE, size.main),
+        **{group.label: wanted(group.families, size.main) for group in known.TRIED},
+        "embedding": wanted([*known.EMBEDDING_ALONE, *(alone for alone, _ in known.LONGER)], size.main),
+        "everything": wanted([whole for _, whole in known.LONGER], size.main),
         "table": wanted([family for family, _ in known.TABLE], size.main),
         "stages": wanted(known.STAGES, size.main),
-        "boundaries": wanted(known.TWO_STAGES, size.few),
+        "boundaries": (*wanted(known.TWO_STAGES, size.few), *wanted(known.STAGE_1, size.main)),
         "faint": wanted(known.FAINT, size.main),
     }
 
@@ -68,7 +69,7 @@ def collect(run: Run[Size]) -> Findings:
     return Findings(
         count=run.seeds(known.GROUPS[0].label),
         groups=[measure_group(group, run.obtain(group.label)) for group in known.GROUPS],
-        tried=measure_group(known.FIG_2_1_TRIED, run.obtain(known.FIG_2_1_TRIED.label)),
+        tried=[measure_group(group, run.obtain(group.label)) for group in known.TRIED],
         alone=[measure_alone(one, _everything(run, one)) for one in run.obtain("embedding")],
         exact=exact,
         table=[measure_row(one, paper) for one, (_, paper) in zip(run.obtain("table"), known.TABLE, strict=True)],
@@ -86,9 +87,9 @@ def collect(run: Run[Size]) -> Findings:
 
 
 def _everything(run: Run[Size], alone: Obtained) -> Population:
-    """The population of Fig. 2.1 in which everything is trained by the loss of this one."""
-    label = known.GROUPS[0].label
-    return next(one.population for one in run.obtain(label) if one.family.name == alone.family.name)
+    """The population in which everything is trained, by the loss of this one and for as many steps."""
+    groups = (known.GROUPS[0].label, "everything")
+    return next(one.population for g in groups for one in run.obtain(g) if one.family.name == alone.family.name)
 
 
 def _length(run: Run[Size], table: str) -> Length:
@@ -100,7 +101,7 @@ def _length(run: Run[Size], table: str) -> Length:
 def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
     groups = {}
-    for g in (*f.groups, f.tried):
+    for g in (*f.groups, *f.tried):
         groups[g.group.label] = {
             arm.family.name: {
                 "digest": arm.digest,
@@ -187,6 +188,7 @@ def to_results(f: Findings) -> dict[str, Any]:
                 for a in f.answers
             },
             "initial_scale": {n: initial_scale(s, TopicGrammar()) for n, s in known.PAPER_FAINT_SPREAD.items()},
+            "spread_of_all": {n: spread_of_all(s, TopicGrammar()) for n, s in known.PAPER_FAINT_SPREAD.items()},
         },
         "landscapes": {
             "block": {

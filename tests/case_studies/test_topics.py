@@ -12,11 +12,13 @@ from case_studies.topics.families import (
     EMBEDDING_ALONE,
     EXACT,
     FAINT,
-    FIG_2_1_TRIED,
     GROUPS,
+    LONGER,
     PAPER_FAINT,
+    STAGE_1,
     STAGES,
     TABLE,
+    TRIED,
     TWO_STAGES,
 )
 from case_studies.topics.measure import exact_descent, exact_row, value_maps
@@ -100,14 +102,14 @@ def results(folder):
 
 
 def test_results_hold_every_population(results):
-    assert set(results["figures"]) == {g.label for g in (*GROUPS, FIG_2_1_TRIED)}
+    assert set(results["figures"]) == {g.label for g in (*GROUPS, *TRIED)}
     assert set(results["table_2_1_released"]) == {s.name for s in TABLE_2_1}
     assert set(results["table_2_2"]) == {s.name for s in TABLE_2_2}
     for found in results["table_2_1_released"].values():
         assert found["kept"] == found["runs"] == found["released_lookup_whole"]["ratio"]["n"] == 2
     for found in results["table_2_2"].values():
         assert (found["kept"], found["runs"], found["structure"]) == (0, 2, None)  # of so few steps, none is diagonal
-    assert set(results["embedding_alone"]) == {f.name for f in EMBEDDING_ALONE}
+    assert set(results["embedding_alone"]) == {f.name for f in (*EMBEDDING_ALONE, *(alone for alone, _ in LONGER))}
     assert all(found["excess"]["n"] == 2 for found in results["embedding_alone"].values())
     assert set(results["left_over"]) == {
         f"{k}_{length}" for k in ("right_lookup", "released_lookup") for length in ("rescaled", "whole")
@@ -115,7 +117,7 @@ def test_results_hold_every_population(results):
     assert results["turning"] == {}  # no run has two stages
     assert set(results["table_2_1"]) == {family.name for family, _ in TABLE}
     assert set(results["stage_2"]) == {f.name for f in STAGES}
-    assert set(results["two_stages"]) == {f.name for f in TWO_STAGES}
+    assert set(results["two_stages"]) == {f.name for f in (*TWO_STAGES, *STAGE_1)}
     assert set(results["faint"]["trained"]) == {f.name for f in FAINT}
     for found in results["faint"]["trained"].values():
         assert set(found["passes_at_step"]) == set(PAPER_FAINT)
@@ -132,7 +134,9 @@ def test_results_hold_every_population(results):
 
 def test_barely_trained_models_are_not_said_to_have_two_stages(folder):
     page = (folder / "index.html").read_text()
-    assert f"0 of {len(TWO_STAGES)} settings trained from near zero (n=2 runs each) show two stages." in page
+    assert (
+        f"0 of {len((*TWO_STAGES, *STAGE_1))} settings trained from near zero (n=2 runs each) show two stages." in page
+    )
 
 
 def test_block_means_are_those_of_the_checkpoints(folder, results):

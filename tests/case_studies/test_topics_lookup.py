@@ -6,7 +6,7 @@ import pytest
 from case_studies.topics import descent
 from case_studies.topics.descent import SETTINGS, Answer, Descent, Setting
 from case_studies.topics.faint import others_sentence, steps_sentence
-from case_studies.topics.families import PAPER_FAINT
+from case_studies.topics.families import FAINT, FAINT_STOPS, PAPER_FAINT, PAPER_FAINT_SPREAD, Biased
 from case_studies.topics.lookup import (
     OTHER_TOPIC,
     SAME_TOPIC,
@@ -103,6 +103,26 @@ def test_the_step_of_a_block_mean_is_the_first_that_has_it():
         step = one.step_of(paper)
         assert one.means(step - 1)[0] < paper <= one.means(step)[0]
     assert one.step_of(1.0) is None
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_models_are_stopped_where_the_expected_block_mean_is_the_thesis(bias):
+    one = Descent(TopicGrammar(), Setting("x", bias=bias))
+    assert FAINT_STOPS[bias] == tuple(one.step_of(block) for block, _ in PAPER_FAINT.values())
+    for place, label in enumerate(PAPER_FAINT):
+        (family,) = (f for f in FAINT if label in f.name and isinstance(f, Biased) is bias)
+        assert FAINT_STOPS[bias][place] in family.snapshots
+        assert (family.recipe.config.biases, family.in_steps(90).recipe.config.biases) == (bias, bias)
+
+
+def test_the_spread_of_a_mean_of_all_entries_is_that_of_a_simulation():
+    grammar, rng = TopicGrammar(), np.random.default_rng(0)
+    entries = rng.normal(0, 0.02, 9000)
+    drawn = np.array([rng.permutation(entries)[:1000].mean() for _ in range(2000)])
+    # Standard error of a standard deviation, of numbers that are close to normal: a share of 1 / sqrt(2 draws).
+    assert descent.initial_scale(drawn.std(), grammar) == pytest.approx(entries.std(), rel=4 / (2 * 2000) ** 0.5)
+    spread = PAPER_FAINT_SPREAD["Fig. 2.5"]
+    assert_close(descent.spread_of_all(spread, grammar), descent.initial_scale(spread, grammar) / 9000**0.5)
 
 
 def test_averaging_over_the_vocabulary_takes_as_many_times_the_steps():

@@ -13,7 +13,7 @@ from case_studies.topics import readings, released
 from case_studies.topics.counts import count_sums
 from case_studies.topics.lookup import released_vocabulary
 from case_studies.topics.readings import RELEASED, RESCALED, RIGHT, WHOLE, left_over
-from case_studies.topics.released import END, MASK, SPECIAL, START, Length, Setting
+from case_studies.topics.released import END, MASK, SPECIAL, START, Length, Setting, Trained
 from case_studies.topics.released_rows import VISIBLE, left_sentence, on_diagonal, row_of
 from case_studies.topics.turning import VALUE, measure_turning
 from closeness import assert_close
@@ -145,12 +145,18 @@ def test_runs_are_trained_once_keep_their_best_and_repeat(tmp_path):
     assert max(first.loss) < math.log(14)  # better than even over all tokens
 
 
+@pytest.mark.parametrize(("step", "capped"), [((12_000, 11_000, 4_000), 2), ((10_750, 11_000), 1)])
+def test_runs_that_would_have_gone_on_are_counted(step, capped):
+    """The limit ends them within four epochs of their best look: later, a loss that no longer fell did."""
+    assert Trained(ONEHOT, {}, (1.0,) * len(step), step, "x", 12_000).capped() == capped
+
+
 def test_only_runs_with_a_visible_diagonal_are_kept(tmp_path):
     plain = released.train(TIED, Length(2, 4, 2), SMALL, tmp_path)
     values = np.stack([plain.params["W_V"][0] * 0 + np.eye(14, dtype=np.float32), plain.params["W_V"][1]])
     made = SimpleNamespace(
         setting=TIED, digest="x", loss=plain.loss, step=plain.step, params=plain.params, scores=plain.scores,
-        values=lambda: values.astype(np.float64),
+        values=lambda: values.astype(np.float64), capped=lambda: 0,
     )  # fmt: skip
     shares = on_diagonal(values)
     assert_close(shares[0], 1)
