@@ -138,6 +138,11 @@ def _falling(readings: Sequence[Reading], _: Any) -> bool:
     return all(a.least > b.most for a, b in pairwise(readings))
 
 
+def _pairs_falling(readings: Sequence[Reading], _: Any) -> bool:
+    pairs = zip(readings[::2], readings[1::2], strict=True)
+    return bool(readings) and all(a.least > b.most for a, b in pairs)
+
+
 def _near(readings: Sequence[Reading], share: float) -> bool:
     ours, other = readings
     centre = _float(other.value)
@@ -196,6 +201,7 @@ RULES = {
     "equals": Rule("is {}", _each(lambda r, x: r.value == x)),
     "one_of": Rule("one of {}", _each(lambda r, x: r.value in x)),
     "falling": Rule("each above the next, intervals apart", _falling),
+    "pairs_falling": Rule("of each pair the first above the second, intervals apart", _pairs_falling),
     "near": Rule("the first, interval and all, lies within a share of {} of the second", _near),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule("{}: within two standard deviations of what random matrices give", _random_rows),

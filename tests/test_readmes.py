@@ -76,10 +76,15 @@ def test_the_search_finds_a_table_without_n():
 
 # -- what is told stands in results -----------------------------------------------------------------------
 
-RESULTS = {
-    path.parent.name: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / "case_studies").glob("*/results.json"))
-}
+
+
+def results_of(study: Path) -> Any:
+    """A study's results, with those of its other corpora (results-NAME.json) by the name of their file."""
+    others = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in study.glob("results-*.json")}
+    return {**json.loads((study / "results.json").read_text(encoding="utf-8")), **others}
+
+
+RESULTS = {path.parent.name: results_of(path.parent) for path in sorted((ROOT / "case_studies").glob("*/results.json"))}
 PAPERS = tomllib.loads((ROOT / "docs" / "reproduction.toml").read_text(encoding="utf-8"))["row"]
 THEORY = TopicTheory.from_grammar(TopicGrammar())
 Numbers = tuple[float, ...]

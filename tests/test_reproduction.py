@@ -154,6 +154,8 @@ SIDES = [
     ("one_of", ["a", "b"], [reading("a")], [reading("c")]),
     ("falling", True, [THREE, TWO], [THREE, reading(2, 1.5, 2.5)]),
     ("falling", True, [THREE, TWO, reading(1)], [THREE, TWO, reading(2)]),
+    ("pairs_falling", True, [THREE, TWO, reading(1), reading(0)], [THREE, TWO, reading(0), reading(1)]),
+    ("pairs_falling", True, [THREE, TWO], [THREE, reading(2, 1.5, 2.5)]),
     ("near", 0.1, [reading(0.95, 0.9, 1.0), reading(1.0)], [reading(0.95, 0.89, 1.0), reading(1.0)]),
     ("near", 0.1, [reading(1.05, 1.0, 1.1), reading(1.0)], [reading(1.05, 1.0, 1.11), reading(1.0)]),
     ("above", 0, [reading(0.2)], [made.Reading(0.2, None, None, 4, "seeds")]),  # an estimate without an interval
