@@ -94,13 +94,13 @@ def one_cut(
 
 def even_pairs(pieces: Sequence[Piece], vocabulary: Vocabulary) -> Pairs:
     """The pairs of words of the pieces, their attention the inverse of the length before it is debiased."""
-    columns: list[tuple[Any, ...]] = []
+    columns: list[tuple[Any, ...]] = []  # as `Pairs` has them
     for at, piece in enumerate(pieces):
         words = vocabulary.find(piece)
         p, q = word_pairs(words)
         document, where, length = (np.full(len(p), x) for x in (piece.document, at, len(words)))
-        columns.append((document, where, words[p], words[q], q - p, length))
-    return Pairs(*map(np.concatenate, zip(*columns, strict=True)), np.full(sum(len(c[0]) for c in columns), 0.01))
+        columns.append((document, where, words[p], words[q], q - p, length, np.full(len(p), 1 / REFERENCE_LENGTH)))
+    return Pairs(*[np.concatenate(column) for column in zip(*columns, strict=True)])
 
 
 def of_random(reading: Reading, labels: Mapping[Setting, Labels], documents: int) -> dict[Setting, Raw]:
@@ -123,7 +123,7 @@ def length_parts(cuts: Sequence[Cut]) -> list[str | Table]:
     for way in cuts:
         for words in WORDS:
             drawn = [one[words, "one"] for one in way.random]
-            raw = [Cell(raw.ratio, 3) for raw, _ in drawn] or [ABSENT] * networks
+            raw: list[Cell | str] = [Cell(raw.ratio, 3) for raw, _ in drawn]
             debiased = [c.ratio.value for _, c in drawn if c.ratio.value is not None]
             rows.append(
                 [
@@ -131,7 +131,7 @@ def length_parts(cuts: Sequence[Cut]) -> list[str | Table]:
                     str(len(way.pieces)),
                     f"{number(way.tokens[1], 0)} ({number(way.tokens[0], 0)} to {number(way.tokens[2], 0)})",
                     Cell(way.even[words, "one"].ratio, 3),
-                    *raw,
+                    *(raw or [ABSENT] * networks),
                     number(float(np.mean(debiased)), 4) if debiased else ABSENT,
                 ]
             )

@@ -8,7 +8,7 @@ from case_studies.page import Figure, Table
 from case_studies.topics_wikipedia.corpus import BUNDLED_NAME
 from case_studies.topics_wikipedia.figures import head_figure
 from case_studies.topics_wikipedia.findings import FEWEST, RANDOM_BERT, SHOWN_TOPICS, SHOWN_WORDS, TABLES, Findings
-from case_studies.topics_wikipedia.lda import WORDS, Mode, setting_name
+from case_studies.topics_wikipedia.lda import WORDS, Mode
 from case_studies.topics_wikipedia.length import length_parts
 from case_studies.topics_wikipedia.measure import PERMUTATIONS, REFERENCE_LENGTH, Contrast, Heads, Row
 from case_studies.topics_wikipedia.tried import LAYER_NAMES
@@ -177,9 +177,10 @@ def layer_parts(f: Findings) -> list[str | Table]:
         return []
     rows: list[Cells] = []
     for m in (f.trained, *f.random):
-        for setting in m.rows:
-            ratios = [c.ratio for name in names for c in m.rows[setting].layer[name]]
-            rows.append([f"{m.name}, {setting_name(setting)}", *(Cell(r, 4) for r in ratios)])
+        for name in names:
+            for at, kind in enumerate(("cosine", "dot product")):
+                ratios = [m.rows[words, "one"].layer[name][at].ratio for words in WORDS]
+                rows.append([f"{m.name}, {LAYER_NAMES[name]}, {kind}", *(Cell(r, 4) for r in ratios)])
     drawn = [c.ratio for m in f.random for row in m.rows.values() for pair in row.layer.values() for c in pair]
     near = [r for r in drawn if r.low is not None and r.high is not None and r.low >= 0.99 and r.high <= 1.01]
     trained = f.trained.rows[FEWEST, "one"]
@@ -192,12 +193,9 @@ def layer_parts(f: Findings) -> list[str | Table]:
         f"encoder they make another cosine ratio, {FEWEST} words a topic, of what is "
         f"{estimate(trained.cosine.ratio, 2, n=True)} for the rows themselves: {told}.",
         Table(
-            [
-                "encoder, words and topics",
-                *(f"{LAYER_NAMES[name]}: {kind} ratio" for name in names for kind in ("cosine", "dot product")),
-            ],
+            ["encoder, vectors, ratio", *(f"{words} words a topic" for words in WORDS)],
             rows,
-            "Same by different topic, over words, at no position.",
+            "Same by different topic, one topic a word (several: in results.json), over words, at no position.",
         ),
     ]
 
