@@ -76,10 +76,14 @@ def test_the_search_finds_a_table_without_n():
 
 # -- what is told stands in results -----------------------------------------------------------------------
 
-RESULTS = {
-    path.parent.name: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / "case_studies").glob("*/results.json"))
-}
+
+def results_of(study: Path) -> Any:
+    """A study's results, with those of its other corpora (results-NAME.json) by the name of their file."""
+    others = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in study.glob("results-*.json")}
+    return {**json.loads((study / "results.json").read_text(encoding="utf-8")), **others}
+
+
+RESULTS = {path.parent.name: results_of(path.parent) for path in sorted((ROOT / "case_studies").glob("*/results.json"))}
 PAPERS = tomllib.loads((ROOT / "docs" / "reproduction.toml").read_text(encoding="utf-8"))["row"]
 THEORY = TopicTheory.from_grammar(TopicGrammar())
 Numbers = tuple[float, ...]
@@ -185,6 +189,7 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "32 of 72 lie above 1": lambda r: (r["trained"]["heads"]["15"]["above_1"], 72),
         "2 of 216 heads": _random_heads,
         ".468 / 1.21 = .387": lambda _: (0.468 / 1.21,),
+        "the thesis's .894": lambda _: (0.00621 / 0.00695,),
     },
 }
 # What is in no results, and why: a phrase that stands in a README -> the reason.
@@ -299,8 +304,8 @@ CAUGHT = {
     "interval": 0.98,
     "count": 0.9,
     "verdicts": 0.9,
-    "number": 0.4,
-}  # at least, of all changed ones; many two-digit numbers stand somewhere by chance
+    "number": 0.35,
+}  # at least, of all changed ones; a number of two digits stands somewhere in a large results file by chance
 
 
 def test_a_number_that_is_told_wrong_is_found():

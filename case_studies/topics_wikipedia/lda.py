@@ -137,6 +137,12 @@ class Labels:
 Setting = tuple[int, Mode]
 
 
+def setting_name(setting: Setting) -> str:
+    """As results call it."""
+    words, mode = setting
+    return f"{words} words, {mode} topic{'s' if mode == 'several' else ''} a word"
+
+
 def all_labels(topics: Topics, words: Sequence[int] = WORDS) -> Mapping[Setting, Labels]:
     """The word lists of Tables 2.3 (one topic a word) and 2.4 (several), by words a topic."""
     return {(w, mode): Labels.of(memberships(topics.likelihood, w, mode)) for mode in MODES for w in words}

@@ -4,6 +4,7 @@ Every mean is over pairs of *different* words. A ratio is always a ratio of mean
 (attention) or words (embeddings) in turn out of both means (`case_studies.topics_wikipedia.contrast`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -242,21 +243,31 @@ def against_cooccurrence(
 ) -> Cooccurrence:
     """Table 2.5's row for `words` words a topic; `top` are the most frequent pairs, [pair, 2] with i < j."""
     top = top[: pairs_of_words(words)]
-    n = len(vectors)
+    shared = int(labels.same(top[:, 0], top[:, 1]).sum())
+    attention = cooccurring_attention(pairs, labels, top, documents)
+    return Cooccurrence(words, len(top), shared, attention, cooccurring_cosine(vectors, labels, top))
+
+
+def cooccurring_attention(pairs: Pairs, labels: Labels, top: Index, documents: int) -> Contrast:
+    """Attention between words of one topic against that between the pairs of `top`, over articles."""
+    n = len(labels.bits)
     low, high = np.minimum(pairs.i, pairs.j), np.maximum(pairs.i, pairs.j)
     often = np.isin(low * n + high, top[:, 0] * n + top[:, 1])
     parts = []
     for side in (labels.same(pairs.i, pairs.j), often):
         parts.append(without_each(np.bincount(pairs.document[side], pairs.attention[side], minlength=documents)))
         parts.append(without_each(np.bincount(pairs.document[side], minlength=documents)))
-    attention = contrast_of_sums(*parts, units=len(np.unique(pairs.document)))
+    return contrast_of_sums(*parts, units=len(np.unique(pairs.document)))
+
+
+def cooccurring_cosine(vectors: Floats, labels: Labels, top: Index) -> Contrast:
+    """Cosine of words of one topic against that of the pairs of `top`, over words."""
     both = np.union1d(labels.words, top.ravel())
-    local = np.full(n, -1)
+    local = np.full(len(vectors), -1)
     local[both] = np.arange(len(both))
     own = unit_rows(vectors[both])
     sums = (*pair_sums(own, local[labels.pairs()]), *pair_sums(own, local[top]))
-    shared = int(labels.same(top[:, 0], top[:, 1]).sum())
-    return Cooccurrence(words, len(top), shared, attention, contrast_of_sums(*sums, units=len(both), over="words"))
+    return contrast_of_sums(*sums, units=len(both), over="words")
 
 
 # -- a whole setting --------------------------------------------------------------------------------------------
@@ -273,17 +284,30 @@ class Row:
     matched: Contrast  # at equal distances in the text
     cosine: Contrast
     dot: Contrast
+    layer: Mapping[str, tuple[Contrast, Contrast]]  # cosine and dot product of what the embedding layer makes of words
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         names = ("attention", "raw", "matched", "cosine", "dot")
-        return {"distinct_words": self.distinct, **{name: getattr(self, name).to_dict() for name in names}}
+        layer = {name: {"cosine": c.to_dict(), "dot": d.to_dict()} for name, (c, d) in self.layer.items()}
+        return {"distinct_words": self.distinct, **{name: getattr(self, name).to_dict() for name in names}, **layer}
 
 
 def measure_row(
-    setting: Setting, labels: Labels, pairs: Pairs, vectors: Floats, documents: int, seed: int, *, permute: bool
+    setting: Setting,
+    labels: Labels,
+    pairs: Pairs,
+    vectors: Floats,
+    documents: int,
+    seed: int,
+    *,
+    permute: bool,
+    layer: Mapping[str, Floats] | None = None,
 ) -> Row:
-    """All contrasts of one setting; with `permute`, those of attention and cosine carry the permuted topics' too."""
+    """All contrasts of one setting; with `permute`, those of attention and cosine carry the permuted topics' too.
+
+    `layer`: other vectors [word, d] in the place of `vectors`, by name.
+    """
     attention = attention_contrast(pairs, labels, documents)
     cosine = embedding_contrast(unit_rows(vectors), labels)
     if permute:
@@ -299,4 +323,12 @@ def measure_row(
         attention_contrast(pairs, labels, documents, match=True),
         cosine,
         embedding_contrast(vectors, labels),
+        layer_contrasts(layer or {}, labels),
     )
+
+
+def layer_contrasts(layer: Mapping[str, Floats], labels: Labels) -> dict[str, tuple[Contrast, Contrast]]:
+    """Cosine and dot product of each of these vectors [word, d]."""
+    return {
+        name: (embedding_contrast(unit_rows(v), labels), embedding_contrast(v, labels)) for name, v in layer.items()
+    }

@@ -9,8 +9,11 @@ from case_studies.topics_wikipedia.corpus import BUNDLED_NAME
 from case_studies.topics_wikipedia.figures import head_figure
 from case_studies.topics_wikipedia.findings import FEWEST, RANDOM_BERT, SHOWN_TOPICS, SHOWN_WORDS, TABLES, Findings
 from case_studies.topics_wikipedia.lda import WORDS, Mode
+from case_studies.topics_wikipedia.length import length_parts
 from case_studies.topics_wikipedia.measure import PERMUTATIONS, REFERENCE_LENGTH, Contrast, Heads, Row
+from case_studies.topics_wikipedia.tried import LAYER_NAMES
 from case_studies.words import Cell
+from case_studies.words import Row as Cells
 from interp.numbers import ABSENT, UNDEFINED, estimate, interval, number
 from interp.stats import REALS, Estimate, mean_over_seeds
 
@@ -164,7 +167,37 @@ def random_parts(f: Findings) -> list[str | Table]:
             f"more: in the last layer of {f.random[0].name} the cosine is {estimate(hidden.different, 2, n=True)} "
             f"across topics, its ratio {estimate(hidden.ratio, 3, n=True)}."
         )
-    return parts
+    return [*parts, *layer_parts(f)]
+
+
+def layer_parts(f: Findings) -> list[str | Table]:
+    """Words after the embedding layer: with the token type's vector, which all share, and normed."""
+    names = list(f.trained.rows[FEWEST, "one"].layer)
+    if not names or not f.random:
+        return []
+    rows: list[Cells] = []
+    for m in (f.trained, *f.random):
+        for name in names:
+            for at, kind in enumerate(("cosine", "dot product")):
+                ratios = [m.rows[words, "one"].layer[name][at].ratio for words in WORDS]
+                rows.append([f"{m.name}, {LAYER_NAMES[name]}, {kind}", *(Cell(r, 4) for r in ratios)])
+    drawn = [c.ratio for m in f.random for row in m.rows.values() for pair in row.layer.values() for c in pair]
+    near = [r for r in drawn if r.low is not None and r.high is not None and r.low >= 0.99 and r.high <= 1.01]
+    trained = f.trained.rows[FEWEST, "one"]
+    told = ", ".join(f"{LAYER_NAMES[name]} {estimate(trained.layer[name][0].ratio, 2, n=True)}" for name in names)
+    return [
+        "Bert's embedding layer adds the vector of the token type to the row of every word, and norms the sum: a part "
+        f"in common. Of such vectors {len(near)} of the {len(drawn)} ratios of random encoders lie, interval and all, "
+        "within .99 and 1.01, as the thesis prints. Which vectors it took it does not say; norming makes all vectors "
+        "of a random network equally long, so that the two ratios are one, and the thesis prints two. Of the trained "
+        f"encoder they make another cosine ratio, {FEWEST} words a topic, of what is "
+        f"{estimate(trained.cosine.ratio, 2, n=True)} for the rows themselves: {told}.",
+        Table(
+            ["encoder, vectors, ratio", *(f"{words} words a topic" for words in WORDS)],
+            rows,
+            "Same by different topic, one topic a word (several: in results.json), over words, at no position.",
+        ),
+    ]
 
 
 def cooccurrence_parts(f: Findings) -> list[str | Table]:
@@ -244,7 +277,7 @@ def control_parts(f: Findings) -> list[str | Table]:
                 "changed at a time. Intervals do not cover the draw of latent Dirichlet allocation (LDA) itself.",
             )
         )
-    return parts
+    return [*parts, *length_parts(f.cuts)]
 
 
 def hidden_parts(f: Findings) -> list[str | Table]:

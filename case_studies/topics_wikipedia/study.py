@@ -19,7 +19,7 @@ from case_studies.study import Run, Study
 from case_studies.topics_wikipedia import DECLARED
 from case_studies.topics_wikipedia import corpus as text
 from case_studies.topics_wikipedia.attention import Reading, read_encoder
-from case_studies.topics_wikipedia.encoder import load_encoder, randomly_initialised
+from case_studies.topics_wikipedia.encoder import Encoder, load_encoder, randomly_initialised
 from case_studies.topics_wikipedia.findings import Findings, Measured, Variant
 from case_studies.topics_wikipedia.lda import (
     WORDS,
@@ -29,8 +29,10 @@ from case_studies.topics_wikipedia.lda import (
     all_labels,
     fit,
     memberships,
+    setting_name,
     threshold_of_words,
 )
+from case_studies.topics_wikipedia.length import Cut, of_random, way_name, ways_to_cut
 from case_studies.topics_wikipedia.measure import (
     against_cooccurrence,
     attention_contrast,
@@ -45,7 +47,7 @@ from case_studies.topics_wikipedia.nine import nine_words
 from case_studies.topics_wikipedia.report import report
 from case_studies.topics_wikipedia.stages import Length, StageRuns, two_stages
 from case_studies.topics_wikipedia.tried import fits as shared_fits
-from case_studies.topics_wikipedia.tried import other_pairs
+from case_studies.topics_wikipedia.tried import other_pairs, with_every_token
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.rng import check_seed
 
@@ -59,7 +61,7 @@ class Size:
     documents: int  # at most
     sequences: int  # read by each encoder, at most
     random_encoders: int
-    variants: bool  # other fits of the topics too
+    variants: bool  # other fits of the topics, words and ways to cut the articles too
     stages: Length  # of the models of Fig. 2.9
     corpus: str | Path | None = None
     model: str | Path | None = None
@@ -123,17 +125,25 @@ def collect(run: Run[Size]) -> Findings:
     labels = all_labels(topics)
     count = len(documents)
     reading = read_encoder(encoder, chosen, vocabulary, labels, count)
-    vectors = encoder.embedding[vocabulary.ids]
-    trained = measured(reading, labels, vectors, count, seed, permute=True)
+    vectors, layer = encoder.embedding[vocabulary.ids], encoder.embedding_layer(vocabulary.ids)
+    trained = measured(reading, labels, vectors, layer, count, seed, permute=True)
     random, random_nine = [], []
+    cuts = ways_to_cut(documents, encoder, vocabulary, labels, size.sequences) if size.variants else []
     for number in range(size.random_encoders):
         fresh = randomly_initialised(encoder, seed, number)
         own = read_encoder(fresh, chosen, vocabulary, labels, count)
-        random.append(measured(own, labels, fresh.embedding[vocabulary.ids], count, seed))
+        rows = fresh.embedding[vocabulary.ids]
+        random.append(measured(own, labels, rows, fresh.embedding_layer(vocabulary.ids), count, seed))
         random_nine.append(nine_words(fresh.name, encoder.tokenizer, fresh.embedding))
+        cuts = [_read_uncut(way, encoder, fresh, vocabulary, labels, count) for way in cuts]
     top = text.cooccurrence(pieces, vocabulary, pairs_of_words(max(WORDS)))
     table = [against_cooccurrence(reading.pairs, vectors, labels[words, "one"], words, top, count) for words in WORDS]
     fits = variants(counts, size, seed) if size.variants else {}
+    others = other_pairs(pieces, vocabulary, counts, reading.pairs, vectors, layer, labels, count)
+    if size.variants:
+        wide, tokens = text.every_token(pieces, encoder.tokenizer, stop)
+        every = fit(text.counts_by_document(wide, tokens, count), size.topics, size.passes, seed)
+        others.append(with_every_token(wide, tokens, encoder.embedding[tokens.ids], all_labels(every)))
     return Findings(
         model=encoder.name,
         corpus=text.corpus_name(size.corpus, path),
@@ -154,7 +164,8 @@ def collect(run: Run[Size]) -> Findings:
             variant(name, fitted, reading, vectors, count) for name, fitted in {"as above": topics, **fits}.items()
         ],
         shared=shared_fits({"as above": topics, **fits}, counts, reading.pairs, vectors, count),
-        others=other_pairs(pieces, vocabulary, reading.pairs, vectors, labels[WORDS[0], "one"], count),
+        others=others,
+        cuts=cuts,
         nine=nine_words(encoder.name, encoder.tokenizer, encoder.embedding),
         random_nine=random_nine,
         stages=two_stages(pieces, encoder.tokenizer.all_special_ids, size.stages, seed),
@@ -165,13 +176,34 @@ def collect(run: Run[Size]) -> Findings:
     )
 
 
+def _read_uncut(
+    way: Cut,
+    encoder: Encoder,
+    fresh: Encoder,
+    vocabulary: text.Vocabulary,
+    labels: Mapping[Setting, Labels],
+    documents: int,
+) -> Cut:
+    """With what a randomly initialised encoder gives, where even attention says that there is something to see."""
+    if way.name == way_name(encoder.longest) or not way.larger:
+        return way
+    reading = read_encoder(fresh, way.pieces, vocabulary, {}, documents)
+    return replace(way, random=(*way.random, of_random(reading, labels, documents)))
+
+
 def measured(
-    reading: Reading, labels: Mapping[Setting, Labels], vectors: Any, documents: int, seed: int, permute: bool = False
+    reading: Reading,
+    labels: Mapping[Setting, Labels],
+    vectors: Any,
+    layer: Mapping[str, Any],
+    documents: int,
+    seed: int,
+    permute: bool = False,
 ) -> Measured:
     """One encoder's tables: every setting, every head, every layer's hidden states."""
     layers, heads = reading.shape
     rows = {
-        setting: measure_row(setting, own, reading.pairs, vectors, documents, seed, permute=permute)
+        setting: measure_row(setting, own, reading.pairs, vectors, documents, seed, permute=permute, layer=layer)
         for setting, own in labels.items()
     }
     hidden = [over_documents(reading.sums[WORDS[0], "one"], layers * heads + k) for k in range(layers + 1)]
@@ -230,8 +262,9 @@ def to_results(f: Findings) -> dict[str, Any]:
         },
         "tried": {
             "several_topics": {s.name: s.to_dict() for s in f.shared},
-            "cooccurrence": {t.name: t.row.to_dict() for t in f.others},
+            "cooccurrence": {t.name: t.to_dict() for t in f.others},
         },
+        "length": {way.name: way.to_dict() for way in f.cuts},
         "nine_words": [n.to_dict() for n in (f.nine, *f.random_nine)],
         "two_stages": {s.setting.name: _stage_results(s) for s in f.stages},
     }
@@ -252,12 +285,12 @@ def _encoder_results(m: Measured) -> dict[str, Any]:
         "sequences_read": m.pieces,
         "tokens_read": m.tokens,
         "settings": {
-            f"{words} words, {mode} topic{'s' if mode == 'several' else ''} a word": {
-                "same_topic_pairs": m.pairs[words, mode][0],
-                "different_topic_pairs": m.pairs[words, mode][1],
+            setting_name(setting): {
+                "same_topic_pairs": m.pairs[setting][0],
+                "different_topic_pairs": m.pairs[setting][1],
                 **row.to_dict(),
             }
-            for (words, mode), row in m.rows.items()
+            for setting, row in m.rows.items()
         },
         "heads": {str(words): heads.to_dict() for words, heads in m.heads.items()},
         "hidden_states": [c.to_dict() for c in m.hidden],

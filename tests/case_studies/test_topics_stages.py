@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +12,16 @@ import torch
 from scipy.sparse import csr_matrix
 
 from case_studies.topics_wikipedia import corpus, stages, tried
+from case_studies.topics_wikipedia.contrast import Contrast
 from case_studies.topics_wikipedia.corpus import VITAL, Piece, Vocabulary, check_corpus, pair_counts, read_corpus
-from case_studies.topics_wikipedia.lda import Labels
+from case_studies.topics_wikipedia.lda import WORDS, Labels
+from case_studies.topics_wikipedia.measure import Cooccurrence
 from case_studies.topics_wikipedia.nine import NINE, nine_parts, nine_words, partitions
 from case_studies.topics_wikipedia.stages import LAYERS, Length, StageRuns, masked, rows_of, two_stages
 from case_studies.topics_wikipedia.stages_page import growth_by_quarter, stage_parts, stage_sentence
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
+from interp.stats import Estimate
 from probes.topics import analyze_two_stages
 
 
@@ -171,13 +175,95 @@ def test_articles_as_topics_keep_the_words_that_only_they_use():
 
 def test_what_several_topics_add_is_counted(monkeypatch):
     likelihood = np.array([[0.5, 0.4, 0.1, 0.0], [0.0, 0.5, 0.4, 0.1]])
-    monkeypatch.setattr(tried, "FEWEST", 2)
     monkeypatch.setattr(tried, "attention_contrast", lambda *a: None)
     monkeypatch.setattr(tried, "embedding_contrast", lambda *a: None)
-    found = tried.sharing("x", likelihood, None, np.eye(4), 1)
+    found = tried.shared(likelihood, 2, None, np.eye(4), 1)
     # topics keep {0, 1} and {1, 2}; word 1 has both, and alone in one only the second
     assert (found.words, found.pairs) == pytest.approx((1 / 3, 1 / 2))
     assert Labels.of(np.array([[1, 0], [1, 1], [0, 1]], bool)).pairs().tolist() == [[0, 1], [1, 2]]
+
+
+def contrasts(*ratios):
+    """A contrast for each ratio (value, low, high), its difference as far from 0 as the ratio is from 1."""
+    out = []
+    for value, low, high in ratios:
+        ratio = Estimate(value, low, high, 120, "inputs", 1.0)
+        out.append(Contrast(ratio, ratio, ratio, Estimate(value - 1, low - 1, high - 1, 120, "inputs", 0.0)))
+    return tuple(out)
+
+
+HIGH, LOW, BETWEEN = (1.5, 1.4, 1.6), (1.2, 1.1, 1.3), (1.4, 1.25, 1.5)
+
+
+@pytest.mark.parametrize(("several", "told"), [(LOW, "in 1 of 1 fits of the topics (x)"), (BETWEEN, "0 of 1")])
+def test_lower_is_said_where_the_intervals_are_apart(several, told):
+    row = tried.Shared(0.1, 0.2, contrasts(HIGH, several), contrasts(HIGH, HIGH))
+    (first, *_) = tried.tried_parts([tried.Sharing("x", 2, dict.fromkeys(WORDS, row))], [])
+    assert told in first
+
+
+@pytest.mark.parametrize(
+    ("cosine", "told"), [(LOW, "in 1 of 1 choices of the pairs and vectors (x)"), ((0.9, 0.8, 1.1), "0 of 1")]
+)
+def test_a_larger_cosine_is_said_where_every_number_of_pairs_has_it(cosine, told):
+    rows = [Cooccurrence(15, 105, 0, *contrasts(HIGH, LOW)), Cooccurrence(30, 435, 0, *contrasts(HIGH, cosine))]
+    text = tried.tried_parts([], [tried.Tried("x", rows)])[2]
+    assert told in text
+
+
+def test_near_pairs_are_those_of_a_double_loop():
+    rng = np.random.default_rng(0)
+    pieces = [Piece(0, rng.integers(0, 9, 30), rng.random(30) < 0.9) for _ in range(4)] + [
+        Piece(0, np.arange(1), np.ones(1, bool))
+    ]
+    vocabulary = Vocabulary(np.arange(7), tuple("abcdefg"))
+    counts = Counter()
+    for words in map(vocabulary.find, pieces):
+        for p, q in itertools.combinations(range(len(words)), 2):
+            if q - p <= 3 and words[p] >= 0 and words[q] >= 0 and words[p] != words[q]:
+                counts[min(words[p], words[q]), max(words[p], words[q])] += 1
+    expected = sorted(counts, key=lambda pair: (-counts[pair], pair))[:12]
+    assert [tuple(p) for p in corpus.near_pairs(pieces, vocabulary, 3, 12).tolist()] == expected
+
+
+@pytest.mark.parametrize("count", [5, 200, 10**6])
+def test_pairs_of_articles_are_those_of_all_words(count):
+    """Of 900 words few are in many articles: what is looked at first does not suffice for many pairs."""
+    rng = np.random.default_rng(0)
+    held = rng.random((12, 900)) < rng.beta(0.3, 4, 900)
+    both = np.triu(held.T.astype(int) @ held.astype(int), 1)
+    i, j = np.nonzero(both)
+    order = np.lexsort((j, i, -both[i, j]))[:count]
+    found = corpus.article_pairs(csr_matrix(3.0 * held), count)
+    assert found.tolist() == np.stack([i[order], j[order]], axis=1).tolist()
+
+
+def test_every_token_is_a_word_but_stop_words_and_special_ones():
+    names = ["[CLS]", "the", "##s", ",", "river", "7"]
+    tokenizer = SimpleNamespace(all_special_ids=[0], convert_ids_to_tokens=lambda ids: [names[i] for i in ids])
+    pieces = [Piece(0, np.array([0, 1, 2, 3, 4, 5]), np.zeros(6, bool))]
+    (wide,), vocabulary = corpus.every_token(pieces, tokenizer, frozenset({"the"}))
+    assert vocabulary.names == ("##s", ",", "river", "7")
+    assert vocabulary.find(wide).tolist() == [-1, -1, 0, 1, 2, 3]
+    labels = dict.fromkeys([(w, "one") for w in WORDS], Labels.of(np.array([[1, 0], [1, 0], [0, 1], [0, 1]], bool)))
+    vectors = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    found = tried.with_every_token([wide], vocabulary, vectors, labels)
+    assert [row.words for row in found.rows] == list(WORDS)
+    cosine = found.rows[0].cosine  # all six pairs co-occur, two of them of one topic
+    assert (cosine.same.value, cosine.different.value) == pytest.approx((1, 1 / 3))
+    assert found.rows[0].attention.ratio.value is None
+
+
+def test_vectors_are_without_what_most_of_their_spread_is_along():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(50, 6)) + 10 * rng.normal(size=(50, tried.COMPONENTS)) @ np.eye(6)[: tried.COMPONENTS]
+    found = tried.other_vectors(vectors + 7, {"embedding_layer": vectors})
+    centred, without, layer = found.values()
+    assert list(found)[-1] == "the whole embedding layer"
+    assert_close(centred.mean(0), 0, scale=7)
+    assert layer is vectors
+    assert np.linalg.matrix_rank(without) == 6 - tried.COMPONENTS
+    assert without.std(0)[: tried.COMPONENTS].max() < 1
 
 
 # -- a corpus that is not mostly on one letter -----------------------------------------------------------------------

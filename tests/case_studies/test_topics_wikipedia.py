@@ -15,12 +15,13 @@ import scipy.stats
 import torch
 from scipy.sparse import csr_matrix
 
-from case_studies.topics_wikipedia import attention, contrast, corpus, encoder, figures, lda, measure, study
+from case_studies.topics_wikipedia import attention, contrast, corpus, encoder, figures, lda, length, measure, study
 from case_studies.topics_wikipedia.attention import Pairs
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
 from case_studies.topics_wikipedia.lda import Labels, Topics
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
+from interp.stats import Estimate
 from intervals import unnamed_of_page
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="gensim, of the extra [text], is not installed")
@@ -576,6 +577,84 @@ def test_loading_leaves_torchs_random_state_and_the_model_without_hooks(tiny, pi
     list(encoder.read(first, cut[:3]))
     assert {name: len(point.fwd_hooks) for name, point in first.bridge.hook_dict.items()} == hooks
     assert not first.bridge.training
+
+
+def test_the_embedding_layer_is_hugging_faces_own_without_its_positions(pieces, tiny):
+    from transformers import AutoModel
+
+    loaded, _, vocabulary = pieces
+    own = AutoModel.from_pretrained(tiny, trust_remote_code=False).eval().embeddings
+    found = loaded.embedding_layer(vocabulary.ids)
+    assert tuple(found) == encoder.LAYER_VECTORS
+    with torch.no_grad():
+        own.position_embeddings.weight[:] = 0
+        own.token_type_embeddings.weight[1:] = 5  # of no matter
+        expected = own(torch.from_numpy(vocabulary.ids)[None])[0]
+    assert_close(found["embedding_layer"], expected)
+    rows = loaded.embedding[vocabulary.ids]
+    assert_close(found["with_token_type"] - rows, own.token_type_embeddings.weight[:1].detach().expand(len(rows), -1))
+    labels = random_labels(np.random.default_rng(0), len(rows), 4, 0.3)
+    for name, (cosine, dot) in measure.layer_contrasts(found, labels).items():
+        assert cosine.same.value == pytest.approx(
+            measure.embedding_contrast(measure.unit_rows(found[name]), labels).same.value
+        )
+        assert dot.same.value == pytest.approx(measure.embedding_contrast(found[name], labels).same.value)
+
+
+def test_an_encoder_without_token_types_has_no_such_layer(pieces):
+    bridge = type("Bridge", (), {"original_model": torch.nn.Linear(2, 2)})()
+    assert encoder.Encoder("x", "x", bridge, None).embedding_layer(np.array([0])) == {}
+
+
+# -- how articles are cut -------------------------------------------------------------------------------------------
+
+
+def test_sentences_end_before_a_capital():
+    (found,) = corpus.in_sentences([Document("t", ("One of 3.5 m. Two? (Three) e.g. four.", "Five"))])
+    assert found.paragraphs == ("One of 3.5 m.", "Two?", "(Three) e.g. four.", "Five")
+
+
+def test_even_attention_is_one_by_the_length():
+    """Words 0 and 1 are of one topic, 2 and 3 of another: two sequences by hand."""
+    vocabulary = Vocabulary(np.arange(4), tuple("abcd"))
+    texts = [[0, 1, 9, 9], [0, 1, 2, 3, 9, 9, 9, 9, 9, 9]]
+    held = [Piece(at, np.array(ids), np.ones(len(ids), bool)) for at, ids in enumerate(texts)]
+    way = length.one_cut("x", held, vocabulary, {(15, "one"): TWO_TOPICS}, 2)
+    found = way.even[15, "one"]
+    assert found.same.value == pytest.approx((1 / 4 + 2 / 10) / 3)
+    assert found.different.value == pytest.approx(1 / 10)
+    assert not way.larger  # two articles have no interval
+    assert measure.attention_contrast(length.even_pairs(held, vocabulary), TWO_TOPICS, 2).ratio.value == pytest.approx(
+        1
+    )
+
+
+def test_the_ways_to_cut_are_read_by_random_networks_where_even_attention_says_so(pieces):
+    loaded, _, vocabulary = pieces
+    lines = [". ".join(line.capitalize() for line in documents_text(4, seed)) for seed in range(30)]
+    documents = [Document(str(i), (line,)) for i, line in enumerate(lines)]
+    labels = {
+        (w, mode): random_labels(np.random.default_rng(0), len(vocabulary), 3, 0.4)
+        for w in lda.WORDS
+        for mode in lda.MODES
+    }
+    ways = length.ways_to_cut(documents, loaded, vocabulary, labels, 60)
+    assert [way.name for way in ways] == [length.way_name(loaded.longest), "sentences"]  # it reads no further
+    fresh = encoder.randomly_initialised(loaded, 0, 0)
+    assert [study._read_uncut(way, loaded, fresh, vocabulary, labels, 30).random for way in ways] == [(), ()]
+    above = Estimate(1.2, 1.1, 1.3, 120, "inputs", 1.0)
+    even = {s: contrast.Contrast(above, above, above, above) for s in labels}
+    first, second = (replace(way, even=even) for way in ways)
+    assert study._read_uncut(first, loaded, fresh, vocabulary, labels, 30).random == ()  # the study reads these anyway
+    second = study._read_uncut(second, loaded, fresh, vocabulary, labels, 30)
+    raw, debiased = second.random[0][15, "one"]
+    assert debiased.ratio.value == pytest.approx(1, rel=0.02)
+    assert raw.ratio.value == pytest.approx(ways[1].even[15, "one"].ratio.value, rel=0.02)
+    text, table = length.length_parts([first, second])
+    assert "2 of 2 ways" in text
+    assert len(table.rows) == 2 * len(lda.WORDS)
+    assert "0 of 2 ways to cut the articles: none" in length.length_parts(ways)[0]
+    assert json.loads(json.dumps(second.to_dict(), allow_nan=False))["sequences"] == len(second.pieces)
 
 
 def test_a_random_encoder_has_a_ratio_of_one(pieces):
