@@ -41,7 +41,7 @@ PRESETS: Mapping[str, Preset] = {
     "recall": Preset(
         "2 layers of 1 head without MLP: what followed the last earlier copy (layers=1 is the control)",
         model,
-        TrainingSettings(steps=600, batch=64, lr=5e-3, warmup=20, eval_every=100),
+        TrainingSettings(steps=300, batch=32, lr=6e-3, eval_every=50),
         RecallGrammar,
     )
 }
