@@ -1,4 +1,4 @@
-"""What all laws of this world share: a kernel a string, rows ~ Dirichlet(beta), and tokens drawn given their parents."""
+"""What all laws of this world share: a kernel a string, and tokens drawn given their parents."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ IGNORE = -100
 MOST_CONTEXTS = 4096
 MOST_LISTED = 10**6
 LONGEST = 2000
+States = Annotated[int, Interval(ge=2, le=len(LETTERS)), doc("states that a token can have")]
 Order = Annotated[int, Interval(ge=1, le=8), doc("earlier tokens that decide the law of the next")]
 Length = Annotated[int, Interval(ge=2, le=LONGEST), doc("tokens of a string")]
 
@@ -32,7 +33,7 @@ class InContext:
     KIND: ClassVar[str]
     has_start: ClassVar[bool] = False
 
-    states: Annotated[int, Interval(ge=2, le=len(LETTERS)), doc("states of the chain")] = 3
+    states: States = 3
     order: Order = 1
     length: Length = 64
     beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 1.0

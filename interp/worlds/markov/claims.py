@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 MARKOV = "markov"
 MOST_PARENTS = 8
+MOST_SEEN = 3  # times that an answer followed the current context: of many, one token decides little
 
 
 def _in_context(grammar: Any) -> InContext:
@@ -109,15 +110,12 @@ def _suggest(grammar: Any, longest: int) -> list[Condition]:
 
 @dataclass(frozen=True)
 class Successor:
-    """Which state is the likelier next? Read where the current context was there once before, and apart from it.
+    """Which state is the likelier next? Read where one followed the current context once more often than any other:
+    it is the answer. The fewer are to be counted the better, so that of each input the row with the fewest is taken,
+    that is mostly one whose context was met once. Rows where it followed more than `MOST_SEEN` times are not asked.
 
-    The token that followed it then is the one that a counting model holds for likeliest.
-
-    - `content`: that token becomes another state, which is then the likelier one.
-    - `address`: one token of the earlier context becomes another, so that the current context was never there, and the
-      answer is no likelier than the foil, any other state.
-
-    Pairs are taken where the one change makes no other match.
+    - `content`: one of the tokens that followed becomes another state, the foil, which then is the likelier.
+    - `address`: one token of a context that was met becomes another, so that the answer is no likelier than the foil.
     """
 
     name: str = "successor"
@@ -127,47 +125,68 @@ class Successor:
 
     def items(self, tokens: Ints, grammar: InContext, rows: Bools, seed: int, kind: str = "content") -> Items:
         """Minimal pairs [item, pos] of one kind, one an input that has a row for it."""
-        source, n = generator(seed, f"markov/{kind}"), tokens.shape[1]
-        text, at, key = _lone(tokens, grammar, rows)
+        source, n, states = generator(seed, f"markov/{kind}"), tokens.shape[1], grammar.states
+        text, at, key, times = _likeliest(tokens, grammar, rows)
         places = key[:, None] if kind == "content" else grammar.parents_of(n)[key]
-        valid = _valid(tokens[text], grammar, at, key, places, found=kind == "content")
-        rank = np.where(valid.any((1, 2)), source.random(len(at)), -1.0)
-        chosen = np.array([i for i in _best_of_each(text, rank) if rank[i] >= 0], dtype=np.int64)
-        pick = np.where(valid[chosen], source.random(valid[chosen].shape), -1.0).reshape(len(chosen), -1).argmax(1)
+        valid, followed = _changes(tokens[text], grammar, at, places, tokens[text, key], kind == "content")
+        rank = np.where(valid.any((1, 2)), source.random(len(at)) - times, -np.inf)
+        chosen = np.array([i for i in _best_of_each(text, rank) if np.isfinite(rank[i])], dtype=np.int64)
+        drawn = np.where(valid[chosen], source.random(valid[chosen].shape), -1.0)
+        pick = drawn.reshape(len(chosen), places.shape[1] * states).argmax(1)
         each, sequence, read = np.arange(len(chosen)), text[chosen], at[chosen]
-        flipped = places[chosen, pick // grammar.states]
-        base, new = tokens[sequence], pick % grammar.states
+        place, new = pick // states, pick % states
+        flipped, base = places[chosen, place], tokens[sequence]
         donors = base.copy()
         donors[each, flipped] = new
         answer = base[each, key[chosen]]
-        other = (answer + source.integers(1, grammar.states, len(chosen))) % grammar.states
-        return Items(sequence, base, donors, read, flipped, answer, new if kind == "content" else other)
+        rivals = followed[chosen, place, new] + source.random((len(chosen), states))  # equal ones are drawn among
+        rivals[each, answer] = -1
+        return Items(sequence, base, donors, read, flipped, answer, new if kind == "content" else rivals.argmax(1))
 
 
-def _lone(tokens: Ints, grammar: InContext, rows: Bools) -> tuple[Ints, Ints, Ints]:
-    """(input, row, the one key whose context is the row's) wherever there is one, and it is not in the row's window."""
+def _counts(tokens: Ints, keys: Bools, states: int) -> Ints:
+    """How often each state stands at the keys [..., key] -> [..., state]."""
+    return np.stack([(keys & (tokens == state)).sum(-1) for state in range(states)], axis=-1)
+
+
+def _likeliest(tokens: Ints, grammar: InContext, rows: Bools) -> tuple[Ints, Ints, Ints, Ints]:
+    """(input, row, a key that holds the answer, how many do) of every row that can be asked, for each such key.
+
+    Keys and their parents lie before the row's own context.
+    """
     n = tokens.shape[1]
     matches = grammar.matches(tokens)
-    key = matches.argmax(-1)
-    apart = key <= np.arange(n) - grammar.order
-    text, at = np.nonzero(rows & grammar.asked_of(n) & (matches.sum(-1) == 1) & apart)
-    return text, at, key[text, at]
+    followed = _counts(tokens[:, None, :], matches, grammar.states)
+    first, second = np.sort(followed, axis=-1)[..., -1], np.sort(followed, axis=-1)[..., -2]
+    asked = rows & grammar.asked_of(n) & (first == second + 1) & (first <= MOST_SEEN)
+    holds = matches & (tokens[:, None, :] == followed.argmax(-1)[..., None]) & asked[..., None]
+    apart = np.arange(n) <= np.arange(n)[:, None] - grammar.order
+    text, at, key = np.nonzero(holds & apart)
+    return text, at, key, first[text, at]
 
 
-def _valid(tokens: Ints, grammar: InContext, at: Ints, key: Ints, places: Ints, found: bool) -> Bools:
-    """Which new states [row, place, state] at `places` [row, place] leave one match at `key`, or none (`found`)."""
+def _changes(
+    tokens: Ints, grammar: InContext, at: Ints, places: Ints, answer: Ints, content: bool
+) -> tuple[Bools, Ints]:
+    """Which new states [row, place, state] at `places` [row, place] make a donor, and how often each state then
+    followed the context at `at` [row, place, state, state]: the new one most often (`content`), or another as often
+    as the answer at least."""
     count, n = tokens.shape
     each, here = np.arange(count), grammar.windows(tokens)[np.arange(count), at]
     behind = np.arange(n) <= at[:, None]
-    out = np.zeros((*places.shape, grammar.states), dtype=bool)
-    for place in range(places.shape[1]):
-        for state in range(grammar.states):
-            changed = tokens.copy()
-            changed[each, places[:, place]] = state
-            same = (grammar.contexts(changed) == here[:, None]) & behind
-            right = (same.sum(1) == 1) & same[each, key] if found else ~same.any(1)
-            out[:, place, state] = right & (tokens[each, places[:, place]] != state)
-    return out
+    shape = (*places.shape, grammar.states)
+    valid, followed = np.zeros(shape, dtype=bool), np.zeros((*shape, grammar.states), dtype=np.int64)
+    for place, state in np.ndindex(shape[1:]):
+        changed = tokens.copy()
+        changed[each, places[:, place]] = state
+        found = _counts(changed, (grammar.contexts(changed) == here[:, None]) & behind, grammar.states)
+        one = np.full(count, state) if content else answer
+        others = found.copy()
+        others[each, one] = -1
+        right = found[each, one] > others.max(1) if content else found[each, one] <= others.max(1)
+        valid[:, place, state] = right & (tokens[each, places[:, place]] != state)
+        followed[:, place, state] = found
+    return valid, followed
 
 
 def _best_of_each(text: Ints, rank: NDArray[np.float64]) -> list[int]:

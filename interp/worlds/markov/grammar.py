@@ -1,9 +1,10 @@
 """In-context Markov chains of order 1 and k (slides of seed 003, L2397-2429 and L2480-2502).
 
-Per string a kernel, its rows drawn from a Dirichlet law; the first tokens from its stationary law, or evenly; each
-further token given the last `order`. Every token but the first is a label: what follows is to be predicted, and counting
-in context is how. With even first tokens the add-beta count of the right order is Bayes; a stationary first token tells a
-little of the kernel, for which there is no closed form: then no exact law is stated, and the count is a rung like others.
+A string has a kernel of its own, whose rows are drawn from a Dirichlet law; its first tokens are drawn from the
+stationary law, or evenly, and each further token given the last `order`. Every token but the first is a label: what
+follows is to be predicted, and counting in context is how. With even first tokens the add-beta count of the right order
+is Bayes. A stationary first token tells a little of the kernel, for which there is no closed form: then no exact law is
+stated, and the count is a rung like others.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """Causal graphs: each token of a string is drawn given its parents in a graph that all strings share.
 
 Slides of seed 003, L2594-2646 and L2728-2773; the law of the query follows Nichani, Damian and Lee 2024 (arXiv
-2402.14735): the last `order` tokens are fresh and even, and the one label is what the kernel draws after them. Who reads
-the string has to count, over the tokens of the graph, what followed the same values of the parents. Tokens without
-parents are even here, so that this count with add-beta is Bayes (there they are stationary where there is one parent).
+2402.14735): the last `order` tokens are fresh and even, and the one label is what the kernel draws after them. Who
+reads the string has to count, over the tokens of the graph, what followed the same values of the parents. Tokens
+without parents are even here, so that this count with add-beta is Bayes (there they are stationary where there is one
+parent).
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from interp.constraints import Annotated, Interval, doc
 from interp.errors import GrammarError
 from interp.rng import MAX_SEED, generator
-from interp.worlds.markov.base import InContext, Length, Order, lagged
+from interp.worlds.markov.base import InContext, Length, States, lagged
 from interp.worlds.markov.counts import TINY, Floats, Ints, choose, codes, kernels, next_labels
 
 Graph = Literal["chain", "pairs", "random"]
@@ -34,7 +35,8 @@ class CausalGraphGrammar(InContext):
 
     KIND: ClassVar[str] = "causal-graph"
 
-    length: Length = 20
+    states: States = 6
+    length: Length = 24
     beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 0.2
     graph: Annotated[Graph, doc("which earlier tokens are parents")] = "random"
     graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("of graph='random'")] = 0
@@ -43,14 +45,14 @@ class CausalGraphGrammar(InContext):
         super().__post_init__()
         if self.length <= 2 * self.order:
             raise GrammarError(
-                f"length={self.length}, order={self.order}: no token is left between the first {self.order}, which have "
-                f"no parents, and the query of {self.order}"
+                f"length={self.length}, order={self.order}: no token is left between the first {self.order}, which "
+                f"have no parents, and the query of {self.order}"
             )
 
     @classmethod
     def small(cls) -> "CausalGraphGrammar":
         """Strings of seven and the answer, all of which can be listed, for checks."""
-        return cls(length=7)
+        return cls(states=3, length=7)
 
     # -- truth ------------------------------------------------------------------------------------
 

@@ -1,15 +1,15 @@
 """`constructed/induction`: a two-hop induction circuit whose weights are written by hand, exact for recall.
 
-THE STREAM has five parts, all one-hot: the token, its position, the token before it (written by layer 0), what layer 1
-fetches (a symbol), and one coordinate that counts positions up, place / n_ctx.
+THE STREAM has five parts. Four are one-hot: the token, its position, the token before it (written by layer 0), and
+what layer 1 fetches (a symbol). One coordinate counts positions up: place / n_ctx.
 
-LAYER 0 attends from position t to position t - 1 (score `SHARP`, others 0; position 0 sees itself alone) and writes the
-token there into "the token before". START, first, is thus before itself, and no query but START asks for START.
+LAYER 0 attends from position t to position t - 1 (score `SHARP`, others 0; position 0 sees itself alone) and writes
+the token there into "the token before". START, first, is thus before itself, and no query but START asks for START.
 
 LAYER 1 attends from a token x to positions whose token before is x: score 2R + R (place / n_ctx) where it is, and
-R (place / n_ctx) where it is not, with R = `SHARP` n_ctx. Of two positions that match, the later one scores `SHARP` more
-at least, and one that matches scores 2R - R > `SHARP` more than any that does not. So the weight on the right key is at
-least 1 - n e^-SHARP. It writes the symbol at its key, which the unembedding turns into a logit of `CERTAIN`.
+R (place / n_ctx) where it is not, with R = `SHARP` n_ctx. Of two positions that match, the later one scores `SHARP`
+more at least, and one that matches scores 2R - R > `SHARP` more than any that does not. So the weight on the right key
+is at least 1 - n e^-SHARP. It writes the symbol at its key, which the unembedding turns into a logit of `CERTAIN`.
 
 Without an earlier copy no position matches, and the last one, the query itself, is fetched: no label is there.
 

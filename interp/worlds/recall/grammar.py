@@ -1,7 +1,7 @@
 """Law and truth of recall: START, then symbols drawn evenly; a token is asked what followed its last earlier copy.
 
-The task of a two-layer induction circuit (Sanford et al. 2024; slides of seed 003, L1256-1272 and L2431-2446): one layer
-carries to each position the token before it, the next finds the position that holds the current token there.
+The task of a two-layer induction circuit (slides of seed 003, L1256-1272 and L2431-2446): one layer carries to each
+position the token before it, the next finds the position that holds the current token there.
 """
 
 import itertools
