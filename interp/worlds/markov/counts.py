@@ -43,6 +43,22 @@ def surprise(tokens: Ints, contexts: Ints, size: int, states: int, beta: float) 
     return out
 
 
+def predictions(tokens: Ints, contexts: Ints, size: int, states: int, beta: float) -> Floats:
+    """What who counts predicts after each token [string, pos, state]. `contexts` [string, pos + 1]: of each token, and
+    of the one that follows the last. `surprise` is minus the logarithm of these at the tokens that came."""
+    rows, n = tokens.shape
+    counts, each = np.zeros((rows, size, states)), np.arange(rows)
+    out = np.full((rows, n, states), 1 / states)
+    for at in range(n):
+        known, context = contexts[:, at] >= 0, np.maximum(contexts[:, at], 0)
+        counts[each, context, tokens[:, at]] += known
+        following = contexts[:, at + 1]
+        seen = counts[each, np.maximum(following, 0)]
+        share = (seen + beta) / (seen.sum(-1, keepdims=True) + states * beta)
+        out[:, at] = np.where((following >= 0)[:, None], share, out[:, at])
+    return out
+
+
 def kernels(rng: np.random.Generator, count: int, size: int, states: int, beta: float) -> Floats:
     """A kernel [context, state] for each of `count` strings: rows ~ Dirichlet(beta), all independent."""
     weights = np.maximum(rng.standard_gamma(beta, (count, size, states)), TINY)

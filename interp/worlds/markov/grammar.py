@@ -26,6 +26,7 @@ from interp.worlds.markov.counts import (
     codes,
     kernels,
     next_labels,
+    predictions,
     stationary,
 )
 
@@ -114,6 +115,23 @@ class MarkovGrammar(InContext):
         lags = np.asarray(lags, dtype=np.int64)
         contexts = codes(tokens, lagged(tokens.shape[1], lags), self.states) if lags.size else np.zeros_like(tokens)
         return self.counted(tokens, contexts, self.states**lags.size)
+
+    def predictions(self, tokens: Ints) -> dict[str, Floats]:
+        """What each rung but that of the kernel predicts after each token [string, pos, state], by its name."""
+        lags = {"uniform": None} | {gram(order): np.arange(order, 0, -1) for order in range(self.order + 1)}
+        lags |= {f"lag-{lag} bigram": np.array([lag]) for lag in range(2, self.order + 1)}
+        longer = np.concatenate([tokens, tokens[:, :1]], axis=1)  # the last token's successor, of no matter which state
+        found = {}
+        for name, given in lags.items():
+            size = 1 if given is None else self.states**given.size
+            if given is None:
+                contexts = np.full(longer.shape, -1)
+            elif given.size:
+                contexts = codes(longer, lagged(longer.shape[1], given), self.states)
+            else:
+                contexts = np.zeros_like(longer)
+            found[name] = predictions(tokens, contexts, size, self.states, self.beta)
+        return found
 
     def latent_rungs(self, rng: np.random.Generator, count: int) -> dict[str, Floats]:
         """{"kernel": nats at each label of who knows the kernel} of the strings that `draw` draws from this state."""

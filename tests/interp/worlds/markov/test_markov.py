@@ -74,6 +74,17 @@ def test_rungs_are_literal_counts():
         assert_close(found[name][:, :-1], right)
 
 
+def test_predictions_are_the_rungs_before_the_token_is_known():
+    grammar = OrderGrammar(length=20, beta=0.6)
+    tokens = grammar.draw(np.random.default_rng(4), 6)
+    rungs, told = grammar.rungs(tokens), grammar.predictions(tokens)
+    assert list(told) == list(rungs)
+    for name, chances in told.items():
+        assert_close(chances.sum(-1), np.ones((6, 20)))
+        met = np.take_along_axis(chances[:, :-1], tokens[:, 1:, None], -1)[..., 0]
+        assert_close(-np.log(met), rungs[name][:, :-1], scale=10.0)
+
+
 def _count(row, at, lags, states, beta):
     """Nats of the token at `at` for who counts what stood behind the same tokens, a loop over all before it."""
     total, same = 0, 0
