@@ -14,7 +14,7 @@ from interp.patterns import attention_patterns
 from interp.population import Population
 from interp.rng import generator
 from interp.training.layout import IGNORE
-from interp.worlds.markov import CausalGraphGrammar, MarkovGrammar
+from interp.worlds.markov import MarkovGrammar
 from interp.worlds.markov.base import InContext
 from interp.worlds.markov.counts import stationary
 from interp.worlds.recall import RecallGrammar
@@ -177,16 +177,11 @@ def gradient_norm(model: SandboxTransformer, strings: Strings) -> float:
     return float(torch.stack([part.square().sum() for part in parts if part is not None]).sum().sqrt())
 
 
-def with_kernels_of(grammar: MarkovGrammar, beta: float) -> MarkovGrammar:
-    """The same chains with kernels of another law."""
-    return replace(grammar, beta=beta)
-
-
 def beyond_the_prior(model: SandboxTransformer, grammar: MarkovGrammar, beta: float) -> tuple[float, float]:
     """(loss of the model, loss of the count of the trained prior) on kernels of Dirichlet(`beta`).
 
     The count keeps the beta that the model was trained with: what there is to be learned from the prior."""
-    other = strings_of(with_kernels_of(grammar, beta), stream="induction/beyond")
+    other = strings_of(replace(grammar, beta=beta), stream="induction/beyond")
     with torch.no_grad():
         loss = loss_of(model(torch.from_numpy(other.tokens)), other.labels)
     nats = grammar.posterior(other.tokens)[other.labels != IGNORE]
@@ -314,8 +309,3 @@ def chi_square(kernel: Array, lags: Sequence[int]) -> Array:
         joint = law[:, :, None] * np.linalg.matrix_power(kernel, lag)
         out.append((joint**2 / (law[:, :, None] * law[:, None, :])).sum((1, 2)) - 1)
     return np.stack(out, axis=1)
-
-
-def is_graph(grammar: Any) -> bool:
-    """Whether the parents of a grammar's tokens are those of a graph."""
-    return isinstance(grammar, CausalGraphGrammar)
