@@ -47,7 +47,7 @@ def test_the_circuit_has_full_scores(circuit, strings):
     heads = head_scores(circuit, strings)
     assert_close(heads.first, 1.0, dtype=torch.float32)
     assert_close(heads.second, 1.0, dtype=torch.float32)
-    assert heads.matching[0, 0] < 0.1
+    assert heads.matching[0, 0] < 0.2  # one in twelve keys is the previous token by chance
     assert 0.03 < heads.chance < 0.15  # 1 / (t + 1) at positions 8 to 32
 
 

@@ -105,11 +105,10 @@ class MarkovGrammar(InContext):
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at each label [string, pos]: uniform, the add-beta count in context of each order up to the chain's, and
         of each single earlier token."""
-        places = np.arange(self.order + 1)
         found = {"uniform": np.full(tokens.shape, np.log(self.states))}
-        for order in places:
+        for order in range(self.order + 1):
             found[gram(order)] = self._count(tokens, np.arange(order, 0, -1))
-        return found | {f"lag-{lag} bigram": self._count(tokens, [lag]) for lag in places[2:]}
+        return found | {f"lag-{lag} bigram": self._count(tokens, [lag]) for lag in range(2, self.order + 1)}
 
     def _count(self, tokens: Ints, lags: ArrayLike) -> Floats:
         lags = np.asarray(lags, dtype=np.int64)
@@ -150,7 +149,7 @@ class MarkovGrammar(InContext):
     def classes(self, tokens: Ints) -> dict[str, NDArray[np.bool_]]:
         """Where the context was there before; and the second half of a string, where counts are large."""
         late = np.broadcast_to(np.arange(tokens.shape[1]) >= tokens.shape[1] // 2, tokens.shape)
-        return {"seen": self.matches(tokens).any(-1), "late": late}
+        return {"seen": np.asarray(self.matches(tokens).any(-1)), "late": late}
 
     def enumerate(self) -> tuple[Ints, Floats]:
         """All strings [n, length] of a small instance that begins evenly, and their probabilities [n]."""

@@ -115,7 +115,7 @@ class CausalGraphGrammar(InContext):
 
     def classes(self, tokens: Ints) -> dict[str, NDArray[np.bool_]]:
         """Where a token of the graph has parents with the values of the query."""
-        return {"seen": self.matches(tokens).any(-1)}
+        return {"seen": np.asarray(self.matches(tokens).any(-1))}
 
     def enumerate(self) -> tuple[Ints, Floats]:
         """All strings [n, length + 1] of a small instance, and their probabilities [n]."""
