@@ -183,7 +183,8 @@ def _check_latent(name: str, grammar: Any, nll: Floats, law: Floats, scored: Boo
     told, read = (np.where(scored, one, 0.0).sum(1) for one in (nll, law))
     lead = read - told
     mean = float((lead * strings).sum() / strings.sum())
-    spread = math.sqrt(float(((lead - mean) ** 2 * strings).sum()) / strings.sum() ** 2)
+    # What was drawn together shares its mean over latents, so that each string counts as one.
+    spread = math.sqrt(float((((lead - mean) * strings) ** 2).sum())) / float(strings.sum())
     must(
         mean >= -ERRORS * spread - EXACT,
         f"latent rung {quoted(name)} of {name_of(grammar)} knows more than is read, and loses {-mean:.4g} nats a "
@@ -193,7 +194,7 @@ def _check_latent(name: str, grammar: Any, nll: Floats, law: Floats, scored: Boo
     if min(np.abs(a).max(), np.abs(b).max()) <= EXACT:
         return  # one of them is surprised by all strings alike
     common = float((a * b * strings).sum())
-    error = math.sqrt(float(((a * b) ** 2 * strings).sum()))
+    error = math.sqrt(float(((a * b * strings) ** 2).sum()))
     must(
         common >= ERRORS * error,
         f"latent rung {quoted(name)} of {name_of(grammar)} is not surprised by the strings that surprise the exact "
