@@ -162,7 +162,7 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
         raise RequestError(f"width={total} is not divisible by heads={heads}")
     sizes = {"d_head": total // heads}
     if config.block != "bare":
-        sizes |= {"d_model": total, "d_mlp": total}
+        sizes |= {"d_model": total} | ({"d_mlp": total} if config.mlp_depth else {})
     return replace(config, **sizes, **changes)
 
 

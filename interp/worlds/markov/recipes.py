@@ -72,7 +72,7 @@ PRESETS: Mapping[str, Preset] = {
     "causal-graph": Preset(
         "2 layers without MLP, a head a parent, on tokens whose parents are given by a random causal graph",
         graph,
-        TrainingSettings(steps=1500, batch=256, lr=5e-3, eval_every=150),
+        TrainingSettings(steps=3000, batch=128, lr=1e-2, eval_every=300),
         CausalGraphGrammar,
     ),
 }

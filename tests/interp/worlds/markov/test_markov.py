@@ -9,7 +9,7 @@ import pytest
 
 from closeness import assert_close
 from interp.errors import ConfigError, GrammarError, RequestError
-from interp.presets import make_recipe
+from interp.presets import check_read, make_recipe
 from interp.rng import generator
 from interp.training.evaluation import plain_set
 from interp.worlds.markov import MarkovGrammar, OrderGrammar
@@ -230,6 +230,9 @@ def test_options_are_those_of_the_grammar():
     assert make_recipe("causal-graph", {"graph": "chain"}).grammar.graph == "chain"
     assert make_recipe("markov-order-k", {"order": 3}).config.n_heads == 3
     assert make_recipe("markov", {"layers": 1}).config.n_layers == 1
+    wide = make_recipe("markov", {"width": 96})
+    assert (wide.config.d_model, wide.config.d_head) == (96, 96)
+    check_read(wide)  # an MLP that is not there is not made wider
 
 
 def test_models_that_see_the_answer_are_refused():
