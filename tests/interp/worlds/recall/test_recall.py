@@ -140,7 +140,7 @@ def _is_exact(model, grammar, tokens):
     others = logits.double().numpy()[asked].sum(1) - right
     assert_close(right, 30.0, dtype=torch.float32)
     assert_close(others, 0.0, scale=30.0, dtype=torch.float32)
-    first, second = (layer[:, 0].double().numpy() for layer in attention_patterns(model, ids))
+    first, second = (layer[:, 0] for layer in attention_patterns(model, ids))
     before, at = np.eye(tokens.shape[1], k=-1)[1:], grammar.recalled(tokens)
     assert_close(first[:, 1:], np.broadcast_to(before, first[:, 1:].shape), dtype=torch.float32)
     weight = np.take_along_axis(second, np.maximum(at, 0)[..., None], -1)[..., 0]
