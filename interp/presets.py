@@ -16,6 +16,7 @@ from interp.recipe import own_settings
 from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
+from interp.world import World
 
 MODEL_KEYS = {
     "positions": "positions",
@@ -44,10 +45,16 @@ def options_of(preset: str) -> dict[str, str]:
     world = next(world for world in worlds() if preset in world.presets)
     grammar, settings = help_of(world.presets[preset].grammar), help_of(world.settings)
     model = help_of(TransformerConfig)
-    told = {key: grammar.get(name, "") for key, name in world.options.items()}
+    told = {key: grammar.get(name, "") for key, name in _grammar_keys(world, world.presets[preset].grammar).items()}
     told |= {key: model.get(name, "") for key, name in MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
     return told | {key: text for key, text in settings.items() if key not in {*told, *OWN_ARGUMENTS}}
+
+
+def _grammar_keys(world: World, grammar: type[Any]) -> dict[str, str]:
+    """The world's `--set` keys that this grammar of it has a field for, each with the field."""
+    have = getattr(grammar, "__dataclass_fields__", world.options.values())
+    return {key: name for key, name in world.options.items() if name in have}
 
 
 def _setting_keys(settings: type[TrainingSettings]) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ def make_recipe(
             )
     kind: Any = known[preset].grammar
     world = next(world for world in worlds() if preset in world.presets)
-    own = world.options
+    own = _grammar_keys(world, kind)
     for key in options:
         if key not in {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}:
             theirs = ", ".join(sorted({*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}))
@@ -155,7 +162,7 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
         raise RequestError(f"width={total} is not divisible by heads={heads}")
     sizes = {"d_head": total // heads}
     if config.block != "bare":
-        sizes |= {"d_model": total, "d_mlp": total}
+        sizes |= {"d_model": total} | ({"d_mlp": total} if config.mlp_depth else {})
     return replace(config, **sizes, **changes)
 
 
