@@ -45,21 +45,23 @@ def one_layer(grammar: TransductionGrammar) -> TransformerConfig:
 
 
 def two_layers(grammar: FlipFlopGrammar) -> TransformerConfig:
-    """2 layers, 1 head, width 48, learned positions."""
-    return _model(grammar, n_layers=2, d_model=48, d_head=48, d_mlp=48, positions="learned", init_std=0.1)
+    """2 layers of 2 heads, width 48, learned positions. With one head a layer, a part of the seeds stays where the last
+    pairs alone are remembered."""
+    sizes = {"n_layers": 2, "n_heads": 2, "d_model": 48, "d_head": 24, "d_mlp": 48}
+    return _model(grammar, positions="learned", init_std=0.1, **sizes)
 
 
 PRESETS: Mapping[str, Preset] = {
     "flipflop-1l1h": Preset(
         "1 layer, 1 head: tells the last write after every token",
         one_layer,
-        FlipFlopSettings(steps=400, batch=32, lr=1e-2, eval_every=200),
+        FlipFlopSettings(steps=400, lr=5e-3, warmup=50, eval_every=200),
         TransductionGrammar,
     ),
     "flipflop": Preset(
-        "2 layers, 1 head: answers the reads of FFL(T, p)",
+        "2 layers of 2 heads: answers the reads of FFL(T, p)",
         two_layers,
-        FlipFlopSettings(steps=1200, batch=32, lr=3e-3, eval_every=300),
+        FlipFlopSettings(steps=600, lr=3e-3, warmup=100, eval_every=300),
         FlipFlopGrammar,
     ),
 }
