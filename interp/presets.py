@@ -93,6 +93,11 @@ def make_recipe(
         if key not in {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}:
             theirs = ", ".join(sorted({*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}))
             raise RequestError(f"option {quoted(key)} is not one of {quoted(preset)}, which takes {theirs}")
+    for key in options:  # a world may have several grammars
+        if key in own and own[key] not in {field.name for field in fields(kind)}:
+            raise RequestError(
+                f"option {quoted(key)} is none of {quoted(preset)}: its grammar {kind.__name__} has no such"
+            )
     given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
     fields_of = {key: ("grammar", name) for key, name in own.items()}
     fields_of |= {key: ("config", name) for key, name in (*MODEL_KEYS.items(), ("width", "d_head"))}

@@ -6,7 +6,7 @@ is worth, that times the norm of what the key's value adds to the stream (footno
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from interp.checks import true_or_false, whole_number
 from interp.errors import AnalysisError, RequestError
 from interp.guests import (
     check_length,
-    grammar_of,
     guest_errors,
     hosting,
     layers_and_heads,
@@ -30,7 +29,7 @@ from interp.rng import check_seed, generator
 from interp.stats import POSITIVE, SHARE, Estimate, clopper_pearson
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import mean_over_inputs, mean_over_seeds
+from probes.core import mean_over_inputs, mean_over_seeds, unread_seed
 from probes.drift.result import DriftResult, Failing
 from probes.drift.strings import Asked, drift_strings, possible_gaps
 
@@ -87,7 +86,9 @@ def analyze_drift(
     measured = _measure(models, grammar, asked, common)
     fresh = untrained_of(model) if untrained else None
     start = None if fresh is None else _measure(fresh, grammar, asked, common)
-    return _result(measured, start, asked, grammar, size, before, checked)
+    result = _result(measured, start, asked, grammar, size, before, checked)
+    drawn = isinstance(grammar, FlipFlopGrammar) or checked is not None or layers_and_heads(models[0])[1] > 1
+    return replace(result, unread=unread_seed(seed, read=drawn))
 
 
 def _flipflop_of(given: Any, models: Sequence[Any], grammar: Any) -> FlipFlopGrammar | TransductionGrammar:
@@ -153,7 +154,9 @@ def _at(model: Any, grammar: Any, one: Asked) -> tuple[Array, Array, Array, Arra
     with undisturbed(model), torch.no_grad(), guest_errors(WHO, model, f"fails on {ids.shape[1]} tokens"):
         logits, cache = model.run_with_cache(ids, names_filter=names)
         sizes = [_value_norms(model, cache[f"blocks.{layer}.attn.hook_v"], layer) for layer in layers]
-        weights = [cache[f"blocks.{layer}.attn.hook_pattern"][:, :, one.query].double().cpu().numpy() for layer in layers]
+        weights = [
+            cache[f"blocks.{layer}.attn.hook_pattern"][:, :, one.query].double().cpu().numpy() for layer in layers
+        ]
     rows = np.stack(weights, axis=1)  # [input, layer, head, key]
     if not np.isfinite(rows).all():
         raise AnalysisError(f"{WHO}: attention weights are not finite: the model has diverged")

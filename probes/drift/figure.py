@@ -29,7 +29,9 @@ def drift_figure(result: "DriftResult") -> "go.Figure":
 
     def line(of: "ByGap", name: str, colour: str, dash: str) -> "go.Scatter":
         style = {"color": colour, "dash": dash, "width": 2}
-        return go.Scatter(x=gaps, y=[of[gap].value for gap in gaps], mode="lines", name=name, line=style, legendgroup=name)
+        return go.Scatter(
+            x=gaps, y=[of[gap].value for gap in gaps], mode="lines", name=name, line=style, legendgroup=name
+        )
 
     for at, (layer, head) in enumerate(heads):
         place = {"row": at // columns + 1, "col": at % columns + 1}

@@ -53,11 +53,13 @@ class DriftResult(Result):
     - `before`: how many tokens before the last write the other bit was written; 0: nothing was.
     - `curves` [model, layer, head, gap]: mean mass of each model.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `unread`: says so of a seed that was given and not read, since nothing was drawn.
 
-    Heads of a population are taken by index: head 1 is the mean over the head 1 of every seed.
+    A bit whose value is the zero vector has no share of `weighted`, whatever its weight. Heads of a population are
+    taken by index: head 1 is the mean over the head 1 of every seed.
     """
 
-    HEADLINES: ClassVar[tuple[str, ...]] = ("mass", "weighted", "wrong", "heads_apart")
+    HEADLINES: ClassVar[tuple[str, ...]] = ("mass", "weighted", "heads_apart")
 
     mass: Nested
     weighted: Nested
@@ -73,6 +75,7 @@ class DriftResult(Result):
     num_inputs: int
     curves: NDArray[np.float64] = field(repr=False, metadata={"json": False})
     task_check: TaskCheck | None = None
+    unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """A table of gaps for each head, and from where its claim fails."""
@@ -90,8 +93,9 @@ class DriftResult(Result):
                 e = self.mass[layer][head][gap]
                 null = e.null if isinstance(e.null, dict) else {}
                 lines.append(
-                    f"{f'{layer}.{head}':>6} {gap:>5}  {cells(e):<20}{number(null.get('untrained'), 2, none=ABSENT):>10}"
-                    f"{number(null.get('even'), 2, none=ABSENT):>7}{number(self.weighted[layer][head][gap].value, 2):>11}"
+                    f"{f'{layer}.{head}':>6} {gap:>5}  {cells(e):<20}"
+                    f"{number(null.get('untrained'), 2, none=ABSENT):>10}{number(null.get('even'), 2, none=ABSENT):>7}"
+                    f"{number(self.weighted[layer][head][gap].value, 2):>11}"
                     f"{number(self.top1[layer][head][gap].value, 2):>7}"
                 )
         wrong = Cells([self.wrong[gap] for gap in picked], 2)
@@ -105,6 +109,7 @@ class DriftResult(Result):
         lines += [f"intervals: {cells.over}", *reasons([self.mass[a][b][g] for a, b in heads for g in picked])]
         if self.task_check is not None:
             lines.append(str(self.task_check))
+        lines += self.unread
         return fold([*lines, *absent(lines)])
 
     def _fails(self, failing: Failing) -> str:
@@ -113,7 +118,8 @@ class DriftResult(Result):
             return f"in none of {counted(len(failing.each), 'seed')}, as far as gap {self.gaps[-1]}"
         middle = f"beyond {self.gaps[-1]}" if failing.median is None else str(failing.median)
         at_once = f", {failing.never_held} of them at any" if failing.never_held else ""
-        return f"in {count} of {counted(len(failing.each), 'seed')}{at_once}; from gap {middle} (median), {failing.least} (least)"
+        of = f"{count} of {counted(len(failing.each), 'seed')}{at_once}"
+        return f"in {of}; from gap {middle} (median), {failing.least} (least)"
 
     def figure(self) -> "go.Figure":
         """Mass against gap, a panel a head, every seed a line; the nulls, values' shares and errors beside it."""

@@ -199,4 +199,6 @@ def _spread(counted: Counted) -> Spread:
     from probes.core import clopper_pearson
 
     ends = np.quantile(counted.share, (0, 0.25, 0.5, 0.75, 1)).tolist()
-    return Spread(*ends, faulty=clopper_pearson(int((counted.wrong.sum(1) > 0).sum()), len(counted.wrong), over="seeds"))
+    return Spread(
+        *ends, faulty=clopper_pearson(int((counted.wrong.sum(1) > 0).sum()), len(counted.wrong), over="seeds")
+    )

@@ -24,12 +24,12 @@ def share_of_reads(wrong: ArrayLike, asked: ArrayLike) -> Estimate:
     if not reads:
         return Estimate.undefined("nothing is read", 0, "trials")
     share = errors / reads
-    clumped = reads / strings
-    if 0 < errors < reads and strings > 1:
-        residual = float(((bad - share * every) ** 2).sum()) * strings / (strings - 1)
-        clumped = max(1.0, residual / (reads * share * (1 - share)))
-    trials = max(1, math.floor(reads / clumped))
-    few, many = math.floor(errors / clumped), min(trials, math.ceil(errors / clumped))
+    trials, few, many = strings, round(share) * strings, round(share) * strings
+    if 0 < errors < reads:
+        residual = float(((bad - share * every) ** 2).sum())
+        clumped = max(1.0, round(residual / (reads * share * (1 - share)), 9))
+        trials = max(1, math.floor(reads / clumped))
+        few, many = math.floor(errors / clumped), min(trials, math.ceil(errors / clumped))
     low, high = clopper_pearson(few, trials).low, clopper_pearson(many, trials).high
     assert low is not None
     assert high is not None

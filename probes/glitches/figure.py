@@ -28,7 +28,10 @@ def glitch_figure(result: "GlitchResult") -> "go.Figure":
     for at, law in enumerate(laws):
         values = np.array([e.value or 0.0 for e in result.each[law]])
         spots = at + 0.5 * (np.arange(len(values)) + 0.5) / len(values) - 0.25
-        for none, name, symbol, colour in ((False, "seed", "circle", PALETTE[0]), (True, "no error", "circle-open", PALETTE[2])):
+        for none, name, symbol, colour in (
+            (False, "seed", "circle", PALETTE[0]),
+            (True, "no error", "circle-open", PALETTE[2]),
+        ):
             chosen = (values == 0) == none
             points = go.Scatter(
                 x=spots[chosen], y=np.where(values == 0, floor, values)[chosen], mode="markers", name=name,
@@ -53,16 +56,26 @@ def glitch_figure(result: "GlitchResult") -> "go.Figure":
     least = math.floor(math.log10(floor))
     ticks = [10.0**power for power in range(least + 1, 1)]
     names = [f"p_i = {law}{' (training)' if law in result.trained_on else ''}" for law in laws]
+    whole = ", ".join(f"{result.reads[law]:,} reads of p_i = {law}" for law in laws)
     return finish(
         fig,
         f"Errors a read, {counted(result.num_models, 'model')}: {told}",
-        f"every seed is a point; {', '.join(f'{result.reads[law]:,} reads of p_i = {law}' for law in laws)}; strings of "
-        f"{result.length} tokens. Hollow: no error seen, which bounds the share and is not zero",
+        f"every seed is a point; {whole}; strings of {result.length} tokens. Hollow: no error seen, which bounds the "
+        "share and is not zero",
         height=380,
-        xaxis={"tickvals": list(range(len(laws))), "ticktext": names, "range": [-0.5, len(laws) - 0.5], "showgrid": False},
+        xaxis={
+            "tickvals": list(range(len(laws))),
+            "ticktext": names,
+            "range": [-0.5, len(laws) - 0.5],
+            "showgrid": False,
+        },
         yaxis={
-            "type": "log", "range": [math.log10(floor) - 0.15, 0.1], "gridcolor": GRID, "title": {"text": "errors a read"},
-            "tickvals": [floor, *ticks], "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
+            "type": "log",
+            "range": [math.log10(floor) - 0.15, 0.1],
+            "gridcolor": GRID,
+            "title": {"text": "errors a read"},
+            "tickvals": [floor, *ticks],
+            "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
         },
         legend={"orientation": "h", "y": -0.14, "x": 0},
-    )  # fmt: skip
+    )

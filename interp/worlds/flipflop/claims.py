@@ -49,7 +49,9 @@ def _of_value(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
 
 def _write_before(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
     last = _known(grammar).last_write(tokens)
-    before = np.take_along_axis(last, np.maximum(last - 1, 0), axis=-1)  # the last write as the position before it has it
+    before = np.take_along_axis(
+        last, np.maximum(last - 1, 0), axis=-1
+    )  # the last write as the position before it has it
     return visible & places(np.where(last > 0, before, -1))
 
 

@@ -98,7 +98,14 @@ def _model(grammar: Any, name: str, *, n_layers: int, d_model: int, n_ctx: int) 
         d_vocab_out=num_labels(grammar),
         class_names=getattr(grammar, "label_names", None),
     )
-    told = {"name": name, "trained": False, "constructed": True, "about": CONSTRUCTED[name], "seed": 0, "proven_length": n_ctx}
+    told = {
+        "name": name,
+        "trained": False,
+        "constructed": True,
+        "about": CONSTRUCTED[name],
+        "seed": 0,
+        "proven_length": n_ctx,
+    }
     return SandboxTransformer(config, grammar, told)
 
 

@@ -52,9 +52,9 @@ class FlipFlopGrammar:
     length: Annotated[int, Interval(ge=4, le=LONGEST), doc("tokens of a string, T: an even number")] = 32
     ignore: Ignores = (0.8,)
     writes: Writes = 0.5
-    mode: Annotated[
-        Literal["deterministic", "generative"], doc("labels after reads alone, or at every token")
-    ] = "deterministic"
+    mode: Annotated[Literal["deterministic", "generative"], doc("labels after reads alone, or at every token")] = (
+        "deterministic"
+    )
 
     def __post_init__(self) -> None:
         check_fields(self, GrammarError)
@@ -246,7 +246,9 @@ class FlipFlopGrammar:
         fixed = (here == 1) | self.answers(tokens)[each, positions] | (positions == 0)
         if fixed.any():
             i = int(np.flatnonzero(fixed)[0])
-            raise GrammarError(f"string {quoted(self.format(tokens[i]))} position {positions[i]}: nothing else may stand")
+            raise GrammarError(
+                f"string {quoted(self.format(tokens[i]))} position {positions[i]}: nothing else may stand"
+            )
         tokens[each, positions] = np.array([2, 1, 0, 4, 3])[here]
         return np.where(self.answers(tokens), 3 + self.state(tokens), tokens)
 
@@ -304,7 +306,9 @@ class TransductionGrammar:
         """Raise `GrammarError` unless every row [input, pos] begins with a write."""
         tokens = np.atleast_2d(np.asarray(tokens))
         for row in np.flatnonzero(tokens[:, 0] == 0)[:1]:
-            raise GrammarError(f"string {quoted(self.format(tokens[row]))} position 0: every string begins with a write")
+            raise GrammarError(
+                f"string {quoted(self.format(tokens[row]))} position 0: every string begins with a write"
+            )
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """Strings [count, length], a function of the generator alone."""
@@ -315,9 +319,7 @@ class TransductionGrammar:
 
     def enumerate(self) -> tuple[Ints, Floats]:
         """All strings [n, length] and their probabilities [n]. Meant for small lengths."""
-        rows = [
-            (first, *rest) for first in (1, 2) for rest in itertools.product(range(3), repeat=self.length - 1)
-        ]
+        rows = [(first, *rest) for first in (1, 2) for rest in itertools.product(range(3), repeat=self.length - 1)]
         tokens = np.array(rows, dtype=np.int64)
         idle = (tokens == 0).sum(1)
         each = [p**idle * ((1 - p) / 2) ** (self.length - 1 - idle) / 2 for p in self.ignore]

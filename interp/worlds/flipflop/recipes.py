@@ -66,8 +66,8 @@ PRESETS: Mapping[str, Preset] = {
     ),
 }
 CONSTRUCTED: Mapping[str, str] = {
-    "constructed/flipflop-reader": "Proposition 3: layer 1 flags written bits, layer 2 attends to the last; answers every read",
-    "constructed/flipflop-memory": "Lemma 16: one head attends to the last write; tells the state after every token",
+    "constructed/flipflop-reader": "Proposition 3: layer 1 flags written bits, layer 2 finds the last; reads are exact",
+    "constructed/flipflop-memory": "Lemma 16: one head attends to the last write; states are exact",
 }
 
 

@@ -20,9 +20,7 @@ class FlipFlopSettings(TrainingSettings):
     - `sharpen_layers`: `all` of them, or the `first` alone (Fig. 3.38).
     """
 
-    sharpen: Annotated[
-        Literal["none", "entropy", "l2norm", "maximum"], doc("penalty that sharpens attention")
-    ] = "none"
+    sharpen: Annotated[Literal["none", "entropy", "l2norm", "maximum"], doc("penalty that sharpens attention")] = "none"
     sharpen_weight: Annotated[float, Interval(ge=0, le=LARGEST), doc("weight of that penalty")] = 0.01
     sharpen_schedule: Annotated[
         Literal["constant", "linear", "oscillating"], doc("how that weight goes with the steps")
