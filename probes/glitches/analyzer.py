@@ -66,7 +66,7 @@ def analyze_glitches(
     size = optional_whole("length", length, grammar.length, 2)
     check_length(models[0], size, WHO)
     chosen = checked_laws(laws)
-    drawn = {law: _draw(grammar, law, size, reads, seed) for law in chosen}
+    drawn = {law: glitch_strings(grammar, law, size, reads, seed) for law in chosen}
     checked = check_task(models, grammar, drawn[chosen[0]][:64], seed, WHO, task_check)
     counted = {law: _count(models, grammar, tokens) for law, tokens in drawn.items()}
     fresh = untrained_of(model) if untrained else None
@@ -114,8 +114,8 @@ def flipflop_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Fl
     return found
 
 
-def _draw(grammar: Any, law: float, length: int, reads: int, seed: int) -> Ints:
-    """Strings [string, length] of the law, as many blocks as hold so many reads."""
+def glitch_strings(grammar: Any, law: float, length: int, reads: int, seed: int) -> Ints:
+    """Strings [string, length] with p_i = `law`, as many blocks as hold `reads` reads; a quarter as many strings."""
     from dataclasses import replace
 
     try:

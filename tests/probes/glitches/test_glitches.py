@@ -12,7 +12,7 @@ from interp.worlds.flipflop import FlipFlopGrammar
 from interp.worlds.flipflop.constructed import memory, reader
 from probes import analyze_glitches
 from probes.core import clopper_pearson
-from probes.glitches import share_of_reads
+from probes.glitches import glitch_strings, share_of_reads
 
 QUICK = {"reads": 300}
 
@@ -78,7 +78,7 @@ def test_counts_are_those_of_a_loop():
     recipe = make_recipe("flipflop-1l1h")
     model = Population.init(recipe.config, [3], recipe.grammar)[0]
     result = analyze_glitches(model, laws=(0.7,), reads=100, length=6, seed=4, task_check=False)
-    tokens = _strings(recipe.grammar, 0.7, 6, 100, 4)
+    tokens = glitch_strings(recipe.grammar, 0.7, 6, 100, 4)
     wrong = asked = 0
     for row in tokens:
         logits = model(torch.from_numpy(row)[None])[0]
@@ -90,12 +90,6 @@ def test_counts_are_those_of_a_loop():
                 wrong += int(logits[at].argmax()) != state
     assert result.reads["0.7"] == asked
     assert_close(result.errors["0.7"].value, wrong / asked, scale=1)
-
-
-def _strings(grammar, law, length, reads, seed):
-    from probes.glitches.analyzer import _draw
-
-    return _draw(grammar, law, length, reads, seed)
 
 
 # -- intervals ----------------------------------------------------------------------------------------------
