@@ -20,7 +20,7 @@ from interp.rng import check_seed, generator
 from interp.stats import SHARE, Estimate
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import mean_over_seeds
+from probes.core import clopper_pearson, mean_over_seeds
 from probes.glitches.counts import share_of_reads
 from probes.glitches.result import GlitchResult, Spread
 
@@ -196,9 +196,6 @@ def _nulls(grammar: Any, tokens: Ints, counted: Counted, start: Counted | None) 
 
 
 def _spread(counted: Counted) -> Spread:
-    from probes.core import clopper_pearson
-
-    ends = np.quantile(counted.share, (0, 0.25, 0.5, 0.75, 1)).tolist()
-    return Spread(
-        *ends, faulty=clopper_pearson(int((counted.wrong.sum(1) > 0).sum()), len(counted.wrong), over="seeds")
-    )
+    least, quarter, median, more, most = np.quantile(counted.share, (0, 0.25, 0.5, 0.75, 1)).tolist()
+    bad = clopper_pearson(int((counted.wrong.sum(1) > 0).sum()), len(counted.wrong), over="seeds")
+    return Spread(least, quarter, median, more, most, bad)
