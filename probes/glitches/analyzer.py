@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.checks import optional_whole, true_or_false, whole_number
+from interp.checks import optional_whole, plain, true_or_false, whole_number
 from interp.errors import AnalysisError, GrammarError, RequestError, quoted
 from interp.guests import check_length, grammar_of, guest_errors, hosting, models_of, undisturbed, untrained_of
 from interp.limits import check_memory
@@ -96,7 +96,8 @@ def name_of(law: float) -> str:
 
 def checked_laws(laws: Any) -> tuple[float, ...]:
     """The p_i that were given. Raises `RequestError` for what is none, for one twice, and for no law at all."""
-    given = tuple(laws) if isinstance(laws, (list, tuple)) else (laws,)
+    listed = laws.tolist() if isinstance(laws, (np.ndarray, np.generic)) else laws
+    given = tuple(map(plain, listed)) if isinstance(listed, (list, tuple)) else (listed,)
     wrong = [p for p in given if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1]
     if wrong or not given or len(set(given)) < len(given):
         raise RequestError(f"laws={quoted(laws)} are no probabilities of ignoring: give distinct numbers from 0 to 1")

@@ -44,11 +44,11 @@ def test_the_interval_of_the_auroc_covers_nothing_to_see():
 def test_heads_that_are_known_look_as_they_are():
     for model in (memory(), reader()):
         grammar = model.grammar
-        found = study.looks(model, grammar, grammar.draw(generator(0, "test"), 60))
+        found = study.looks(model, grammar, grammar.draw(generator(0, "test"), 400))
         assert found["mass"] > 1 - 1e-8
         assert found["far"] > 1 - 1e-8
         assert found["top1"] == 1
-        assert found["entropy"] < 1e-6
+        assert found["entropy"] < 1e-6  # absolute: weights of e^-20 beside the one
         assert_close([found["margin"], found["least_margin"]], [30, 30], scale=30, dtype=torch.float32)
 
 

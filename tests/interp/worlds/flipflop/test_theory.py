@@ -1,7 +1,6 @@
 """Readers set by hand are exact; scores with linear positions fall apart as Proposition 5 says; Proposition 4."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -184,4 +183,4 @@ def test_no_weight_is_above_the_bound_of_proposition_4():
     assert dilution_bound(3.0, 1) == 1
     with pytest.raises(RequestError, match="sigma=-1 is no singular value"):
         dilution_bound(-1, 4)
-    assert math.isclose(dilution_bound(0.0, 8), 1 / 8)
+    assert_close(dilution_bound(0.0, 8), 1 / 8)
