@@ -44,7 +44,8 @@ def options_of(preset: str) -> dict[str, str]:
     world = next(world for world in worlds() if preset in world.presets)
     grammar, settings = help_of(world.presets[preset].grammar), help_of(world.settings)
     model = help_of(TransformerConfig)
-    told = {key: grammar.get(name, "") for key, name in world.options.items()}
+    own = {field.name for field in fields(world.presets[preset].grammar)}
+    told = {key: grammar.get(name, "") for key, name in world.options.items() if name in own}
     told |= {key: model.get(name, "") for key, name in MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
     return told | {key: text for key, text in settings.items() if key not in {*told, *OWN_ARGUMENTS}}

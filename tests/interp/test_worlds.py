@@ -182,7 +182,7 @@ NOT_A_WORLD = 3
 
 def test_a_broken_world_is_named_and_stops_no_other(declare):
     declare(lost="no_such_module:WORLD", odd=f"{__name__}:NOT_A_WORLD", dyck="elsewhere:WORLD")
-    assert list_worlds() == ["brackets", "copying", "dyck", "topics", "lost", "odd"]
+    assert list_worlds() == ["brackets", "copying", "dyck", "flipflop", "topics", "lost", "odd"]
     assert {world.name for world in registry.worlds()} == {"brackets", "copying", "dyck", "topics"}
     assert set(registry.broken()) == {"lost", "odd", "dyck of elsewhere:WORLD"}
     assert "no_such_module" in registry.broken()["lost"]

@@ -1,6 +1,6 @@
 """Penalties that sharpen attention: their values, their weights by step, and that they do what they say."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,11 @@ from interp.functional import stack_params
 from interp.model import SandboxTransformer
 from interp.patterns import attention_patterns
 from interp.presets import make_recipe
+from interp.registry import get_world
 from interp.rng import generator
+from interp.settings import TrainingSettings
+from interp.training import task
+from interp.training.loop import initial_state, train_chunk
 from interp.training.task import TokenTask
 from interp.training.task import make_task as make_any
 from interp.worlds.flipflop.settings import FlipFlopSettings
@@ -95,6 +99,41 @@ def test_a_seed_is_the_same_alone_and_in_company():
     options = {"sharpen": "entropy", "sharpen_weight": 0.1, "sharpen_schedule": "oscillating"}
     both, one = (train_population("flipflop", s, options=options, steps=3, workers=1) for s in ([0, 1], [1]))
     assert all(torch.equal(values[1], one.params[name][0]) for name, values in both.params.items())
+
+
+SHARP = {"sharpen": "entropy", "sharpen_weight": 0.5}
+KEYS = {  # key -> another value, and what must be set for it to be read
+    "length": (8, {}),
+    "ignore": ((0.3, 0.9), {}),
+    "writes": (0.2, {}),
+    "mode": ("generative", {}),
+    "sharpen": ("maximum", {}),
+    "sharpen_weight": (0.7, SHARP),
+    "sharpen_schedule": ("linear", SHARP),
+    "sharpen_from": (1, SHARP),
+    "sharpen_period": (5, {**SHARP, "sharpen_schedule": "oscillating"}),
+    "sharpen_layers": ("first", SHARP),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_changes_the_training(key, monkeypatch):
+    monkeypatch.setattr(task, "FINAL_STRINGS", 8)
+    monkeypatch.setattr(task, "EVAL_STRINGS", 8)
+    value, given = KEYS[key]
+
+    def weights(options):
+        recipe = make_recipe("flipflop", options, steps=3, batch=2)
+        return train_chunk(recipe, initial_state(recipe, (0,)))[0].params
+
+    plain, changed = weights(given), weights({**given, key: value})
+    assert any(plain[n].shape != p.shape or not torch.equal(plain[n], p) for n, p in changed.items())
+
+
+def test_every_key_is_walked():
+    own = {f.name for f in fields(FlipFlopSettings)} - {f.name for f in fields(TrainingSettings)}
+    assert set(KEYS) == own | set(get_world("flipflop").options)
 
 
 @pytest.mark.parametrize(
