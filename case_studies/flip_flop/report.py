@@ -158,16 +158,16 @@ def drift_table(measured: Sequence[Measured]) -> Table:
     rows: list[list[str | Cell]] = []
     for m in measured:
         d = m.drift
-        for head, failing in enumerate(d.failing[-1]):
+        for at, failing in enumerate(d.failing[-1]):
             near, far = d.gaps[0], d.gaps[-1]
-            mass = d.mass[-1][head]
+            mass = d.mass[-1][at]
             rows.append(
                 [
-                    f"{m.arm.family.name}, head {head}",
+                    f"{m.arm.family.name}, head {at}",
                     Cell(mass[near], 2),
                     Cell(mass[far], 2),
                     str(far),
-                    number(d.weighted[-1][head][far].value, 2),
+                    number(d.weighted[-1][at][far].value, 2),
                     Cell(failing.share, counted=True),
                     "none" if failing.median is None else str(failing.median),
                 ]
