@@ -1,6 +1,6 @@
 """The picture of an analysis of drift."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interp.numbers import number
 from probes.core import counted
@@ -8,12 +8,10 @@ from probes.core import counted
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from probes.drift.result import ByGap, DriftResult
-
 MOST_HEADS, MOST_LINES = 8, 60
 
 
-def drift_figure(result: "DriftResult") -> "go.Figure":
+def drift_figure(result: Any) -> "go.Figure":
     """Mass on the last write against the gap, a panel a head, each seed a thin line, means and nulls over them."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
@@ -27,7 +25,7 @@ def drift_figure(result: "DriftResult") -> "go.Figure":
     fig = make_subplots(rows, columns, subplot_titles=titles, shared_yaxes=True, horizontal_spacing=0.04)
     gaps = list(result.gaps)
 
-    def line(of: "ByGap", name: str, colour: str, dash: str) -> "go.Scatter":
+    def line(of: Any, name: str, colour: str, dash: str) -> "go.Scatter":
         style = {"color": colour, "dash": dash, "width": 2}
         return go.Scatter(
             x=gaps, y=[of[gap].value for gap in gaps], mode="lines", name=name, line=style, legendgroup=name

@@ -1,7 +1,7 @@
 """The picture of an analysis of glitches."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,10 @@ from probes.core import counted
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from probes.glitches.result import GlitchResult
-
 NULLS = {"untrained": "dashdot", "either bit": "dash", "last 8 tokens": "dot"}
 
 
-def glitch_figure(result: "GlitchResult") -> "go.Figure":
+def glitch_figure(result: Any) -> "go.Figure":
     """Errors a read: seeds as points on a logarithmic axis, those without an error below it, nulls as lines."""
     import plotly.graph_objects as go
 
