@@ -157,7 +157,7 @@ def test_names_are_known_without_importing_a_world():
         "print(any(m.startswith('interp.worlds.') for m in sys.modules), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [str(["brackets", "copying", "dyck", "topics"]), "False False"]
+    assert done.stdout.splitlines() == [str(["brackets", "copying", "dyck", "flipflop", "topics"]), "False False"]
 
 
 # -- other people's -------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ NOT_A_WORLD = 3
 def test_a_broken_world_is_named_and_stops_no_other(declare):
     declare(lost="no_such_module:WORLD", odd=f"{__name__}:NOT_A_WORLD", dyck="elsewhere:WORLD")
     assert list_worlds() == ["brackets", "copying", "dyck", "flipflop", "topics", "lost", "odd"]
-    assert {world.name for world in registry.worlds()} == {"brackets", "copying", "dyck", "topics"}
+    assert {world.name for world in registry.worlds()} == {"brackets", "copying", "dyck", "flipflop", "topics"}
     assert set(registry.broken()) == {"lost", "odd", "dyck of elsewhere:WORLD"}
     assert "no_such_module" in registry.broken()["lost"]
     assert get_world("dyck").grammars == (DyckGrammar,)
@@ -288,7 +288,7 @@ def test_whatever_a_module_does_when_imported_no_other_world_is_lost(declare, tm
     (tmp_path / "wild_module.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     declare(wild="wild_module:WORLD")
-    assert len(registry.worlds()) == 4
+    assert len(registry.worlds()) == 5
     assert "world 'wild' (wild_module:WORLD) cannot be loaded" in registry.broken()["wild"]
 
 
