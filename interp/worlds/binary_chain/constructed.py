@@ -97,7 +97,7 @@ def canonical_weights(params: Params, e: float, w: float, grammar: BinaryChain) 
             out[name] = torch.zeros_like(out[name])
     flow = CanonicalFlow(grammar.p, grammar.q)
     middle = float(np.mean(flow.logits(e, w, flow.best_bias(e, w))))
-    out["unembed.b_U"] = torch.tensor([-middle / 2, middle / 2]).to(out[embed])
+    out["unembed.b_U"] = torch.tensor([-middle / 2, middle / 2], dtype=torch.float64).to(out[embed])
     return out
 
 

@@ -37,7 +37,7 @@ class BinaryChain:
 
     p: Annotated[float, Interval(gt=0, lt=1), doc("probability of state 1 after 0")] = 0.5
     q: Annotated[float, Interval(gt=0, lt=1), doc("probability of state 0 after 1")] = 0.8
-    length: Annotated[int, Interval(ge=2, le=4096), doc("states of a string")] = 64
+    length: Annotated[int, Interval(ge=2, le=4096), doc("states of a string")] = 32
 
     def __post_init__(self) -> None:
         check_fields(self, GrammarError)
@@ -138,7 +138,7 @@ class BinaryChain:
     @property
     def eigenvalue(self) -> float:
         """The second of the kernel, 1 - p - q: correlation of neighbours, negative where the chain switches."""
-        return 1 - self.p - self.q
+        return 1 - (self.p + self.q)
 
     @property
     def unigram_loss(self) -> float:
@@ -153,6 +153,9 @@ class BinaryChain:
     @property
     def log_odds_gap(self) -> float:
         """log-odds of state 1 after 1 less those after 0: log((1 - p)(1 - q) / (p q)), which models have to learn."""
+        share = self.eigenvalue / (self.p * self.q)
+        if abs(share) < 0.5:  # exactly 0 where states are independent
+            return math.log1p(share)
         return math.log1p(-self.p) + math.log1p(-self.q) - math.log(self.p) - math.log(self.q)
 
     # -- truth ----------------------------------------------------------------------------------------------
