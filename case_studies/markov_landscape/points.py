@@ -118,7 +118,7 @@ def points(
     ]
     kinds = [one.kind for one in found]
     minima, saddles = (
-        clopper_pearson(kinds.count(kind), draws, over="draws") for kind in ("local minimum", "saddle")
+        clopper_pearson(kinds.count(kind), draws, over="trials") for kind in ("local minimum", "saddle")
     )
     least = min(float(one.eigenvalues[0]) for one in found)
     return Points(
