@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from case_studies.populations import Family
-from interp.worlds.binary_chain.flow import CanonicalFlow
+from interp.worlds.binary_chain.flow import IN_WEIGHTS, CanonicalFlow
 
 Ends = Literal["unigram", "kernel"]
 STEPS = 2000
 KEPT = (0, 50, 100, 200, 400, 800, 1400, 2000)  # steps at which weights are kept: the way of a model on the portrait
 CHAIN, BELOW, SWITCHING = (0.5, 0.8), (0.2, 0.3), (0.9, 0.9)
-STUCK_START, LEARNING_START = (0.3, 0.5), (1.0, -1.2)  # (e, w) on either side of the boundary for p + q > 1
+STUCK_START, LEARNING_START = (0.8, 0.6), (0.8, -0.6)  # (e, w): one size, and on either side of the boundary
 ADAMW: Mapping[str, Any] = {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 1e-3}  # of the released code
 
 
@@ -51,7 +51,7 @@ def _arm(
 
 
 def _canonical(name: str, start: tuple[float, float], **options: Any) -> Arm:
-    end = CanonicalFlow(*CHAIN).basin(*start)
+    end = CanonicalFlow(*CHAIN, IN_WEIGHTS).basin(*start)
     said: Ends = "unigram" if end == "unigram" else "kernel"
     return _arm(name, said, "reduced flow", start="canonical", start_e=start[0], start_w=start[1], **options)
 

@@ -10,11 +10,11 @@ from case_studies.markov_landscape.measure import HALF, Measured, canonical_w
 from case_studies.markov_landscape.points import Case
 from case_studies.page import Figure
 from interp.numbers import number
-from interp.worlds.binary_chain.flow import CanonicalFlow
+from interp.worlds.binary_chain.flow import IN_WEIGHTS, CanonicalFlow
 from interp.worlds.binary_chain.portrait import REACH, phase_portrait
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    pass
 
 COLUMNS = 3
 
@@ -121,7 +121,7 @@ def trained_portrait(measured: Sequence[Measured]) -> Figure:
 
     from interp.plots.style import PALETTE
 
-    fig: go.Figure = phase_portrait(CanonicalFlow(*CHAIN))
+    fig: go.Figure = phase_portrait(CanonicalFlow(*CHAIN, IN_WEIGHTS))
     colours = (PALETTE[0], PALETTE[3], PALETTE[5], PALETTE[4], PALETTE[6])
     shown = [m for m in measured if m.arm.kernel == CHAIN and m.arm.family.preset == "binary-chain"]
     shown = [m for m in shown if m.arm.said is not None][: len(colours)]
@@ -148,6 +148,7 @@ def trained_portrait(measured: Sequence[Measured]) -> Figure:
     fig.update_layout(title={"text": "Trained models on the portrait of the canonical one"}, height=820)
     return Figure(
         fig,
-        "Each line is a model from its first to its last kept weights: e is the norm of its embedding difference, w the "
-        "number that gives its gap between mean log-odds. Drawn where e is above .01, and w is cut to the picture.",
+        "Each line is a model from its first to its last kept weights: e is the norm of its embedding difference, w "
+        "the number that gives its gap between mean log-odds. Drawn where e is above .01, and w is cut to the picture. "
+        "The boundary is that of weights that are trained themselves, where e moves at 16 times its pace.",
     )

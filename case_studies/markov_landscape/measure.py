@@ -96,7 +96,9 @@ def measure(arm: Arm, one: Obtained) -> Measured:
     data = plain_set(grammar, STRINGS)
     template = SandboxTransformer(population.config, grammar)
     params = population.params
-    ablated = {name: torch.zeros_like(p) if name.endswith(("attn.W_O", "attn.b_O")) else p for name, p in params.items()}
+    ablated = {
+        name: torch.zeros_like(p) if name.endswith(("attn.W_O", "attn.b_O")) else p for name, p in params.items()
+    }
     cost = evaluate(template, ablated, data)["loss"] - evaluate(template, params, data)["loss"]
     tokens = np.repeat(data.inputs[:, : grammar.length], data.weight.astype(int), axis=0)[: STRINGS // 4]
     after, gap = predictions(template, params, tokens)

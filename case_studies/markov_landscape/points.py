@@ -117,9 +117,7 @@ def points(
         for i in range(draws)
     ]
     kinds = [one.kind for one in found]
-    minima, saddles = (
-        clopper_pearson(kinds.count(kind), draws, over="trials") for kind in ("local minimum", "saddle")
-    )
+    minima, saddles = (clopper_pearson(kinds.count(kind), draws, over="trials") for kind in ("local minimum", "saddle"))
     least = min(float(one.eigenvalues[0]) for one in found)
     return Points(
         *kernel, tied, spread, spread if positions is None else positions, norm, minima, saddles, least

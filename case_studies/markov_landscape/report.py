@@ -39,20 +39,20 @@ def report(f: Findings, command: str) -> Page:
     return Page(
         title="Which one-layer models fail to learn a two-state chain?",
         asked=(
-            "A one-layer model has to learn one Markov chain of two states, for which the current state is enough. When "
-            f"does it stay at the constant prediction? {f.count} seeds of each of {len(f.measured)} trainings."
+            "A one-layer model has to learn one Markov chain of two states, for which the current state is enough. "
+            f"When does it stay at the constant prediction? {f.count} seeds of each of {len(f.measured)} trainings."
         ),
         said=[
             "If p + q > 1 and embeddings are tied, the unigram point is a bad local minimum, and training from small "
-            "weights gets stuck there; untied it is a saddle, and for p + q < 1 the chain is learned (Makkuva's slides, "
-            "L1788-2331; Makkuva et al. 2024).",
+            "weights gets stuck there; untied it is a saddle, and for p + q < 1 the chain is learned (Makkuva's "
+            "slides, L1788-2331; Makkuva et al. 2024).",
             "The slides print no number and no setting of a training.",
         ],
         answer=answers(f),
         sure=(
-            f"Points and flow are exact. Counts of seeds have exact (Clopper-Pearson) intervals: 95 % for the {primary} "
-            f"trainings named before the run, Bonferroni-corrected for the other {len(f.measured) - primary} together. "
-            "The null of every loss is the unigram's on the same strings."
+            f"Points and flow are exact. Counts of seeds have exact (Clopper-Pearson) intervals: 95 % for the "
+            f"{primary} trainings named before the run, Bonferroni-corrected for the other {len(f.measured) - primary} "
+            "together. The null of every loss is the unigram's on the same strings."
         ),
         lead=ends(f.measured),
         compared=[said_table(f.measured, f.points, f.listed, f.cases), chain_table()],
@@ -61,9 +61,9 @@ def report(f: Findings, command: str) -> Page:
             Section(
                 "The canonical flow",
                 [
-                    "Three numbers e, w and b are left of the model, with the attention scalar 0: log-odds of 1 after x "
-                    "are e²(1 + 2w|w|)x + b - e²/2. With b at its optimum, e² - w² - sign(w) log|w| never changes, and "
-                    "the curve of it through the saddle (0, -1/√2) parts the starts.",
+                    "Three numbers e, w and b are left of the model, with the attention scalar 0: log-odds of 1 after "
+                    "x are e²(1 + 2w|w|)x + b - e²/2. With b at its optimum, e² - w² - sign(w) log|w| never changes, "
+                    "and the curve of it through the saddle (0, -1/√2) parts the starts.",
                     portrait(CHAIN, f.cases),
                     portrait((0.2, 0.3), f.cases),
                     case_table(f.cases),
@@ -104,8 +104,8 @@ def answers(f: Findings) -> list[str]:
     right = sum(one.basin == one.reached for one in f.cases)
     return [
         f"Seeds stuck at the unigram: {told}.",
-        f"With small other weights the tied unigram point is a local minimum in {count(least.minima)} draws or more for "
-        f"p + q > 1; {long}.",
+        f"With small other weights the tied unigram point is a local minimum in {count(least.minima)} draws or more "
+        f"for p + q > 1; {long}.",
         f"The canonical flow ends where its invariant says in {right} of {len(f.cases)} starts.",
     ]
 
@@ -151,9 +151,9 @@ def settings_table(f: Findings) -> Table:
     return Table(
         ["arm", "preset", "p, q", "optimizer", "learning rate", "weight decay", "steps", "else"],
         rows,
-        f"Width 8, one head, MLP of 32 (ReLU), no norms, learned positions, initial scale .02, batches of 32 strings of "
-        f"32 states, {STEPS} steps in full; a softmax of two outputs in the place of a sigmoid doubles the pace of e, a "
-        f"and b. Predictions are measured on {STRINGS // 4} held-out strings. AdamW as in the released code, without its "
-        "schedule.",
+        f"Width 8, one head, MLP of 32 (ReLU), no norms, learned positions, initial scale .02, batches of 32 strings "
+        f"of 32 states, {STEPS} steps in full; a softmax of two outputs in the place of a sigmoid doubles the pace of "
+        f"e, a and b. Predictions are measured on {STRINGS // 4} held-out strings. AdamW as in the released code, "
+        "without its schedule.",
         text=(7,),
     )

@@ -1,9 +1,9 @@
 """`markov-landscape`: when does a one-layer model fail to learn a binary Markov chain?
 
 Makkuva's slides (seed L1788-2331), after Makkuva et al. 2024. The unigram point is built by hand, and its Hessian taken
-exactly; the canonical flow is integrated from 25 starts; and models are trained by two optimisers, tied and untied, from
-small and from canonical weights. `run` trains what is missing, measures, writes index.html and results.json. Nothing
-here states a finding in advance.
+exactly; the canonical flow is integrated from 25 starts; and models are trained by two optimisers, tied and untied,
+from small and from canonical weights. `run` trains what is missing, measures, writes index.html and results.json.
+Nothing here states a finding in advance.
 """
 
 from dataclasses import dataclass

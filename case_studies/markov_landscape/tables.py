@@ -112,8 +112,8 @@ def listed_table(exact: Sequence[Listed]) -> Table:
     return Table(
         ["point", "is a", "loss", "largest slope", "least eigenvalue", "below, at, above 0", "closed form off by"],
         rows,
-        f"All {2**SHORT} strings of {SHORT} states, width 3, float64, by every weight. A point with eigenvalues of 0 is "
-        "called a minimum where all of them belong to weights that leave every prediction as it is.",
+        f"All {2**SHORT} strings of {SHORT} states, width 3, float64, by every weight. A point with eigenvalues of 0 "
+        "is called a minimum where all of them belong to weights that leave every prediction as it is.",
     )
 
 
@@ -137,8 +137,8 @@ def points_table(here: Sequence[Points], head: str, what: str) -> Table:
     return Table(
         ["point", *([head] if head else []), "local minima", "saddles", "least eigenvalue"],
         rows,
-        f"{what} Closed form at width 8, strings of {BinaryChain().length} states; of the draws of all other weights. Least eigenvalue "
-        "by (a, e, b): of all draws.",
+        f"{what} Closed form at width 8, strings of {BinaryChain().length} states; of the draws of all other weights. "
+        "Least eigenvalue by (a, e, b): of all draws.",
     )
 
 

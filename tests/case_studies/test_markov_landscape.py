@@ -99,7 +99,11 @@ def test_numbers_of_a_model_are_those_of_its_strings():
     for hooks in ([], [("blocks.0.hook_attn_out", lambda out, hook: torch.zeros_like(out))]):
         with torch.no_grad():
             logits = model.run_with_hooks(torch.from_numpy(data.inputs[:, : grammar.length]), fwd_hooks=hooks)
-        nats = -logits.double().log_softmax(-1)[:, :-1].gather(-1, torch.from_numpy(data.inputs[:, 1 : grammar.length, None]))
+        nats = (
+            -logits.double()
+            .log_softmax(-1)[:, :-1]
+            .gather(-1, torch.from_numpy(data.inputs[:, 1 : grammar.length, None]))
+        )
         losses.append(np.average(nats[..., 0].mean(1).numpy(), weights=data.weight))
     assert abs(losses[1] - losses[0]) > 1e-5
     assert_close(m.without_attention[1], losses[1] - losses[0], dtype=torch.float32, ulps=64, scale=10)

@@ -10,7 +10,8 @@ kernel needs g = log((1-p)(1-q)/(pq)), its sign that of 1 - p - q. With b always
 
     de/dt = -2 e (1 + 2 w |w|) L_g,    dw/dt = -4 e^2 |w| L_g
 
-keeps E = e^2 - w^2 - sign(w) log|w|, and so where it ends can be read off where it starts. Imports no torch.
+keeps E = e^2 - w^2 - sign(w) log|w|, and so where it ends can be read off where it starts. Where one number stands for
+many weights its pace differs: with r times de/dt, E = e^2 - r (w^2 + sign(w) log|w|). Imports no torch.
 """
 
 import math
@@ -30,6 +31,9 @@ SADDLE = -1 / math.sqrt(2)  # w at which the gap is 0 whatever e is
 SADDLE_LEVEL = -(1 + math.log(2)) / 2  # E at (e, w) = (0, SADDLE)
 MOST = 20.0  # of |e| and |w|: beyond, a gap is a number of no use
 LONGEST = 1e5  # of gradient flow
+IN_WEIGHTS = (
+    16.0  # pace of e in `canonical_weights`: de/dt = -2 dL/de, dw/dt = -dL/dw / 8, from the norms of dW/de, dW/dw
+)
 NEAR = 1e-12  # of the boundary between two basins, in E
 TINY = 1e-300
 
@@ -55,13 +59,17 @@ class Point(NamedTuple):
 class CanonicalFlow:
     """The canonical model for P(1 after 0) = p, P(0 after 1) = q. Raises `GrammarError` for other than probabilities.
 
-    Arguments e, w, b are numbers or arrays that broadcast; losses are in nats.
+    `pace`: how many times faster than w the flow takes e down its slope: 1 in the released reduced model, `IN_WEIGHTS`
+    where tied weights are trained themselves. Arguments e, w, b are numbers or arrays that broadcast; losses in nats.
     """
 
     p: float
     q: float
+    pace: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0 < _real("pace", self.pace) <= 1e3:
+            raise RequestError(f"pace={quoted(self.pace)} is not above 0 and at most 1000")
         object.__setattr__(self, "p", self.chain.p)
         object.__setattr__(self, "q", self.chain.q)
 
@@ -136,12 +144,12 @@ class CanonicalFlow:
             return "unigram"
         if w >= 0:
             return "global" if self.target > 0 else "unigram"
-        left, above = w < SADDLE, float(invariant(e, w)) - SADDLE_LEVEL
+        left, above = w < SADDLE, float(invariant(e, w, self.pace)) - self.pace * SADDLE_LEVEL
         if left == (self.target < 0):
             return "global"
         if w == SADDLE:  # the gap is 0 there, and only w moves
             return "global"
-        if abs(above) <= NEAR * (1 + e**2 + w**2):
+        if abs(above) <= NEAR * (1 + e**2 + self.pace * w**2):
             return "boundary"
         return "global" if above > 0 else "unigram"
 
@@ -155,12 +163,12 @@ class CanonicalFlow:
             return Point(0.0, w if e == 0 else SADDLE)
         if w == 0:  # it stays, and e alone moves
             return Point(math.copysign(math.sqrt(max(self.target, 0.0)), e), 0.0)
-        level = float(invariant(e, w))
+        level = float(invariant(e, w, self.pace))
 
         def height(at: float) -> float:  # e^2 on the level curve
-            return level + at**2 + math.copysign(1.0, at) * math.log(abs(at))
+            return level + self.pace * (at**2 + math.copysign(1.0, at) * math.log(abs(at)))
 
-        if found == "both" and w < 0 and level > SADDLE_LEVEL:
+        if found == "both" and w < 0 and level > self.pace * SADDLE_LEVEL:
             return Point(math.copysign(math.sqrt(height(SADDLE)), e), SADDLE)
         if found == "global":  # where the curve meets the gap wanted, on the side of 0 on which w is
             low, high = (-2 * MOST, SADDLE) if self.target < 0 else (SADDLE, -TINY) if w < 0 else (TINY, 2 * MOST)
@@ -182,7 +190,9 @@ class CanonicalFlow:
         at = np.concatenate([[0.0], np.geomspace(min(1e-3, time / 2), time, points - 1)])
 
         def velocity(_: float, theta: Array) -> Array:
-            return np.asarray(-self.gradient(theta[0], theta[1], None if b is None else theta[2])[: len(start)])
+            slope = -self.gradient(theta[0], theta[1], None if b is None else theta[2])
+            slope[0] *= self.pace
+            return np.asarray(slope[: len(start)])
 
         found = solve_ivp(velocity, (0.0, time), start, method="LSODA", t_eval=at, rtol=1e-9, atol=1e-12)
         if not found.success:
@@ -202,7 +212,7 @@ class CanonicalFlow:
 
         def above(w: float) -> float:
             density = math.exp(-((w / real) ** 2) / 2) / (real * math.sqrt(2 * math.pi))
-            return density * 2 * float(ndtr(-math.sqrt(max(boundary(w), 0.0)) / real))
+            return density * 2 * float(ndtr(-math.sqrt(max(boundary(w, self.pace), 0.0)) / real))
 
         left = float(ndtr(SADDLE / real))
         if self.target > 0:  # all right of the saddle, and what is above the boundary to the left
@@ -217,17 +227,17 @@ def gap(e: ArrayLike, w: ArrayLike) -> Array:
     return np.asarray(e**2 * (1 + 2 * w * np.abs(w)))
 
 
-def invariant(e: ArrayLike, w: ArrayLike) -> Array:
-    """E = e^2 - w^2 - sign(w) log|w|, which gradient flow keeps; infinite at w = 0, where w stays."""
+def invariant(e: ArrayLike, w: ArrayLike, pace: float = 1.0) -> Array:
+    """E = e^2 - pace (w^2 + sign(w) log|w|), which gradient flow keeps; infinite at w = 0, where w stays."""
     e, w = np.asarray(e, np.float64), np.asarray(w, np.float64)
     with np.errstate(divide="ignore"):
         logarithm = np.log(np.abs(w))
-    return np.asarray(e**2 - w**2 - np.where(w < 0, -1.0, 1.0) * logarithm)
+    return np.asarray(e**2 - pace * (w**2 + np.where(w < 0, -1.0, 1.0) * logarithm))
 
 
-def boundary(w: ArrayLike) -> Array:
-    """e^2 on the curve through the saddle that parts the basins, w < 0: w^2 - log|w| - (1 + log 2) / 2."""
-    return np.asarray(SADDLE_LEVEL - invariant(0.0, w))
+def boundary(w: ArrayLike, pace: float = 1.0) -> Array:
+    """e^2 on the curve through the saddle that parts the basins, w < 0: pace (w^2 - log|w| - (1 + log 2) / 2)."""
+    return np.asarray(pace * SADDLE_LEVEL - invariant(0.0, w, pace))
 
 
 def sigmoid(x: ArrayLike) -> Array:

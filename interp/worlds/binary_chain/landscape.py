@@ -62,7 +62,9 @@ def expected_loss(model: SandboxTransformer, grammar: BinaryChain) -> float:
 def landscape(model: SandboxTransformer, grammar: BinaryChain, free: int = 0) -> Landscape:
     """Loss, gradient and Hessian of the expected loss by all parameters, in the model's precision, by enumeration."""
     loss, at = _loss_of(model, grammar), _flat(model)
-    check_memory(f"a Hessian of {len(at):,} parameters", 64.0 * len(at) ** 2, "take a narrower model or shorter strings")
+    check_memory(
+        f"a Hessian of {len(at):,} parameters", 64.0 * len(at) ** 2, "take a narrower model or shorter strings"
+    )
     second = hessian(loss)(at)
     first = grad(loss)(at)
     values = np.linalg.eigvalsh(second.detach().double().numpy())
@@ -78,7 +80,7 @@ def free_directions(model: SandboxTransformer) -> int:
 
 
 def unigram_hessian(model: SandboxTransformer, grammar: BinaryChain) -> Array:
-    """Hessian [n, n] of the expected loss at the unigram point by (a, e, b), or (e, b) where tied, n = 2 d + 1 or d + 1.
+    """Hessian [n, n] of the expected loss at the unigram point by (a, e, b), n = 2 d + 1, or by (e, b) where tied.
 
     There all tokens look alike, so that what the unembedding reads, z_n, and its derivatives G[n, i] by what comes in
     at position i are the same for all strings. Since E[(pi_1 - x_{n+1}) x_i] = -pi_0 pi_1 lambda^(n+1-i), with lambda =
@@ -140,7 +142,7 @@ def _check_unigram(model: SandboxTransformer, grammar: BinaryChain) -> None:
 
 
 def _read(model: SandboxTransformer, steps: int) -> tuple[Array, Array]:
-    """What the unembedding reads [n, d] where all tokens are alike, and its derivatives by what comes in [n, d, i, d]."""
+    """What the unembedding reads [n, d] where tokens are alike, and its derivatives by what comes in [n, d, i, d]."""
     tokens = torch.zeros((1, steps), dtype=torch.int64)
     visible = model.visible_keys(tokens)
     came = model.embed(tokens)

@@ -38,7 +38,7 @@ def phase_portrait(flow: CanonicalFlow, paths: Sequence[Path] = (), reach: float
             z=np.minimum(loss, 2 * (flow.chain.unigram_loss - flow.chain.entropy_rate) + 1e-3),
             customdata=loss,
             colorscale=colorscale(0.5),
-            opacity=0.75,
+            opacity=0.45,
             colorbar=colour_bar("loss above the kernel's (nats)"),
             hovertemplate="w %{x:.2f}, e %{y:.2f}<br>%{customdata:.4f} nats above the kernel<extra></extra>",
         ),
@@ -56,7 +56,8 @@ def phase_portrait(flow: CanonicalFlow, paths: Sequence[Path] = (), reach: float
     return finish(
         fig,
         said(flow),
-        f"p = {number(flow.p, 2)}, q = {number(flow.q, 2)}; arrows: gradient flow with b at its optimum",
+        f"p = {number(flow.p, 2)}, q = {number(flow.q, 2)}; arrows: gradient flow with b at its optimum"
+        + ("" if flow.pace == 1 else f", e at {flow.pace:g} times the pace of w"),
         height=560,
         width=760,
         legend={"orientation": "h", "y": -0.14, "x": 0, "xanchor": "left", "yanchor": "top"},
@@ -80,6 +81,7 @@ def _arrows(flow: CanonicalFlow, reach: float) -> "go.Scatter":
     axis = np.linspace(-reach, reach, ARROWS + 1)[:-1] + reach / ARROWS
     w, e = np.meshgrid(axis, axis)
     by_e, by_w, _ = flow.gradient(e, w)
+    by_e = flow.pace * by_e
     size = np.hypot(by_e, by_w)
     step = 1.3 * reach / ARROWS / np.where(size > 0, size, 1)
     dw, de = -by_w * step, -by_e * step
@@ -129,7 +131,7 @@ def _boundary(flow: CanonicalFlow, reach: float) -> "list[go.Scatter]":
     if flow.target == 0:
         return []
     w = np.linspace(-reach, SADDLE, CURVE) if flow.target > 0 else -np.geomspace(-SADDLE, 1e-9, CURVE)
-    e = np.sqrt(np.maximum(boundary(w), 0.0))
+    e = np.sqrt(np.maximum(boundary(w, flow.pace), 0.0))
     return [_both_signs(w, e, reach, INK, "boundary of the basins", width=2)]
 
 

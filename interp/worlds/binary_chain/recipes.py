@@ -58,11 +58,13 @@ SETTINGS = ChainSettings(
 )  # fmt: skip
 
 PRESETS: Mapping[str, Preset] = {
-    "binary-chain": Preset("1-layer ReLU model without norms, tied embeddings", one_layer("tied"), SETTINGS, BinaryChain),
+    "binary-chain": Preset(
+        "1-layer ReLU model without norms, tied embeddings", one_layer("tied"), SETTINGS, BinaryChain
+    ),
     "binary-chain-untied": Preset(
         "binary-chain with an unembedding of its own", one_layer("learned"), SETTINGS, BinaryChain
     ),
-}  # fmt: skip
+}
 
 
 def check(recipe: Recipe) -> None:
@@ -80,8 +82,8 @@ def check_canonical(config: TransformerConfig) -> None:
             raise ConfigError(f"{name}={quoted(getattr(c, name))}: canonical weights need {quoted(value)}")
     if (c.n_layers, c.mlp_depth) != (1, 2) or c.d_mlp % 2:
         raise ConfigError(
-            f"n_layers={c.n_layers}, mlp_depth={c.mlp_depth}, d_mlp={c.d_mlp}: canonical weights need one layer, an MLP "
-            "of two maps and an even number of hidden units"
+            f"n_layers={c.n_layers}, mlp_depth={c.mlp_depth}, d_mlp={c.d_mlp}: canonical weights need one layer, an "
+            "MLP of two maps and an even number of hidden units"
         )
     if c.unembed == "identity" or not (c.biases and c.unembed_bias):
         raise ConfigError(

@@ -134,6 +134,20 @@ def test_starts_just_beside_the_boundary_part(p, q):
         assert (abs(path.loss[-1] - flow.chain.entropy_rate) < 1e-8) == (expected == "global")
 
 
+@pytest.mark.parametrize("kernel", [(0.2, 0.3), (0.5, 0.8)])
+@pytest.mark.parametrize("start", [(0.8, -0.6), (0.4, -0.6), (0.8, 0.6), (0.8, -1.2), (2.7, -1.2)], ids=str)
+def test_another_pace_moves_the_boundary(kernel, start):
+    flow, (e, w) = CanonicalFlow(*kernel, pace=16), start
+    path, end = flow.flow(e, w), flow.end(e, w)
+    # absolute: the solver's
+    assert np.abs(invariant(path.e, path.w, 16) - invariant(e, w, 16)).max() < 1e-5
+    assert math.hypot(path.e[-1] - end.e, path.w[-1] - end.w) < 1e-6
+    least = flow.chain.entropy_rate if flow.basin(e, w) == "global" else flow.chain.unigram_loss
+    assert abs(path.loss[-1] - least) < 1e-8
+    if kernel == (0.5, 0.8) and start == (0.4, -0.6):
+        assert (flow.basin(e, w), CanonicalFlow(*kernel).basin(e, w)) == ("unigram", "global")
+
+
 def test_the_saddle_lies_on_the_boundary():
     assert_close(invariant(0.0, SADDLE), SADDLE_LEVEL, scale=1)
     assert_close(boundary(SADDLE), 0.0, scale=1)
@@ -198,6 +212,7 @@ def test_portraits_show_what_there_is(p, q):
     ("make", "said"),
     [
         (lambda: CanonicalFlow(0.5, 1.0), "q=1.0"),
+        (lambda: CanonicalFlow(0.5, 0.8, pace=0), "pace=0"),
         (lambda: CanonicalFlow(0.5, 0.8).basin(float("nan"), 0), "e=nan"),
         (lambda: CanonicalFlow(0.5, 0.8).flow(0.1, 50), "w=50"),
         (lambda: CanonicalFlow(0.5, 0.8).flow(0.1, 0.1, b="much"), "b='much'"),

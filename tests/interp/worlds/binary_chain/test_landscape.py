@@ -13,7 +13,7 @@ from interp.errors import GrammarError, RequestError
 from interp.rng import generator
 from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.binary_chain.constructed import bigram, canonical_weights, unigram
-from interp.worlds.binary_chain.flow import CanonicalFlow
+from interp.worlds.binary_chain.flow import IN_WEIGHTS, CanonicalFlow
 from interp.worlds.binary_chain.landscape import (
     Landscape,
     expected_loss,
@@ -32,7 +32,7 @@ def literal_loss(model, grammar):
     get = dict(model.named_parameters())
     arrays = {name: p.detach().double().numpy() for name, p in get.items()}
     w_e, places = arrays["embed.W_E"], arrays["pos_embed.W_pos"]
-    w_u = arrays["unembed.W_U"] if "unembed.W_U" in arrays else w_e.T
+    w_u = arrays.get("unembed.W_U", w_e.T)
     e, a = w_e[1] - w_e[0], w_u[:, 1] - w_u[:, 0]
     b = arrays["unembed.b_U"][1] - arrays["unembed.b_U"][0]
     w_q, w_k, w_v, w_o = (arrays[f"blocks.0.attn.W_{name}"][0] for name in "QKVO")
@@ -126,7 +126,10 @@ def test_no_point_near_a_local_minimum_is_lower():
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     for i in range(40):
         model.load_state_dict(
-            {name: p + 1e-2 * torch.from_numpy(generator(i, name).standard_normal(p.shape)) for name, p in start.items()},
+            {
+                name: p + 1e-2 * torch.from_numpy(generator(i, name).standard_normal(p.shape))
+                for name, p in start.items()
+            },
             strict=False,
         )
         assert expected_loss(model, grammar) >= grammar.unigram_loss
@@ -186,6 +189,25 @@ def test_canonical_weights_have_the_logits_of_the_flow(tied, e, w):
     assert_close(expected_loss(model, grammar), flow.loss(e, w), scale=10)
 
 
+def test_the_pace_of_canonical_weights():
+    """Gradient flow of the weights themselves takes e down at 2 dL/de and w at dL/dw / 8."""
+    grammar, (e, w) = BinaryChain(0.5, 0.8, 5), (0.8, -0.6)
+    model, flow = unigram(grammar), CanonicalFlow(0.5, 0.8)
+    drawn = {name: p.detach() for name, p in model.named_parameters()}
+    model.load_state_dict(canonical_weights(drawn, e, w, grammar), strict=False)
+    tokens, weight = (torch.from_numpy(part) for part in grammar.enumerate())
+    nats = -model(tokens).log_softmax(-1)[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
+    (nats.mean(1) * weight).sum().backward()
+    by_e, by_w, _ = flow.gradient(e, w)
+    slope, alpha = model.embed.W_E.grad, model.embed.W_E.detach().diff(dim=0)[0] / e
+    assert_close((slope[1] - slope[0]) @ alpha, 2 * by_e, scale=1)
+    for name in ("W_in", "W_out"):  # w times a matrix of norm 2
+        matrix = getattr(model.blocks[0].mlp, name)
+        along = (matrix.grad * matrix.detach()).sum() / (4 * w)
+        assert_close(along, by_w / 8, scale=1)
+    assert IN_WEIGHTS == 2 * 8
+
+
 @pytest.mark.parametrize("name", CONSTRUCTED)
 def test_constructed_models_load_by_name(name):
     model = load_checkpoint(name)
@@ -202,7 +224,11 @@ def test_constructed_models_load_by_name(name):
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda: unigram_hessian(bigram(BinaryChain(length=5)), BinaryChain(length=5)), RequestError, "W_E[1] - W_E[0]"),
+        (
+            lambda: unigram_hessian(bigram(BinaryChain(length=5)), BinaryChain(length=5)),
+            RequestError,
+            "W_E[1] - W_E[0]",
+        ),
         (lambda: unigram_hessian(unigram(BinaryChain()), BinaryChain(0.2, 0.3)), RequestError, "b - log(p/q)"),
         (lambda: unigram_hessian(unigram(BinaryChain(length=5)), BinaryChain(length=9)), RequestError, "n_ctx=5"),
         (lambda: expected_loss(unigram(BinaryChain()), BinaryChain()), GrammarError, "length=32"),
