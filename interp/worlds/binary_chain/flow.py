@@ -212,7 +212,7 @@ class CanonicalFlow:
 
         def above(w: float) -> float:
             density = math.exp(-((w / real) ** 2) / 2) / (real * math.sqrt(2 * math.pi))
-            return density * 2 * float(ndtr(-math.sqrt(max(boundary(w, self.pace), 0.0)) / real))
+            return density * 2 * float(ndtr(-math.sqrt(max(float(boundary(w, self.pace)), 0.0)) / real))
 
         left = float(ndtr(SADDLE / real))
         if self.target > 0:  # all right of the saddle, and what is above the boundary to the left
@@ -244,7 +244,7 @@ def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x))."""
     from scipy.special import expit
 
-    return np.asarray(expit(x))
+    return np.asarray(expit(np.asarray(x, np.float64)))
 
 
 def softplus(x: ArrayLike) -> Array:

@@ -115,7 +115,8 @@ def unigram_hessian(model: SandboxTransformer, grammar: BinaryChain) -> Array:
 
 def unigram_point(model: SandboxTransformer, grammar: BinaryChain) -> Landscape:
     """The unigram point by the closed form: loss H(pi), gradient 0, eigenvalues by (a, e, b) or (e, b)."""
-    return Landscape(grammar.unigram_loss, 0.0, np.linalg.eigvalsh(unigram_hessian(model, grammar)))
+    values = np.asarray(np.linalg.eigvalsh(unigram_hessian(model, grammar)), np.float64)
+    return Landscape(grammar.unigram_loss, 0.0, values)
 
 
 def _names(model: SandboxTransformer) -> list[str]:
