@@ -31,7 +31,7 @@ class Size:
     draws: int
 
 
-QUICK, FULL = Size(8, 1000, 8), Size(40, 2000, 40)
+QUICK, FULL = Size(6, 1000, 8), Size(40, 2000, 40)
 
 
 def populations(size: Size) -> Plan:
