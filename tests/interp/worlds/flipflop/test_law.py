@@ -156,7 +156,7 @@ def test_labels_refuse_what_the_law_has_not():
 
 
 def test_an_option_of_another_grammar_is_refused():
-    with pytest.raises(RequestError, match="option 'mode' is none of 'flipflop-1l1h': its grammar TransductionGrammar"):
+    with pytest.raises(RequestError, match="option 'mode' is not one of 'flipflop-1l1h', which takes"):
         make_recipe("flipflop-1l1h", {"mode": "generative"})
 
 
