@@ -97,7 +97,7 @@ def _refuse(relation: Relation, grammar: Any) -> None:
         raise RequestError(f"{quoted(relation.words)} is not there: a token has order={order} of them")
     if chain:
         instead = "the previous token" if number == "1" else f"the token {number} positions before"
-        raise RequestError(f"{quoted(relation.words)} has a name of its own in a chain: {instead!r}")
+        raise RequestError(f"{quoted(relation.words)} has a name of its own in a chain: {quoted(instead)}")
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:

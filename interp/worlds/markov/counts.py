@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -103,6 +102,8 @@ def chain_of_contexts(kernel: Floats, states: int) -> Floats:
 def drawn_often(tokens: Ints, contexts: Ints, size: int, states: int, beta: float) -> Floats:
     """Log probability [string] of all tokens that have a context, the kernel integrated out: a product over contexts
     of Dirichlet-multinomial laws. The others count log(1 / states) each."""
+    from scipy.special import gammaln  # not before it is needed: lists and help load no scipy
+
     total = np.full(len(tokens), -np.log(states)) * (contexts < 0).sum(1)
     for context in range(size):
         counts = np.stack([((contexts == context) & (tokens == state)).sum(1) for state in range(states)], axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from interp.constraints import Annotated, doc
-from interp.errors import GrammarError
+from interp.errors import GrammarError, quoted
 from interp.worlds.markov.base import InContext, Length, Order, lagged
 from interp.worlds.markov.counts import (
     TINY,
@@ -154,7 +154,7 @@ class MarkovGrammar(InContext):
     def enumerate(self) -> tuple[Ints, Floats]:
         """All strings [n, length] of a small instance that begins evenly, and their probabilities [n]."""
         if self.first != "uniform":
-            raise GrammarError(f"first={self.first!r} has no closed form of the law: list strings of first='uniform'")
+            raise GrammarError(f"first={quoted(self.first)} has no closed form of the law: list strings of first='uniform'")
         return self.listed(self.length)
 
 
