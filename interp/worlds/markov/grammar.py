@@ -154,7 +154,9 @@ class MarkovGrammar(InContext):
     def enumerate(self) -> tuple[Ints, Floats]:
         """All strings [n, length] of a small instance that begins evenly, and their probabilities [n]."""
         if self.first != "uniform":
-            raise GrammarError(f"first={quoted(self.first)} has no closed form of the law: list strings of first='uniform'")
+            raise GrammarError(
+                f"first={quoted(self.first)} has no closed form of the law: list strings of first='uniform'"
+            )
         return self.listed(self.length)
 
 
