@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from interp.checks import plain, whole_number
-from interp.config import TransformerConfig
+from interp.config import TransformerConfig, disentangled_width
 from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
@@ -151,7 +151,20 @@ def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Ite
 
 
 def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:
-    """Apply width and heads together: without an explicit width the heads share the present one."""
+    """Apply width and heads together: without an explicit width the heads share the present one.
+
+    A disentangled model's width follows from what it lays side by side.
+    """
+    if config.block == "disentangled":
+        if width is not None:
+            raise RequestError(
+                f"width={quoted(width)}: of block='disentangled' it follows from tokens, positions, layers and heads"
+            )
+        n_ctx, layers, heads = (changes.get(name, getattr(config, name)) for name in ("n_ctx", "n_layers", "n_heads"))
+        for name, value in (("n_ctx", n_ctx), ("layers", layers), ("heads", heads)):
+            whole_number(name, value)
+        size = disentangled_width(config.d_vocab, n_ctx, layers, heads)
+        return replace(config, d_model=size, d_head=size, **changes)
     if width is None and "n_heads" not in changes:
         return replace(config, **changes)  # whatever widths the preset gives
     total = config.n_heads * config.d_head if width is None else width

@@ -78,10 +78,21 @@ class TokenTask:
         """
         raise NotImplementedError
 
+    def losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
+        """Loss at each position [rows, width] of one seed, of which those with a label count.
+
+        A task of one's own that asks for more than a label a position writes it; `more` as of `penalty`.
+        """
+        return masked_losses(logits, targets, self.settings.loss)
+
+    def source(self, seed: int, step: int) -> np.random.Generator:
+        """What a step's strings are drawn from."""
+        return generator(seed, "train", step)
+
     def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
         """Inputs and labels [steps, rows, width], a function of (seed, step)."""
         batch = self.settings.batch
-        strings = [self.grammar.draw(generator(seed, "train", step), batch) for step in steps]
+        strings = [self.grammar.draw(self.source(seed, step), batch) for step in steps]
         parts = [drawn(self.grammar, part, batch) for part in strings]
         if any(part.shape[1] != self.length for part in parts):
             raise WorldError(
@@ -113,7 +124,7 @@ class TokenTask:
     def _one(self, params: Params, inputs: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
         patterns: list[Tensor] = []
         logits = self._logits(params, inputs, patterns)
-        each = masked_losses(logits, targets, self.settings.loss)
+        each = self.losses(logits, targets, *more)
         counted = targets != IGNORE
         loss = (each * counted).sum() / counted.sum().clamp(min=1)
         if self._penalised:

@@ -35,9 +35,9 @@ class CausalGraphGrammar(InContext):
 
     KIND: ClassVar[str] = "causal-graph"
 
-    states: States = 6
-    length: Length = 24
-    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 0.2
+    states: States = 3
+    length: Length = 13
+    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 0.5
     graph: Annotated[Graph, doc("which earlier tokens are parents")] = "random"
     graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("of graph='random'")] = 0
 
@@ -87,6 +87,11 @@ class CausalGraphGrammar(InContext):
             law = kernel[np.arange(count), tokens[:, parents[at]] @ digits]
             tokens[:, at] = choose(law, uniforms[:, at])
         return tokens, kernel
+
+    def draw_laws(self, rng: np.random.Generator, count: int) -> Floats:
+        """The laws [count, state] of the answers of the strings that `draw` draws from this state."""
+        tokens, kernel = self.draw_all(rng, count)
+        return kernel[np.arange(count), self.contexts(tokens)[:, -1]]
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Nats at the label of the exact law [string, pos]: the add-beta count over the graph."""

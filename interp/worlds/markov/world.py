@@ -7,6 +7,7 @@ from interp.worlds.markov.base import InContext, Ints
 from interp.worlds.markov.grammar import MarkovGrammar, OrderGrammar
 from interp.worlds.markov.graph import CausalGraphGrammar
 from interp.worlds.markov.recipes import OPTIONS, PRESETS, UNREAD, check
+from interp.worlds.markov.settings import CountingSettings
 
 
 def _parent(tokens: Ints, grammar: InContext) -> Ints:
@@ -24,6 +25,8 @@ WORLD = World(
     grammars=(MarkovGrammar, OrderGrammar, CausalGraphGrammar),
     presets=PRESETS,
     options=OPTIONS,
+    settings=CountingSettings,
+    task="interp.worlds.markov.task:make_task",
     check=check,
     unread=UNREAD,
     columns={

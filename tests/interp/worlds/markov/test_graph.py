@@ -86,7 +86,7 @@ def test_single_parents_are_literal_counts():
         found = grammar.rungs(tokens)[f"parent {one + 1} alone"][:, 13]
         for row, nats in zip(tokens.tolist(), found, strict=True):
             followed = [row[at] for at in range(2, 12) if row[parents[at, one]] == row[12 + one]]
-            assert_close(nats, -math.log((followed.count(row[14]) + 0.2) / (len(followed) + 0.6)))
+            assert_close(nats, -math.log((followed.count(row[14]) + 0.5) / (len(followed) + 1.5)))
 
 
 def test_kernels_stay_what_they_are_along_the_graph():
@@ -94,7 +94,7 @@ def test_kernels_stay_what_they_are_along_the_graph():
     grammar = CausalGraphGrammar(order=2, length=10)
     tokens, kernel = grammar.draw_all(generator(2, "test"), 300)
     assert (tokens == grammar.draw(generator(2, "test"), 300)).all()
-    row = kernel[np.arange(300), tokens[:, 8] * 6 + tokens[:, 9]]
+    row = kernel[np.arange(300), tokens[:, 8] * 3 + tokens[:, 9]]
     found = grammar.latent_rungs(generator(2, "test"), 300)["kernel"][:, 9]
     assert_close(found, -np.log(row[np.arange(300), tokens[:, 10]]), scale=100.0)
 
@@ -122,7 +122,7 @@ def test_too_short_strings_and_unread_seeds_are_refused():
 
 def test_a_chain_is_the_markov_chain_before_its_query():
     """The same contexts, but for the query, which follows nothing."""
-    graph, chain = CausalGraphGrammar(length=9, graph="chain"), MarkovGrammar(states=6, length=10)
+    graph, chain = CausalGraphGrammar(length=9, graph="chain"), MarkovGrammar(states=3, length=10)
     tokens = graph.draw(generator(0, "test"), 4)
     one, other = graph.contexts(tokens), chain.contexts(tokens)
     assert (one[:, :8] == other[:, :8]).all()
