@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from case_studies.induction.graphs import OfGraph
 from case_studies.induction.measure import (
     PATHS,
     STRINGS,
@@ -106,6 +107,14 @@ class Measured:
     def metric(self, name: str) -> list[float]:
         """A measure of the last evaluation, a seed each."""
         return [model.metrics[name] for model in self.models]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that is measured: families of recall and chains, and of causal graphs."""
+
+    measured: Sequence[Measured]
+    graphs: Sequence[OfGraph]
 
 
 def measure(one: Obtained) -> Measured:

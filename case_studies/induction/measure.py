@@ -101,45 +101,6 @@ def head_scores(model: SandboxTransformer, strings: Strings) -> Heads:
     )
 
 
-@dataclass(frozen=True)
-class Graph:
-    """How far the first layer's attention is the causal graph, over rows that have parents.
-
-    - `argmax`: share of (row, parent) on which the head that is for this parent puts its largest weight.
-    - `mass`: its mean weight there.  `gap`: the largest |A - G| of any key, A its mean attention.
-    - `heads` [parent]: the head that is for each parent, the assignment of most weight.
-    """
-
-    argmax: float
-    mass: float
-    gap: float
-    heads: tuple[int, ...]
-
-
-def graph_recovery(model: SandboxTransformer, tokens: Ints, parents: Ints) -> Graph:
-    """Of the first layer; `parents` [pos, parent] as the grammar gives them, -1 for rows without, which are left out.
-
-    Each parent has a head of its own where there are as many; of fewer heads some are for several parents.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    pattern = attention_patterns(model, torch.from_numpy(tokens), [0])[0].mean(0)  # [head, query, key]
-    have = np.flatnonzero((parents >= 0).all(1))
-    weight = np.stack([pattern[:, have, parents[have, one]].mean(1) for one in range(parents.shape[1])])
-    if pattern.shape[0] >= parents.shape[1]:
-        heads = linear_sum_assignment(-weight)[1]
-    else:
-        heads = weight.argmax(1)
-    right, mass, gap = [], [], 0.0
-    for one, head in enumerate(heads):
-        found, target = pattern[head, have], parents[have, one]
-        adjacency = target[:, None] == np.arange(tokens.shape[1])
-        right.append(found.argmax(1) == target)
-        mass.append(found[np.arange(len(have)), target])
-        gap = max(gap, float(np.abs(found - adjacency).max()))
-    return Graph(float(np.mean(right)), float(np.mean(mass)), gap, tuple(int(head) for head in heads))
-
-
 # -- what it predicts ---------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,11 @@
 """The page of `induction`: every sentence of it is made from the numbers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from case_studies.induction.collect import BEYOND, Measured, of_family, phases
+from case_studies.induction.collect import BEYOND, Findings, Measured, of_family, phases
+from case_studies.induction.graphs import OfGraph, graph_parts
 from case_studies.induction.measure import PATHS
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
@@ -14,8 +14,9 @@ from interp.numbers import estimate, number
 PATH_WORDS = {"k": "keys", "q": "queries", "v": "values"}
 
 
-def report(measured: Sequence[Measured], command: str) -> Page:
+def report(f: Findings, command: str) -> Page:
     """The whole page."""
+    measured = f.measured
     found = {m.family.name: of_family(m) for m in measured}
     chain = next(m for m in measured if m.family.name == "chain")
     return Page(
@@ -28,6 +29,8 @@ def report(measured: Sequence[Measured], command: str) -> Page:
             "Two layers suffice with one head each, whatever the length T; one layer needs heads x width x precision "
             "in proportion to T (L1256-1272).",
             "Training goes by stages, and plateaus are counts of shorter contexts (L2849-2877).",
+            "On a causal graph the first attention becomes its adjacency matrix, since the gradient is the information "
+            "between tokens; other kernels are counted as well (L2590-2731).",
         ],
         answer=_answer(found),
         sure="95 % intervals over seeds (4 at least); scores stand beside those of the same models untrained, losses "
@@ -38,20 +41,21 @@ def report(measured: Sequence[Measured], command: str) -> Page:
             Section("What the heads are for", [_edits(found), _composition(found)]),
             Section("In which order they come", [_onsets(found), _nearest(chain)]),
             Section("Kernels of another law", [_beyond(found)]),
+            Section("The graph in the first layer", graph_parts(f.graphs)),
         ],
         settings=[
             Table(
                 ["models", "preset", "options", "seeds"],
-                [[m.family.name, m.family.preset, _options(m), str(len(m.models))] for m in measured],
+                [[m.family.name, m.family.preset, _options(m), str(len(m.models))] for m in (*measured, *f.graphs)],
                 text=(1, 2),
             )
         ],
         command=command,
-        digests=[(m.family.name, m.digest) for m in measured],
+        digests=[(m.family.name, m.digest) for m in (*measured, *f.graphs)],
     )
 
 
-def _options(m: Measured) -> str:
+def _options(m: Measured | OfGraph) -> str:
     return ", ".join(f"{key}={value}" for key, value in m.family.options.items()) or "none"
 
 

@@ -5,11 +5,11 @@ trains what is missing, measures every model, writes index.html and results.json
 advance.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from case_studies.induction import DECLARED
-from case_studies.induction.collect import FAMILIES, Measured, measure, of_family
+from case_studies.induction.collect import FAMILIES, Findings, measure, of_family
+from case_studies.induction.graphs import GRAPHS, measure_graph
 from case_studies.induction.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from interp.stats import Estimate
@@ -19,18 +19,21 @@ QUICK, FULL = 4, 40  # seeds of each family
 
 def populations(seeds: int) -> Plan:
     """Models of every family."""
-    return {"families": wanted(FAMILIES, seeds)}
+    return {"families": wanted(FAMILIES, seeds), "graphs": wanted(GRAPHS, seeds)}
 
 
-def collect(run: Run[int]) -> list[Measured]:
+def collect(run: Run[int]) -> Findings:
     """Every model, measured."""
-    return [measure(one) for one in run.obtain("families")]
+    return Findings(
+        [measure(one) for one in run.obtain("families")], [measure_graph(one) for one in run.obtain("graphs")]
+    )
 
 
-def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
+def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
-    found: dict[str, Any] = _plain({m.family.name: of_family(m) for m in measured})
-    return {"seeds": len(measured[0].models), "families": found}
+    found: dict[str, Any] = _plain({m.family.name: of_family(m) for m in f.measured})
+    graphs = {one.family.name: one.to_dict() for one in f.graphs}
+    return {"seeds": len(f.measured[0].models), "families": found, "graphs": graphs}
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,6 @@ from case_studies.induction.measure import (
     divergences,
     edit_losses,
     gradient_norm,
-    graph_recovery,
     head_scores,
     loss_of,
     nearest,
@@ -27,7 +26,7 @@ from case_studies.induction.study import STUDY
 from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.presets import make_recipe
-from interp.worlds.markov import CausalGraphGrammar, MarkovGrammar
+from interp.worlds.markov import MarkovGrammar
 from interp.worlds.markov.counts import kernels
 from interp.worlds.recall import RecallGrammar
 from interp.worlds.recall.constructed import induction
@@ -127,35 +126,6 @@ def test_the_gradient_is_that_of_the_loss():
                 p += step * p.grad
         moved = loss_of(model(torch.from_numpy(strings.tokens)), strings.labels)
     assert (moved - loss.item()) / 1e-5 == pytest.approx(norm, rel=1e-3)
-
-
-def test_a_model_that_attends_by_the_graph_recovers_it():
-    """Scores that are 60 at the parent's position: two heads, the first for the second parent."""
-    grammar = CausalGraphGrammar(states=2, order=2, length=10, graph_seed=1)
-    recipe = make_recipe("causal-graph", {"states": 2, "order": 2, "length": 10, "width": 24})
-    model = SandboxTransformer(recipe.config, grammar)
-    parents = grammar.parents_of(11)
-    attn = model.blocks[0].attn
-    with torch.no_grad():
-        model.pos_embed.W_pos[:11, :11] = torch.eye(11)
-        model.blocks[0].ln1.w.fill_(1.0)
-        for head, one in enumerate((1, 0)):
-            for at in np.flatnonzero(parents[:, one] >= 0):
-                attn.W_Q[head, at, parents[at, one]] = 60.0
-            attn.W_K[head, :11, :11] = torch.eye(11)
-    found = graph_recovery(model, grammar.draw(np.random.default_rng(0), 5), parents)
-    assert found.heads == (1, 0)
-    assert (found.argmax, round(found.mass, 6)) == (1.0, 1.0)
-    assert found.gap < 1e-6
-
-
-def test_an_even_first_layer_recovers_nothing():
-    grammar = CausalGraphGrammar(length=10, graph="chain")
-    model = SandboxTransformer(make_recipe("causal-graph", {"length": 10}).config, grammar)
-    found = graph_recovery(model, grammar.draw(np.random.default_rng(0), 5), grammar.parents_of(11))
-    rows = [*range(1, 9), 10]
-    assert_close(found.mass, np.mean([1 / (at + 1) for at in rows]), dtype=torch.float32)
-    assert_close(found.gap, 1 - 1 / 11, dtype=torch.float32)
 
 
 def test_kernels_beyond_the_prior_are_counted_with_the_trained_beta():
