@@ -157,6 +157,20 @@ def _times(readings: Sequence[Reading], factor: float) -> bool:
     return first >= factor * second
 
 
+def _above_last(readings: Sequence[Reading], _: Any) -> bool:
+    *first, last = readings
+    return bool(first) and all(one.least > last.most for one in first)
+
+
+def _pairs_falling(readings: Sequence[Reading], _: Any) -> bool:
+    return len(readings) % 2 == 0 and all(a.least > b.most for a, b in zip(readings[::2], readings[1::2], strict=True))
+
+
+def _more(readings: Sequence[Reading], _: Any) -> bool:
+    first, second = (_float(r.value) for r in readings)
+    return first > second
+
+
 def _meets_mean(readings: Sequence[Reading], wanted: Sequence[float]) -> bool:
     low, high = mean_of_paper(*wanted)
     return all(r.least <= high and r.most >= low for r in readings)
@@ -207,6 +221,10 @@ RULES = {
     "equals": Rule("is {}", _each(lambda r, x: r.value == x)),
     "one_of": Rule("one of {}", _each(lambda r, x: r.value in x)),
     "falling": Rule("each above the next, intervals apart", _falling),
+    "above_last": Rule("all but the last above the last, intervals apart", _above_last),
+    "pairs_falling": Rule("the first of each two above the second, intervals apart", _pairs_falling),
+    "more": Rule("the first is more than the second", _more),
+    "not_below": Rule("interval not wholly below {}", _each(lambda r, x: r.most >= x)),
     "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule(

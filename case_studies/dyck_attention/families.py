@@ -25,6 +25,11 @@ PREFIXES = (
     Family("standard, linear positions, prefixes", "dyck-standard", {"data": "prefix", "positions": "linear"}),
     Family("minimal first layer (eq. 15), prefixes", "dyck-minimal", {"data": "prefix"}),
 )
+# Of Fig. 9, which gives no number for them.
+OTHER_PREFIXES = (
+    Family("minimal, type + depth (eq. 16), prefixes", "dyck-minimal-sum", {"data": "prefix"}),
+    Family("minimal, type + angle (eq. 17), prefixes", "dyck-minimal-angle", {"data": "prefix"}),
+)
 
 # As the released code has it (github.com/YuchenLi01/transformers_are_uninterpretable): block, frozen one-hot tokens,
 # the scalar i / 6000 as position, one corpus of 100,000 tokens for all seeds, loss on closers, 40 epochs of batches of
@@ -196,6 +201,10 @@ FIGURES = tuple(_figure_families())
 
 # Populations that differ in one thing, whose patterns the paper calls different.
 ONE_APART = {
+    "eq. 15 and eq. 16": (MINIMAL, OTHERS[0]),
+    "eq. 15 and eq. 17": (MINIMAL, OTHERS[1]),
+    "eq. 16 and eq. 17": OTHERS[:2],
+    "with and without a final norm": (STANDARD, next(f for f in VARIED if f.name == "no final norm")),
     "without and with linear positions": (STANDARD, LINEAR),
     "without and with linear positions, prefixes": PREFIXES[:2],
     "without and with scalar positions, released code": RELEASED[:2],

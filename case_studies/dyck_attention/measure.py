@@ -86,6 +86,8 @@ class TableRow:
     population: Population
     accuracy: Accuracy
     variation: VariationResult
+    sentence: Estimate  # of the last layer on the paper's one sentence
+    stack: StackResult
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `sd_over_inputs` is what the paper prints in parentheses."""
@@ -95,6 +97,8 @@ class TableRow:
             "variation": [e.to_dict() for e in self.variation.variation],
             "normalised": [e.to_dict() for e in self.variation.normalised],
             "sd_over_inputs": [float(x.std(ddof=1)) for x in self.variation.by_input],
+            "sentence": self.sentence.to_dict(),
+            "stack_score": [row[0].to_dict() for row in self.stack.score],
             "paper": [mean for mean, _ in self.cell.paper],
         }
 
@@ -144,7 +148,9 @@ def measure(one: Obtained) -> Measured:
 def measure_cell(cell: Cell, one: Obtained) -> TableRow:
     """One row of Table 1: variation on the same 40 sentences of 19 brackets for every row."""
     variation = analyze_variation(one.population, table_sentences())
-    return TableRow(cell, one.digest, one.population, accuracy_of(one.population), variation)
+    sentence = analyze_variation(one.population, untrained=False).variation[-1]
+    stack = analyze_stack_likeness(one.population)
+    return TableRow(cell, one.digest, one.population, accuracy_of(one.population), variation, sentence, stack)
 
 
 def measure_variant(one: Obtained) -> Variant:

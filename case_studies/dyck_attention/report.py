@@ -143,7 +143,7 @@ def answers(f: Findings) -> list[str]:
 def paper_table(f: Findings) -> Table:
     """The paper's numbers beside ours."""
     rows = []
-    for m in [*f.main, *f.prefixes]:
+    for m in (m for m in f.families if m.family.name in PAPER_VARIATION):
         rows.append(
             [
                 f"variation, {m.family.name}",

@@ -277,6 +277,16 @@ def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) ->
             f"{TABLE_LENGTH + 1}." + (RELEASED_TOLD if released else ""),
         ),
     ]
+    more: list[Row] = [
+        [f"{where}, {row.cell.name}", Cell(row.sentence, 2), Cell(row.stack.score[-1][0])]
+        for where, rows in (("eq. 6", table), ("released code", released))
+        for row in rows
+    ]
+    note = (
+        f"Last layer: variation on {PAPER_SENTENCE} as in the main table, and stack-likeness (closers) on strings of "
+    )
+    head = ["models", "variation, one sentence", "stack-likeness (closers)"]
+    out.append(Table(head, more, f"{note}the grammar's own."))
     deep = next((row for row in table if row.cell.layers == 3), None)
     if deep is not None:
         out.append(heatmap(deep.population[:PANELS], f"Third layer, {deep.cell.name} (as Fig. 11)"))

@@ -60,7 +60,7 @@ def populations(size: Size) -> Plan:
     return {
         "main": wanted(known.MAIN, size.main),
         "others": wanted(known.OTHERS, size.others),
-        "prefixes": wanted(known.PREFIXES, size.prefixes),
+        "prefixes": wanted((*known.PREFIXES, *known.OTHER_PREFIXES), size.prefixes),
         "table": wanted([cell.family for cell in known.TABLE[: size.cells]], size.table),
         "varied": wanted(known.VARIED, size.varied),
         "figures": wanted([panel.family for panel in known.FIGURES], size.figures),
@@ -81,14 +81,16 @@ def collect(run: Run[Size]) -> Findings:
         [measure_cell(cell, one) for cell, one in zip(known.TABLE, listing, strict=False)] for listing in cells.values()
     )
     deep = [one for listing in cells.values() for one in listing if one.population.config.n_layers == DEPTH]
-    variants, without = ([measure_variant(one) for one in run.obtain(name)] for name in ("varied", "without"))
+    varied = list(run.obtain("varied"))
+    variants, without = ([measure_variant(one) for one in group] for group in (varied, run.obtain("without")))
     released, figures = (list(run.obtain(name)) for name in ("released", "figures"))
-    arms = arms_of([*ours["main"], *ours["prefixes"]], list(run.obtain("closers")), released)
+    printed = [*ours["main"], *ours["prefixes"][: len(known.PREFIXES)]]
+    arms = arms_of(printed, list(run.obtain("closers")), released)
     panels = [
         (panel, one.population, accuracy_of(one.population).least)
         for panel, one in zip(known.FIGURES, figures, strict=False)
     ]
-    every = {one.family.name: one for one in (*ours["main"], *ours["prefixes"], *released, *figures)}
+    every = {one.family.name: one for one in (*printed, *ours["others"], *released, *varied, *figures)}
     pairs = {
         name: (every[first.name], every[second.name])
         for name, (first, second) in known.ONE_APART.items()

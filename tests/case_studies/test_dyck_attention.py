@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.dyck_attention.families import MAIN, OTHERS, PREFIXES, TABLE
+from case_studies.dyck_attention.families import MAIN, OTHER_PREFIXES, OTHERS, PREFIXES, TABLE
 from case_studies.dyck_attention.measure import EDITED_STRINGS
 from case_studies.dyck_attention.study import run
 from closeness import assert_close, rounding
@@ -37,7 +37,8 @@ def test_every_interval_says_its_n(folder):
 
 def test_results_hold_every_family_with_intervals(folder):
     results = json.loads((folder / "results.json").read_text())
-    assert list(results["families"]) == sorted(f.name for f in (*MAIN, *OTHERS, *PREFIXES))
+    assert list(results["families"]) == sorted(f.name for f in (*MAIN, *OTHERS, *PREFIXES, *OTHER_PREFIXES))
+    assert set(results["arms"]) == {f.name for f in (*MAIN, *PREFIXES)}  # those that the paper gives a number for
     for family in results["families"].values():
         for estimate in [*family["accuracy"].values(), *family["mass_by_distance"].values()]:
             assert estimate["n"] == 2
