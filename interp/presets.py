@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from interp.checks import plain, whole_number
-from interp.config import TransformerConfig
+from interp.config import TransformerConfig, disentangled_width
 from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
 from interp.recipe import Recipe as Recipe
@@ -16,6 +16,7 @@ from interp.recipe import own_settings
 from interp.registry import broken, presets, worlds
 from interp.settings import TrainingSettings as TrainingSettings
 from interp.unread import changed_fields, refuse_unread
+from interp.world import World
 
 MODEL_KEYS = {
     "positions": "positions",
@@ -44,10 +45,16 @@ def options_of(preset: str) -> dict[str, str]:
     world = next(world for world in worlds() if preset in world.presets)
     grammar, settings = help_of(world.presets[preset].grammar), help_of(world.settings)
     model = help_of(TransformerConfig)
-    told = {key: grammar.get(name, "") for key, name in world.options.items()}
+    told = {key: grammar.get(name, "") for key, name in _grammar_keys(world, world.presets[preset].grammar).items()}
     told |= {key: model.get(name, "") for key, name in MODEL_KEYS.items()}
     told |= {"width": "d_model, d_head x n_heads and d_mlp together; d_head alone on an oracle first layer"}
     return told | {key: text for key, text in settings.items() if key not in {*told, *OWN_ARGUMENTS}}
+
+
+def _grammar_keys(world: World, grammar: type[Any]) -> dict[str, str]:
+    """The world's `--set` keys that this grammar of it has a field for, each with the field."""
+    have = getattr(grammar, "__dataclass_fields__", world.options.values())
+    return {key: name for key, name in world.options.items() if name in have}
 
 
 def _setting_keys(settings: type[TrainingSettings]) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ def make_recipe(
             )
     kind: Any = known[preset].grammar
     world = next(world for world in worlds() if preset in world.presets)
-    own = world.options
+    own = _grammar_keys(world, kind)
     for key in options:
         if key not in {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}:
             theirs = ", ".join(sorted({*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}))
@@ -144,7 +151,20 @@ def _in_users_words(names: Mapping[str, str], options: Mapping[str, Any]) -> Ite
 
 
 def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any]) -> TransformerConfig:
-    """Apply width and heads together: without an explicit width the heads share the present one."""
+    """Apply width and heads together: without an explicit width the heads share the present one.
+
+    A disentangled model's width follows from what it lays side by side.
+    """
+    if config.block == "disentangled":
+        if width is not None:
+            raise RequestError(
+                f"width={quoted(width)}: of block='disentangled' it follows from tokens, positions, layers and heads"
+            )
+        n_ctx, layers, heads = (changes.get(name, getattr(config, name)) for name in ("n_ctx", "n_layers", "n_heads"))
+        for name, value in (("n_ctx", n_ctx), ("layers", layers), ("heads", heads)):
+            whole_number(name, value)
+        size = disentangled_width(config.d_vocab, n_ctx, layers, heads)
+        return replace(config, d_model=size, d_head=size, **changes)
     if width is None and "n_heads" not in changes:
         return replace(config, **changes)  # whatever widths the preset gives
     total = config.n_heads * config.d_head if width is None else width
@@ -155,7 +175,7 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
         raise RequestError(f"width={total} is not divisible by heads={heads}")
     sizes = {"d_head": total // heads}
     if config.block != "bare":
-        sizes |= {"d_model": total, "d_mlp": total}
+        sizes |= {"d_model": total} | ({"d_mlp": total} if config.mlp_depth else {})
     return replace(config, **sizes, **changes)
 
 

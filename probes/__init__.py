@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from probes.balance import analyze_balance
     from probes.checking import check_analyzer, check_audit
     from probes.claims import Claim, Condition, Items, Question, Relation
+    from probes.drift import analyze_drift
+    from probes.glitches import analyze_glitches
     from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
     from probes.stack import analyze_stack_likeness
     from probes.topics import analyze_topic_blocks, analyze_two_stages
@@ -21,6 +23,8 @@ _HOME = {
     "Relation": "probes.claims",
     "LabelledInput": "probes.audit",
     "analyze_balance": "probes.balance",
+    "analyze_drift": "probes.drift",
+    "analyze_glitches": "probes.glitches",
     "analyze_stack_likeness": "probes.stack",
     "analyze_topic_blocks": "probes.topics",
     "analyze_two_stages": "probes.topics",
@@ -43,6 +47,8 @@ __all__ = [
     "Question",
     "Relation",
     "analyze_balance",
+    "analyze_drift",
+    "analyze_glitches",
     "analyze_stack_likeness",
     "analyze_topic_blocks",
     "analyze_two_stages",

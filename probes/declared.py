@@ -21,6 +21,20 @@ OURS: Sequence[Analyzer] = (
         worlds=_BRACKETS,
     ),
     Analyzer(
+        "drift",
+        "mass on the last write as it lies further back",
+        "probes:analyze_drift",
+        "untrained models, even attention",
+        worlds=("flipflop",),
+    ),
+    Analyzer(
+        "glitches",
+        "errors a read on the law of training, on sparse and on dense strings",
+        "probes:analyze_glitches",
+        "untrained models, guessing, a memory of 8 tokens",
+        worlds=("flipflop",),
+    ),
+    Analyzer(
         "stack",
         "how far heads attend to the last unmatched open bracket",
         "probes:analyze_stack_likeness",

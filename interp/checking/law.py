@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 EXACT = 1e-9
 ROUNDINGS = 64  # of a law that is not in float64
 SAMPLE = 4000  # strings on which rungs are compared
+DRAWN_ONCE = 32  # strings after which two generators are compared
 ERRORS = 4  # standard errors by which chance alone may lift a floor over a rung
 
 
@@ -154,9 +155,51 @@ def check_rungs(subject: Subject) -> None:
                 even = math.log(num_labels(grammar))
                 off = float(np.abs(nll[scored] - even).max())
                 must(off <= CLOSE, f"{said} differs by {off:.3g} from log {num_labels(grammar)}")
-            check_predictor(nll, data.targets, data.inputs, whole, said)
+            if name not in data.latent:  # those know more than is read
+                check_predictor(nll, data.targets, data.inputs, whole, said)
+        if data.latent:
+            _check_same_strings(grammar)
         if not np.isnan(data.law_nll).any():
-            _check_floor(grammar, {**data.rungs}, data.law_nll, scored, weight)
+            rungs = {name: nll for name, nll in data.rungs.items() if name not in data.latent}
+            _check_floor(grammar, rungs, data.law_nll, scored, weight)
+            for name in sorted(data.latent):
+                _check_latent(name, grammar, data.rungs[name], data.law_nll, scored, weight)
+
+
+def _check_same_strings(grammar: Any) -> None:
+    """`latent_rungs` draws what `draw` draws: it leaves the generator where that leaves it."""
+    one, two = (generator(0, "check/latents") for _ in range(2))
+    grammar.draw(one, DRAWN_ONCE)
+    grammar.latent_rungs(two, DRAWN_ONCE)
+    must(
+        one.random() == two.random(),
+        f"{name_of(grammar)}: latent_rungs draws other numbers than draw from a generator of one state",
+    )
+
+
+def _check_latent(name: str, grammar: Any, nll: Floats, law: Floats, scored: Bools, weight: Floats) -> None:
+    """Who knows what strings were drawn from loses to nobody who does not, and is surprised by the same strings."""
+    strings = weight.max(1)
+    told, read = (np.where(scored, one, 0.0).sum(1) for one in (nll, law))
+    lead = read - told
+    mean = float((lead * strings).sum() / strings.sum())
+    # What was drawn together shares its mean over latents, so that each string counts as one.
+    spread = math.sqrt(float((((lead - mean) * strings) ** 2).sum())) / float(strings.sum())
+    must(
+        mean >= -ERRORS * spread - EXACT,
+        f"latent rung {quoted(name)} of {name_of(grammar)} knows more than is read, and loses {-mean:.4g} nats a "
+        "string to the exact law",
+    )
+    a, b = (one - (one * strings).sum() / strings.sum() for one in (told, read))
+    if min(np.abs(a).max(), np.abs(b).max()) <= EXACT:
+        return  # one of them is surprised by all strings alike
+    common = float((a * b * strings).sum())
+    error = math.sqrt(float(((a * b * strings) ** 2).sum()))
+    must(
+        common >= ERRORS * error,
+        f"latent rung {quoted(name)} of {name_of(grammar)} is not surprised by the strings that surprise the exact "
+        "law: it is about other strings than those that draw gives",
+    )
 
 
 def _check_floor(grammar: Any, rungs: dict[str, Floats], law: Floats, scored: Bools, weight: Floats) -> None:

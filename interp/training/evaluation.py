@@ -35,6 +35,7 @@ class EvalSet:
       sample; NaN where no law is known.
     - `classes`: where a named kind of query is asked, bool.
     - `rungs`: surprise (nats) of named baseline predictors at each target, to stand beside the model's.
+    - `latent`: names of those rungs that know what a string was drawn from, which nobody who reads it does.
     """
 
     inputs: NDArray[np.int64]
@@ -43,6 +44,7 @@ class EvalSet:
     law_nll: NDArray[np.float64]
     classes: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict, kw_only=True)
     rungs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, kw_only=True)
+    latent: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -82,10 +84,10 @@ class Where:
 def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
     """`count` strings from a stream that no training run uses, with what the grammar knows of them.
 
-    `law_nll(tokens)`, `rungs(tokens)` and `classes(tokens)` of a grammar are optional.
+    `law_nll(tokens)`, `rungs(tokens)`, `latent_rungs(rng, count)` and `classes(tokens)` of a grammar are optional.
     """
     tokens = drawn(grammar, grammar.draw(generator(seed, "held-out"), count), count)
-    tokens, counts = np.unique(tokens, axis=0, return_counts=True)
+    tokens, back, counts = np.unique(tokens, axis=0, return_inverse=True, return_counts=True)
     rows, length = tokens.shape
     targets = labelled(grammar, tokens)
     asked = targets != IGNORE
@@ -100,6 +102,10 @@ def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
     known_law = hasattr(grammar, "law_nll")
     law = surprises(grammar, "law_nll", grammar.law_nll(tokens), asked) if known_law else nothing
     rungs = {name: surprises(grammar, f"rung {name}", nll, asked) for name, nll in known("rungs").items()}
+    latent = _latent_rungs(grammar, seed, back.reshape(-1), asked)
+    if both := sorted(set(latent) & set(rungs)):
+        raise WorldError(f"grammar {quoted(grammar)}: rungs and latent_rungs both have {quoted(both[0])}")
+    rungs |= latent
     if "law" in rungs:
         raise WorldError(f"grammar {quoted(grammar)}: a rung cannot be called 'law', which is that of law_nll")
     return EvalSet(
@@ -109,7 +115,27 @@ def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
         wide(law, 0.0 if known_law else np.nan),
         classes={name: wide(mask, False) for name, mask in known("classes").items()},
         rungs={name: wide(nll, 0.0) for name, nll in rungs.items()},
+        latent=frozenset(latent),
     )
+
+
+def _latent_rungs(
+    grammar: Any, seed: int, back: NDArray[np.intp], asked: NDArray[np.bool_]
+) -> dict[str, NDArray[np.float64]]:
+    """What predictors that know latents give the held-out strings, averaged over equal ones [string, position].
+
+    `back` [draw]: which string each draw is.  `asked` [string, position]: where there is a label.
+    """
+    if not hasattr(grammar, "latent_rungs"):
+        return {}
+    found = grammar.latent_rungs(generator(seed, "held-out"), len(back))
+    each = {name: surprises(grammar, f"latent rung {name}", nll, asked[back]) for name, nll in found.items()}
+    means = {}
+    for name, nll in each.items():
+        total = np.zeros(asked.shape)
+        np.add.at(total, back, nll)
+        means[name] = total / np.bincount(back)[:, None]
+    return means
 
 
 def evaluate(template: SandboxTransformer, params: Params, data: EvalSet) -> dict[str, NDArray[np.float64]]:

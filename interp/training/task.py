@@ -1,6 +1,6 @@
 """What a training run needs of its task, and the one that serves every world that writes none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,13 +65,34 @@ class TokenTask:
         self.where = placed(self.layout, device, recipe.config.direction == "causal")
         cells = self.layout.rows * self.layout.width
         self.ahead = max(1, min(DRAW_AHEAD, int(DRAW_BYTES / (16 * cells))))
+        self._penalised = type(self).penalty is not TokenTask.penalty
         self._losses = torch.vmap(self._one)
         self._sets: dict[int, EvalSet] = {}
+
+    def penalty(self, params: Params, patterns: Sequence[Tensor], *more: Tensor) -> Tensor:
+        """What is added to the loss of one seed, a number; a task of one's own that writes it adds it.
+
+        - `patterns`: the attention of this very batch, a tensor [rows, head, query, key] a layer (where each string
+          lies is told by `self.layout`); gradients go through them.
+        - `more`: what the task's own `draw` gives beside inputs and labels, of this seed and step.
+        """
+        raise NotImplementedError
+
+    def losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
+        """Loss at each position [rows, width] of one seed, of which those with a label count.
+
+        A task of one's own that asks for more than a label a position writes it; `more` as of `penalty`.
+        """
+        return masked_losses(logits, targets, self.settings.loss)
+
+    def source(self, seed: int, step: int) -> np.random.Generator:
+        """What a step's strings are drawn from."""
+        return generator(seed, "train", step)
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
         """Inputs and labels [steps, rows, width], a function of (seed, step)."""
         batch = self.settings.batch
-        strings = [self.grammar.draw(generator(seed, "train", step), batch) for step in steps]
+        strings = [self.grammar.draw(self.source(seed, step), batch) for step in steps]
         parts = [drawn(self.grammar, part, batch) for part in strings]
         if any(part.shape[1] != self.length for part in parts):
             raise WorldError(
@@ -100,12 +121,30 @@ class TokenTask:
             self._sets[count] = plain_set(self.grammar, count)
         return evaluate(self.template, params, self._sets[count])
 
-    def _one(self, params: Params, inputs: Tensor, targets: Tensor) -> Tensor:
-        logits = functional_call(self.template, params, (inputs,), self.where)
-        each = masked_losses(logits, targets, self.settings.loss)
+    def _one(self, params: Params, inputs: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
+        patterns: list[Tensor] = []
+        logits = self._logits(params, inputs, patterns)
+        each = self.losses(logits, targets, *more)
         counted = targets != IGNORE
         loss = (each * counted).sum() / counted.sum().clamp(min=1)
+        if self._penalised:
+            loss = loss + self.penalty(params, patterns, *more)
         return loss + l2_penalty(params, self.settings.l2, loss) if self.settings.l2 else loss
+
+    def _logits(self, params: Params, inputs: Tensor, patterns: list[Tensor]) -> Tensor:
+        """Logits of one seed; `patterns` gets the attention of each layer, where a penalty reads it.
+
+        Under `vmap` a hook sees tensors that mean nothing outside: they are used up before the loss is returned.
+        """
+        if not self._penalised:
+            return functional_call(self.template, params, (inputs,), self.where)
+
+        def keep(pattern: Tensor, hook: Any) -> None:
+            patterns.append(pattern)
+
+        names = [name for name in self.template.hook_dict if name.endswith("attn.hook_pattern")]
+        with self.template.hooks(fwd_hooks=[(name, keep) for name in names]):
+            return functional_call(self.template, params, (inputs,), self.where)
 
 
 def masked_losses(logits: Tensor, targets: Tensor, loss: str) -> Tensor:

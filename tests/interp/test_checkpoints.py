@@ -31,6 +31,7 @@ from interp.header import (
 from interp.model import SandboxTransformer
 from interp.population import Population
 from interp.presets import make_recipe
+from interp.registry import worlds
 
 GRAMMAR = DyckGrammar(2, 3, 0.4)
 CONFIG = TransformerConfig(
@@ -472,11 +473,11 @@ def bundled(monkeypatch, tmp_path):
     return folder
 
 
-CONSTRUCTED = ("balanced", "constant", "stack", "uniform")
+CONSTRUCTED = sorted(name for world in worlds() for name in world.constructed)
 
 
 def test_bundled_checkpoints_load_by_name(bundled):
-    assert list_pretrained() == [*(f"constructed/{name}" for name in CONSTRUCTED), "dyck-standard"]
+    assert list_pretrained() == [*CONSTRUCTED, "dyck-standard"]
     assert len(load_checkpoint("dyck-standard")) == 3
     assert isinstance(load_checkpoint("constructed/balanced"), SandboxTransformer)
     assert find_checkpoint("dyck-standard") == bundled / "dyck-standard.safetensors"
@@ -484,7 +485,7 @@ def test_bundled_checkpoints_load_by_name(bundled):
 
 def test_a_missing_name_gets_a_suggestion(bundled):
     assert "did you mean 'dyck-standard'?" in refused("dyck-standrad")
-    assert "bundled are constructed/balanced, constructed/constant, " in refused("something else")
+    assert "bundled are constructed/balanced, constructed/" in refused("something else")
 
 
 def test_every_checkpoint_that_ships_loads():

@@ -28,6 +28,7 @@ from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.topics.settings import TopicSettings
 
 ROOT = Path(__file__).parents[2]
+BUILT_IN = sorted(path.parent.name for path in (ROOT / "interp" / "worlds").glob("*/world.py"))
 WORDS = re.compile("dyck|topic|bracket|closer|opener|partner|max_depth|num_types", re.IGNORECASE)
 # What shared code may say all the same, and why; each is looked for, so that none outlives its reason.
 SAID_ALL_THE_SAME = {
@@ -157,7 +158,7 @@ def test_names_are_known_without_importing_a_world():
         "print(any(m.startswith('interp.worlds.') for m in sys.modules), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [str(["brackets", "copying", "dyck", "topics"]), "False False"]
+    assert done.stdout.splitlines() == [str(BUILT_IN), "False False"]
 
 
 # -- other people's -------------------------------------------------------------------------------------
@@ -182,8 +183,8 @@ NOT_A_WORLD = 3
 
 def test_a_broken_world_is_named_and_stops_no_other(declare):
     declare(lost="no_such_module:WORLD", odd=f"{__name__}:NOT_A_WORLD", dyck="elsewhere:WORLD")
-    assert list_worlds() == ["brackets", "copying", "dyck", "topics", "lost", "odd"]
-    assert {world.name for world in registry.worlds()} == {"brackets", "copying", "dyck", "topics"}
+    assert list_worlds() == [*BUILT_IN, "lost", "odd"]
+    assert [world.name for world in registry.worlds()] == BUILT_IN
     assert set(registry.broken()) == {"lost", "odd", "dyck of elsewhere:WORLD"}
     assert "no_such_module" in registry.broken()["lost"]
     assert get_world("dyck").grammars == (DyckGrammar,)
@@ -288,7 +289,7 @@ def test_whatever_a_module_does_when_imported_no_other_world_is_lost(declare, tm
     (tmp_path / "wild_module.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     declare(wild="wild_module:WORLD")
-    assert len(registry.worlds()) == 4
+    assert len(registry.worlds()) == len(BUILT_IN)
     assert "world 'wild' (wild_module:WORLD) cannot be loaded" in registry.broken()["wild"]
 
 

@@ -66,7 +66,9 @@ def test_one_whose_function_is_nowhere_is_named():
 
 
 def test_an_unknown_one_is_refused():
-    with pytest.raises(RequestError, match="no analyzer 'frob'; analyzers are balance, stack, topics, variation"):
+    with pytest.raises(
+        RequestError, match="no analyzer 'frob'; analyzers are balance, drift, glitches, stack, topics, variation"
+    ):
         get_analyzer("frob")
 
 

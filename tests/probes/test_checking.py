@@ -18,6 +18,8 @@ from interp.stats import Estimate, mean_over_seeds
 from parity import CLAIMS, ONES, ParityQuestion, world
 from probes import (
     analyze_balance,
+    analyze_drift,
+    analyze_glitches,
     analyze_stack_likeness,
     analyze_topic_blocks,
     analyze_two_stages,
@@ -34,6 +36,8 @@ OURS = {
     "variation": (analyze_variation, None),
     "stack": (analyze_stack_likeness, None),
     "balance": (partial(analyze_balance, num_inputs=20), None),
+    "drift": (partial(analyze_drift, length=12), None),
+    "glitches": (partial(analyze_glitches, reads=200), None),
     "topics": (analyze_topic_blocks, None),
     "two stages": (analyze_two_stages, NORMS),
 }

@@ -10,6 +10,8 @@ import probes
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, load_checkpoint
 from interp.population import Population
 from interp.presets import make_recipe
+from interp.worlds.flipflop import FlipFlopGrammar
+from interp.worlds.flipflop.constructed import reader
 from interp.worlds.topics.theory import TopicTheory
 from probes import Claim
 from probes.audit.bench import run_bench
@@ -56,6 +58,20 @@ def topics(seeds=(0, 1)) -> Population:
 def target(seed=0) -> SandboxTransformer:
     recipe = make_recipe("dyck-paper", {"depth": 2, "width": 4, "init_std": 0.4})
     return SandboxTransformer.init(recipe.config, seed, recipe.grammar)
+
+
+def flips(seeds=(0, 1)) -> Population:
+    """Models of flip-flops that say that they were trained."""
+    recipe = make_recipe("flipflop")
+    fresh = Population.init(recipe.config, seeds, recipe.grammar)
+    return Population(recipe.config, recipe.grammar, fresh.params, seeds, {"settings": {"loss": "ce"}})
+
+
+def strange_reader() -> SandboxTransformer:
+    """A reader of flip-flops that does not say who made it."""
+    model = reader()
+    model.provenance = {}
+    return model
 
 
 def crossed() -> Population:
@@ -105,7 +121,36 @@ SCAN = {keyword: pair for keyword, pair in HOW.items() if keyword != "strata"}  
 BARS = {"progress": "bars appear after two seconds: see test_progress.py"}
 TASK = {"task": "walked in test_audit.py, with tasks of its own"}
 
+FLIPS, STRANGE_READER = Made(flips), Made(strange_reader)
+
 TABLE = {
+    "analyze_glitches": Entry(
+        probes.analyze_glitches,
+        {
+            "model": (FLIPS, Made(lambda: flips((1, 2)))),
+            "grammar": (None, FlipFlopGrammar(16)),
+            "laws": ((0.8,), (0.5,)),
+            "reads": (100, 900),
+            "length": (None, 16),
+            "seed": (0, 1),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"model": STRANGE_READER}),
+        },
+        base={"model": FLIPS, "laws": (0.8,), "reads": 100},
+    ),
+    "analyze_drift": Entry(
+        probes.analyze_drift,
+        {
+            "model": (FLIPS, Made(lambda: flips((1, 2)))),
+            "grammar": (None, FlipFlopGrammar(16)),
+            "length": (None, 16),
+            "before": (0, 4),
+            "seed": (0, 1),
+            "untrained": (True, False),
+            "task_check": Pair(True, False, {"model": STRANGE_READER}),
+        },
+        base={"model": FLIPS},
+    ),
     "analyze_variation": Entry(
         probes.analyze_variation,
         {

@@ -7,9 +7,13 @@ import pytest
 
 from interp import load_checkpoint
 from interp.numbers import UNDEFINED
+from interp.population import Population
+from interp.presets import make_recipe
 from intervals import INTERVAL, unnamed, unnamed_of_figure
 from probes import (
     analyze_balance,
+    analyze_drift,
+    analyze_glitches,
     analyze_stack_likeness,
     analyze_topic_blocks,
     analyze_two_stages,
@@ -33,7 +37,16 @@ def stages(runs: int) -> dict[str, np.ndarray]:
     return {"W_K": each * late, "W_Q": each * late, "W_V": each * (1 - np.exp(-steps / 60))}
 
 
+def flips(preset: str, seeds: int) -> Population:
+    recipe = make_recipe(preset)
+    return Population.init(recipe.config, range(seeds), recipe.grammar)
+
+
 RESULTS = {
+    "drift": lambda: analyze_drift(flips("flipflop", 5), length=16, task_check=False),
+    "drift of one": lambda: analyze_drift(flips("flipflop-1l1h", 1)[0], length=16, task_check=False),
+    "glitches": lambda: analyze_glitches(flips("flipflop-1l1h", 5), reads=100, task_check=False),
+    "glitches of one": lambda: analyze_glitches(flips("flipflop-1l1h", 1)[0], reads=100, task_check=False),
     "variation": lambda: analyze_variation(load_checkpoint("dyck-standard")),
     "variation of two": lambda: analyze_variation(load_checkpoint("dyck-standard")[:2], untrained=False),
     "stack": lambda: analyze_stack_likeness(load_checkpoint("dyck-standard"), num_inputs=12),

@@ -14,7 +14,8 @@ from interp.errors import InterpError
 from interp.settings import TrainingSettings
 from interp.training.task import TokenTask
 from interp.unread import Unread
-from interp.world import Column, Overlay
+from interp.world import Column, Overlay, World
+from interp.worlds.markov import MarkovGrammar
 from parity import PAD, Parity, ParityQuestion, ParitySettings, lent, world
 
 
@@ -30,6 +31,18 @@ def changed(method, change):
         return change(getattr(Parity, method)(self, *args), self, *args)
 
     return kind(**{method: run})
+
+
+def chains(told):
+    """Chains whose `latent_rungs` gives what `told` makes of (the right one, generator, how many)."""
+
+    def latent_rungs(self, rng, count):
+        return told(lambda: MarkovGrammar.latent_rungs(self, rng, count), rng, count)
+
+    small = classmethod(lambda cls: cls(length=6, first="uniform"))
+    parts = {"__module__": __name__, "KIND": "chains", "latent_rungs": latent_rungs, "small": small}
+    made = dataclass(frozen=True)(type("Chains", (MarkovGrammar,), parts))
+    return World(name="chains", about="chains whose kernels are told wrongly", grammars=(made,))
 
 
 KEPT = ("__annotations__", "__post_init__")
@@ -374,6 +387,16 @@ BROKEN = {
         (lambda: world(changed("law_nll", lambda law, self, t: law[:, :-1])), "law_nll has shape"),
     ],
     "rungs": [
+        (lambda: chains(lambda right, rng, count: (rng.random(), right())[1]), "draws other numbers than draw"),
+        (
+            lambda: chains(lambda right, rng, count: {"kernel": np.roll(right()["kernel"], 1, axis=0)}),
+            "about other strings than those that draw gives",
+        ),
+        (
+            lambda: chains(lambda right, rng, count: {"kernel": 1 + right()["kernel"]}),
+            "knows more than is read, and loses",
+        ),
+        (lambda: chains(lambda right, rng, count: {"unigram": right()["kernel"]}), "latent_rungs both have 'unigram'"),
         (lambda: world(kind(rungs=lambda self, t: {"uniform": np.full(t.shape, np.log(3))})), "from log 2"),
         (
             lambda: world(kind(rungs=lambda self, t: {"best": np.full(t.shape, -1e-6)})),

@@ -1,0 +1,65 @@
+"""Pictures of `flip-flop`: every seed by its errors on sparse and dense strings, and heads on one string."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from case_studies.flip_flop.measure import DENSE, SPARSE, Measured
+from case_studies.page import Figure
+from interp.plots import attention_heatmap
+from interp.plots.style import GRID, PALETTE, finish
+from interp.registry import world_of
+
+SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross", "star")
+
+
+def errors_figure(measured: Sequence[Measured]) -> Figure:
+    """Errors on dense against errors on sparse strings, a point a seed (as Fig. 3.25)."""
+    import plotly.graph_objects as go
+
+    floor = 0.3 / max(max(m.glitches.reads.values()) for m in measured)
+    fig = go.Figure()
+    for at, m in enumerate(measured):
+        x, y = (np.maximum(m.errors(law), floor) for law in (DENSE, SPARSE))
+        shift = 1 + 0.03 * (np.arange(len(x)) % 7 - 3)  # seeds without an error would lie on one point
+        points = go.Scatter(
+            x=x * np.where(x == floor, shift, 1),
+            y=y * np.where(y == floor, shift, 1),
+            mode="markers",
+            name=m.arm.family.name,
+            marker={
+                "size": 7,
+                "opacity": 0.6,
+                "color": PALETTE[at % len(PALETTE)],
+                "symbol": SYMBOLS[at % len(SYMBOLS)],
+            },
+        )
+        fig.add_trace(points)
+    ticks = [10.0**power for power in range(int(np.floor(np.log10(floor))) + 1, 1)]
+    axis = {
+        "type": "log",
+        "range": [np.log10(floor) - 0.15, 0.1],
+        "tickvals": [floor, *ticks],
+        "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
+        "gridcolor": GRID,
+    }
+    finish(
+        fig,
+        "Errors a read beyond training's law, every seed a point",
+        "dense: p_i = .1, sparse: p_i = .98; on the axes' ends no error was seen",
+        height=460,
+        xaxis={**axis, "title": {"text": "errors a read, dense strings"}},
+        yaxis={**axis, "title": {"text": "errors a read, sparse strings"}},
+        legend={"orientation": "v", "x": 1.02, "y": 1},
+    )
+    return Figure(fig, "Each point is a model; a model of training's accuracy may lie anywhere in this plane.")
+
+
+def heatmaps(m: Measured) -> Figure:
+    """The seeds' last layer on the string that is usually shown, the true last write boxed."""
+    world: Any = world_of(m.population.grammar)
+    grammar: Any = m.population.grammar
+    text = world.sentence(grammar) or grammar.format(grammar.draw(np.random.default_rng(0), 1)[0])
+    fig = attention_heatmap(m.population, text, layer=-1, population="mean", overlay="last_write")
+    return Figure(fig, f"{m.arm.family.name}: mean attention of the last layer; boxed is the last write.")

@@ -1,0 +1,86 @@
+"""Does a score that is had in training's law tell which seeds glitch beyond it? AUROC over seeds, with its interval."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from case_studies.corrections import Comparison, compared, corrected
+from case_studies.flip_flop.measure import DENSE, SCORES, SPARSE, Measured
+from interp.stats import CONFIDENCE, SHARE, Estimate, jackknife, spearman
+
+Array = NDArray[np.float64]
+LAWS = {SPARSE: "sparse", DENSE: "dense"}
+BOUND = 0.1  # an AUROC within .5 +- this predicts nothing worth the name
+FEWEST = 8  # seeds of either kind of which an interval is given
+LESS = ("entropy",)  # scores of which less should be better
+PRIMARY = tuple(f"{arm}, {law}: mass" for arm in ("1 layer", "2 layers") for law in LAWS.values())
+
+
+def auroc(score: ArrayLike, faulty: ArrayLike, level: float = CONFIDENCE) -> Estimate:
+    """Chance that a faulty seed scores lower than one that is not, ties counting half; null .5.
+
+    The interval is the delete-one jackknife's. Undefined where all seeds are of one kind; fewer than 8 of either have a
+    value and no interval.
+    """
+    x, bad = np.asarray(score, dtype=np.float64), np.asarray(faulty, dtype=bool)
+    known = np.isfinite(x)
+    x, bad = x[known], bad[known]
+    ones, zeros = int(bad.sum()), int((~bad).sum())
+    if not ones or not zeros:
+        return Estimate.undefined("all seeds are of one kind", len(x), "seeds", 0.5)
+    value = _auroc(x, bad)
+    if min(ones, zeros) < FEWEST:
+        few = f"{min(ones, zeros)} seeds of one kind are too few for an interval: {FEWEST} at least"
+        return Estimate(value, None, None, len(x), "seeds", 0.5, few)
+    keep = ~np.eye(len(x), dtype=bool)
+    without = np.array([_auroc(x[rest], bad[rest]) for rest in keep])
+    return jackknife(value, without, over="seeds", support=SHARE, level=level).with_null(0.5)
+
+
+def _auroc(x: Array, bad: NDArray[np.bool_]) -> float:
+    good = ~bad
+    ranks = rankdata(x)
+    above = ranks[good].sum() - good.sum() * (good.sum() + 1) / 2
+    return float(above / (good.sum() * bad.sum()))
+
+
+def faulty(errors: Array) -> NDArray[np.bool_]:
+    """Seeds with more errors than the median seed."""
+    return np.asarray(errors > np.median(errors))
+
+
+def predictions(measured: Sequence[Measured]) -> dict[str, Comparison]:
+    """AUROC of each score, arm and law, for "more errors than the median seed"; those of `PRIMARY` decided by
+    themselves, the rest corrected together."""
+    found = []
+    for m in measured:
+        for law, words in LAWS.items():
+            for score in m.scores:
+                sign = -1 if score in LESS else 1
+                interval = partial(_interval, sign * m.scores[score], faulty(m.errors(law)))
+                found.append(compared(f"{m.arm.family.name}, {words}: {score}", interval, null=0.5, bound=BOUND))
+    return corrected(found, [name for name in PRIMARY if name in {c.name for c in found}])
+
+
+def _interval(score: Array, bad: NDArray[np.bool_], level: float) -> Estimate:
+    return auroc(score, bad, level)
+
+
+def any_error(m: Measured, law: str, score: str) -> Estimate:
+    """The same for "any error at all"."""
+    return auroc((-1 if score in LESS else 1) * m.scores[score], m.errors(law) > 0)
+
+
+def ranks(m: Measured, law: str, score: str) -> Estimate:
+    """Rank correlation over seeds of a score and the errors."""
+    x, y = m.scores[score], m.errors(law)
+    known = np.isfinite(x)
+    return spearman(x[known], y[known])
+
+
+def words_of(score: str) -> str:
+    """A score in words."""
+    return SCORES[score]

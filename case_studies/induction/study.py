@@ -1,0 +1,49 @@
+"""`induction`: do trained two-layer models carry the previous token, match it, and need both? In which order?
+
+The questions are those of the slides of seed 003 (L1256-1272, L2371-2502, L2836-2980), which print no numbers. `run`
+trains what is missing, measures every model, writes index.html and results.json. Nothing here states a finding in
+advance.
+"""
+
+from typing import Any
+
+from case_studies.induction import DECLARED
+from case_studies.induction.collect import FAMILIES, Findings, measure, of_family
+from case_studies.induction.graphs import GRAPHS, measure_graph
+from case_studies.induction.report import report
+from case_studies.study import Plan, Run, Study, wanted
+from interp.stats import Estimate
+
+QUICK, FULL = 4, 40  # seeds of each family
+
+
+def populations(seeds: int) -> Plan:
+    """Models of every family."""
+    return {"families": wanted(FAMILIES, seeds), "graphs": wanted(GRAPHS, seeds)}
+
+
+def collect(run: Run[int]) -> Findings:
+    """Every model, measured."""
+    return Findings(
+        [measure(one) for one in run.obtain("families")], [measure_graph(one) for one in run.obtain("graphs")]
+    )
+
+
+def to_results(f: Findings) -> dict[str, Any]:
+    """What is committed: every number of the report with its interval and n."""
+    found: dict[str, Any] = _plain({m.family.name: of_family(m) for m in f.measured})
+    graphs = {one.family.name: one.to_dict() for one in f.graphs}
+    return {"seeds": len(f.measured[0].models), "families": found, "graphs": graphs}
+
+
+def _plain(value: Any) -> Any:
+    """Estimates inside dicts and lists as dicts."""
+    if isinstance(value, Estimate):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
+run = STUDY.run

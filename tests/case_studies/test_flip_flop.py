@@ -1,0 +1,84 @@
+"""The study of glitches: AUROC by its definition, the LSTM, and what a head looks like on models that are known."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from case_studies.flip_flop import measure as study
+from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
+from case_studies.flip_flop.predict import auroc, faulty
+from case_studies.flip_flop.study import run
+from closeness import assert_close
+from interp.rng import generator
+from interp.worlds.flipflop import FlipFlopGrammar
+from interp.worlds.flipflop.constructed import memory, reader
+from intervals import unnamed_of_page
+
+
+def test_the_auroc_is_a_share_of_pairs():
+    rng = np.random.default_rng(0)
+    score, bad = np.round(rng.normal(size=40), 1), rng.random(40) < 0.4
+    pairs = list(itertools.product(score[~bad], score[bad]))
+    right = np.mean([1.0 if good > worse else 0.5 if good == worse else 0.0 for good, worse in pairs])
+    found = auroc(score, bad)
+    assert_close(found.value, right, scale=1)
+    assert found.low < found.value < found.high
+    assert auroc(-score, bad).value == pytest.approx(1 - right)
+    assert auroc(score, np.ones(40)).value is None
+    assert auroc(score[:10], np.arange(10) < 3).low is None
+    assert faulty(np.array([0, 0, 0, 1.0, 2.0])).tolist() == [False] * 3 + [True] * 2
+
+
+def test_the_interval_of_the_auroc_covers_nothing_to_see():
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(100):
+        e = auroc(rng.normal(size=40), np.arange(40) % 2)
+        inside += e.low <= 0.5 <= e.high
+    assert inside >= 88
+
+
+def test_heads_that_are_known_look_as_they_are():
+    for model in (memory(), reader()):
+        grammar = model.grammar
+        found = study.looks(model, grammar, grammar.draw(generator(0, "test"), 400))
+        assert found["mass"] > 1 - 1e-8
+        assert found["far"] > 1 - 1e-8
+        assert found["top1"] == 1
+        assert found["entropy"] < 1e-6  # absolute: weights of e^-20 beside the one
+        assert_close([found["margin"], found["least_margin"]], [30, 30], scale=30, dtype=torch.float32)
+
+
+def test_the_lstm_has_as_many_weights_as_the_source_says():
+    assert sum(p.numel() for p in Lstm(FlipFlopGrammar()).parameters()) == 133_381
+    one, two = (train_lstm(FlipFlopGrammar(8), 3, steps=2) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+def test_errors_of_an_lstm_are_counted_a_read():
+    grammar = FlipFlopGrammar(12)
+    tokens = grammar.draw(generator(0, "test"), 40)
+
+    class Always0(Lstm):
+        def forward(self, given):
+            return torch.nn.functional.one_hot(torch.full(given.shape, 3), 5).float()
+
+    found = count_errors(Always0(grammar), grammar, tokens)
+    reads = tokens == 1
+    assert found.asked.sum() == reads.sum()
+    assert found.errors == (reads[:, :-1] & (tokens[:, 1:] == 4)).sum()
+
+
+@pytest.mark.slow
+def test_the_study_runs_end_to_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "READS", 60)
+    monkeypatch.setattr(study, "STRINGS", 20)
+    run(tmp_path, seeds=3, steps=3, workers=1)
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["seeds"] == 3
+    assert len(results["arms"]) == 10
+    assert results["predictions"]["1 layer, sparse: mass"]["primary"] is True
+    assert not unnamed_of_page((tmp_path / "index.html").read_text())
