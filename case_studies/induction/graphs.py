@@ -31,14 +31,14 @@ STRINGS = 500  # on which patterns are measured
 ANSWERS = 4000  # on which losses are
 KERNELS = 300  # over which information is averaged
 BEYOND = (0.1, 5.0)  # beta of kernels that are rare under the trained one of .5
-_STEPS = {"snapshots": (0, 25, 50, 100, 200, 400, 800, 2000)}
+_STEPS = (0, 25, 50, 100, 200, 400, 800, 2000)
 
 GRAPHS = (
-    Family("random graph", "causal-graph", **_STEPS),
-    Family("chain graph", "causal-graph", {"graph": "chain"}, **_STEPS),
-    Family("random graph of 6 tokens", "causal-graph", {"length": 7}, **_STEPS),
-    Family("random graph of 18 tokens", "causal-graph", {"length": 19}, **_STEPS),
-    Family("two parents of two states", "causal-graph", {"order": 2, "states": 2, "length": 14}, **_STEPS),
+    Family("random graph", "causal-graph", snapshots=_STEPS),
+    Family("chain graph", "causal-graph", {"graph": "chain"}, snapshots=_STEPS),
+    Family("random graph of 6 tokens", "causal-graph", {"length": 7}, snapshots=_STEPS),
+    Family("random graph of 18 tokens", "causal-graph", {"length": 19}, snapshots=_STEPS),
+    Family("two parents of two states", "causal-graph", {"order": 2, "states": 2, "length": 14}, snapshots=_STEPS),
 )
 
 

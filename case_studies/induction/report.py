@@ -17,6 +17,7 @@ PATH_WORDS = {"k": "keys", "q": "queries", "v": "values"}
 def report(f: Findings, command: str) -> Page:
     """The whole page."""
     measured = f.measured
+    populations: list[Measured | OfGraph] = [*measured, *f.graphs]
     found = {m.family.name: of_family(m) for m in measured}
     chain = next(m for m in measured if m.family.name == "chain")
     return Page(
@@ -46,12 +47,12 @@ def report(f: Findings, command: str) -> Page:
         settings=[
             Table(
                 ["models", "preset", "options", "seeds"],
-                [[m.family.name, m.family.preset, _options(m), str(len(m.models))] for m in (*measured, *f.graphs)],
+                [[m.family.name, m.family.preset, _options(m), str(len(m.models))] for m in populations],
                 text=(1, 2),
             )
         ],
         command=command,
-        digests=[(m.family.name, m.digest) for m in (*measured, *f.graphs)],
+        digests=[(m.family.name, m.digest) for m in populations],
     )
 
 
