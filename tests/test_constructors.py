@@ -25,6 +25,11 @@ from interp import (
 from interp.claims import Claims
 from interp.grammars import BracketStrings, Grammar, Vocabulary
 from interp.world import World
+from interp.worlds.binary_chain import BinaryChain
+from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
+from interp.worlds.markov import CausalGraphGrammar, MarkovGrammar, OrderGrammar
+from interp.worlds.markov.claims import Successor
+from interp.worlds.recall import RecallGrammar
 from probes import Claim, LabelledInput, audit_claim
 from probes.audit import lay_out
 from probes.claims import Condition, Items, Question, Relation, token, usable
@@ -43,6 +48,7 @@ PARTS = {
     interp.claims.Made: "of a world",
     Items: "of a question",
     Question: "a protocol",
+    Successor: "a question of a world",
     Grammar: "a protocol",
     World: "see check_world",
 }
@@ -70,6 +76,15 @@ def asked_of_a_condition(condition):
         Claim([(1, 0)], "first", condition), [[4, 0, 1, 0], [4, 2, 3, 2]], grammar=Vocabulary(GRAMMAR.vocab)
     )
     return claim.text, audited(claim), other
+
+
+def sampled(grammar):
+    """Strings that are drawn, and what the law and the labels say of them."""
+    tokens = grammar.draw(np.random.default_rng(0), 30)
+    return tokens, grammar.labels(tokens)
+
+
+CHAIN = {"states": (3, 2), "order": (1, 2), "length": (12, 9), "beta": (1.0, 5.0)}
 
 
 def two(tokens, grammar, visible):
@@ -205,6 +220,35 @@ TABLE = {
         },
         base={"num_topics": 4, "words_per_topic": 4, "min_length": 10, "max_length": 12},
         like=TopicGrammar,
+    ),
+    "RecallGrammar": Entry(
+        used(RecallGrammar, sampled), {"symbols": (12, 5), "length": (12, 9)}, like=RecallGrammar
+    ),
+    "MarkovGrammar": Entry(
+        used(MarkovGrammar, sampled), {**CHAIN, "first": ("stationary", "uniform")}, base={"length": 12},
+        like=MarkovGrammar,
+    ),
+    "OrderGrammar": Entry(
+        used(OrderGrammar, sampled), {**CHAIN, "order": (2, 3), "first": ("uniform", "stationary")},
+        base={"length": 12}, like=OrderGrammar,
+    ),
+    "CausalGraphGrammar": Entry(
+        used(CausalGraphGrammar, sampled),
+        {**CHAIN, "graph": ("random", "chain"), "graph_seed": (0, 1)},
+        base={"length": 12},
+        like=CausalGraphGrammar,
+    ),
+    "FlipFlopGrammar": Entry(
+        used(FlipFlopGrammar, sampled),
+        {"length": (12, 8), "ignore": ((0.8,), (0.1,)), "writes": (0.5, 0.9), "mode": ("deterministic", "generative")},
+        base={"length": 12},
+        like=FlipFlopGrammar,
+    ),
+    "TransductionGrammar": Entry(
+        used(TransductionGrammar, sampled), {"length": (12, 8), "ignore": ((0.8,), (0.1,))}, like=TransductionGrammar
+    ),
+    "BinaryChain": Entry(
+        used(BinaryChain, sampled), {"p": (0.5, 0.1), "q": (0.8, 0.2), "length": (12, 8)}, like=BinaryChain
     ),
     "Claim": Entry(
         used(Claim, audited),

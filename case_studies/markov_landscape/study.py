@@ -16,7 +16,7 @@ from case_studies.markov_landscape.points import KERNELS, POSITIONS, SPREADS, ST
 from case_studies.markov_landscape.report import Findings, report
 from case_studies.markov_landscape.tables import finding, level_of
 from case_studies.study import Plan, Run, Study, wanted
-from interp.stats import SHARE, mean_over_seeds
+from interp.stats import REALS, SHARE, mean_over_seeds
 from interp.worlds.binary_chain.flow import CanonicalFlow
 
 SWEPT = (0.2, 0.3)  # whose unigram point is a saddle with small weights
@@ -92,11 +92,11 @@ def of_arm(m: Measured, f: Findings) -> dict[str, Any]:
         "kernel": [p, 1 - q],
         "unigram": p / (p + q),
         "after": [mean_over_seeds(m.after[:, x], support=SHARE).to_dict() for x in (0, 1)],
-        "gap": mean_over_seeds(m.gap).to_dict(),
+        "gap": mean_over_seeds(m.gap, support=REALS).to_dict(),
         "norm_of_e": mean_over_seeds(m.scale, support=(0.0, float("inf"))).to_dict(),
         "energy": {name: mean_over_seeds(m.energy[name], support=SHARE).to_dict() for name in MATRICES},
         "aligned": {name: mean_over_seeds(m.aligned[name], support=SHARE).to_dict() for name in MATRICES},
-        "without_attention": mean_over_seeds(m.without_attention).to_dict(),
+        "without_attention": mean_over_seeds(m.without_attention, support=REALS).to_dict(),
         "final": m.way[:, -1].tolist(),
     }
 

@@ -9,7 +9,7 @@ from case_studies.markov_landscape.points import KERNELS, SHORT, Case, Listed, P
 from case_studies.page import Table
 from case_studies.words import Cell
 from interp.numbers import number, power, significant
-from interp.stats import SHARE, mean_over_seeds
+from interp.stats import REALS, SHARE, mean_over_seeds
 from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.binary_chain.flow import CanonicalFlow
 
@@ -210,7 +210,7 @@ def inside_table(measured: Sequence[Measured]) -> Table:
     for m in measured:
         cells = [Cell(mean_over_seeds(m.energy[name], support=SHARE), 2) for name in MATRICES]
         cells += [Cell(mean_over_seeds(m.aligned[name], support=SHARE), 2) for name in MATRICES]
-        rows.append([m.name, *cells, Cell(mean_over_seeds(m.without_attention), 4)])
+        rows.append([m.name, *cells, Cell(mean_over_seeds(m.without_attention, support=REALS), 4)])
     return Table(
         [
             "arm",

@@ -96,7 +96,9 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
 def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
     known = merged("overlays")
     if name not in known:
-        raise RequestError(f"overlay={quoted(name)} is not one of {', '.join(known)}, nor a list of cells (query, key)")
+        own = None if grammar is None else world_of(grammar)
+        named = known if own is None else own.overlays
+        raise RequestError(f"overlay={quoted(name)} is not one of {', '.join(named)}, nor a list of cells (query, key)")
     if grammar is None:
         raise RequestError(
             f"overlay={quoted(name)} needs a grammar and the text that it reads: pass grammar=, and text_or_tokens= "

@@ -139,7 +139,7 @@ def test_the_page_says_what_each_interval_is_over(folder):
 @pytest.mark.slow
 def test_results_hold_every_arm(folder):
     results = json.loads((folder / "results.json").read_text())
-    assert list(results["arms"]) == [arm.family.name for arm in ARMS]
+    assert list(results["arms"]) == sorted(arm.family.name for arm in ARMS)
     assert results["seeds"] == 2
     assert len(results["cases"]) == 25
     assert all(len(arm["final"]) == 2 for arm in results["arms"].values())

@@ -15,6 +15,7 @@ from interp.model.hooks import NamedHooks
 from interp.plots.export import find_browser
 from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.settings import DyckSettings
+from interp.worlds.markov.claims import parent
 from interp.worlds.topics import task as topics
 from probes import LabelledInput
 from probes.audit import lay_out
@@ -105,6 +106,7 @@ OWN = TransformerConfig(7, n_layers=1, d_model=8, d_head=8, d_mlp=8)
 OWN_TRAINING = {"preset": OWN, "settings": DyckSettings(**SHORT)}
 
 FUNCTIONS = {
+    "parent": Entry(parent, {"number": (1, 2)}),
     "train_population": Entry(
         train,
         {

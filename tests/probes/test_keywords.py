@@ -190,7 +190,7 @@ TABLE = {
     "share_of_origins": Entry(
         probes.share_of_origins,
         {
-            "model": (Made(crossed), Made(lambda: list(crossed())[::-1])),
+            "model": (Made(crossed), Made(lambda: [*crossed()[1:], *crossed()[:1]])),
             "inputs": (None, "([])"),
             "grammar": (None, DyckGrammar(2, 3), {"num_inputs": None}),
             "seed": Pair(0, 1, {"grammar": DyckGrammar(2, 3)}),

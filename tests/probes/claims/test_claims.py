@@ -213,7 +213,7 @@ def test_every_listed_wording_is_understood():
         for head in listed["heads"]:
             assert Claim.parse(f"{head} attends to {phrase}").relation.words
     for condition in listed["conditions"]:
-        phrase = condition.replace("least n", "least 3").replace("least p", "least 3")
+        phrase = condition.replace("least n", "least 3").replace("least p", "least 3").replace("least g", "least 3")
         assert Claim.parse(f"L0H0 attends to START {phrase}").when is not None
     for use in listed["uses"]:
         assert Claim.parse(f"L0H0 uses START {use}").uses in TASKS

@@ -56,8 +56,7 @@ def test_gradients_are_difference_quotients(p, q):
              - flow.loss(*(x - h * (i == j) for j, x in enumerate((e, w, b))))) / (2 * h)
             for i in range(3)
         ]  # fmt: skip
-        # absolute: the quotient's own error, h^2 times third derivatives of up to some thousand, and eps / h
-        assert np.abs(flow.gradient(e, w, b) - moved).max() < 1e-6
+        assert np.abs(flow.gradient(e, w, b) - moved).max() < 1e-6  # absolute: the solver
         by_e, by_w, by_b = flow.gradient(e, w)
         quotient = [
             (flow.loss(e + h, w) - flow.loss(e - h, w)) / (2 * h),
@@ -103,12 +102,11 @@ def test_all_25_cases_end_where_the_invariant_says(kernel, start):
     expected = {"g": "global", "u": "unigram"}[ENDS[KERNELS.index(kernel)][STARTS.index(start)]]
     assert flow.basin(e, w) == expected
     path, end = flow.flow(e, w), flow.end(e, w)
-    # absolute: the solver is asked for relative errors of 1e-9 a step, some hundreds of them
-    assert np.abs(invariant(path.e, path.w) - invariant(e, w)).max() < 1e-6
-    assert math.hypot(path.e[-1] - end.e, path.w[-1] - end.w) < 1e-6
+    assert np.abs(invariant(path.e, path.w) - invariant(e, w)).max() < 1e-6  # absolute: the solver
+    assert math.hypot(path.e[-1] - end.e, path.w[-1] - end.w) < 1e-6  # absolute: the solver
     least = flow.chain.entropy_rate if expected == "global" else flow.chain.unigram_loss
-    assert abs(path.loss[-1] - least) < 1e-8
-    assert (np.diff(path.loss) < 1e-9).all()  # gradient flow never rises
+    assert abs(path.loss[-1] - least) < 1e-8  # absolute: the solver
+    assert (np.diff(path.loss) < 1e-9).all()  # absolute: gradient flow never rises, but for the solver's error
     assert_close(invariant(end.e, end.w), invariant(e, w), scale=100)
     if expected == "global":
         assert_close(gap(end.e, end.w), flow.target, scale=100)
@@ -131,7 +129,7 @@ def test_starts_just_beside_the_boundary_part(p, q):
     for near, expected in ((edge + 1e-3, "global"), (edge - 1e-3, "unigram")):
         assert flow.basin(near, w) == flow.basin(-near, w) == expected
         path = flow.flow(near, w)
-        assert (abs(path.loss[-1] - flow.chain.entropy_rate) < 1e-8) == (expected == "global")
+        assert (abs(path.loss[-1] - flow.chain.entropy_rate) < 1e-8) == (expected == "global")  # absolute: the solver
 
 
 @pytest.mark.parametrize("kernel", [(0.2, 0.3), (0.5, 0.8)])
@@ -139,11 +137,10 @@ def test_starts_just_beside_the_boundary_part(p, q):
 def test_another_pace_moves_the_boundary(kernel, start):
     flow, (e, w) = CanonicalFlow(*kernel, pace=16), start
     path, end = flow.flow(e, w), flow.end(e, w)
-    # absolute: the solver's
-    assert np.abs(invariant(path.e, path.w, 16) - invariant(e, w, 16)).max() < 1e-5
-    assert math.hypot(path.e[-1] - end.e, path.w[-1] - end.w) < 1e-6
+    assert np.abs(invariant(path.e, path.w, 16) - invariant(e, w, 16)).max() < 1e-5  # absolute: the solver
+    assert math.hypot(path.e[-1] - end.e, path.w[-1] - end.w) < 1e-6  # absolute: the solver
     least = flow.chain.entropy_rate if flow.basin(e, w) == "global" else flow.chain.unigram_loss
-    assert abs(path.loss[-1] - least) < 1e-8
+    assert abs(path.loss[-1] - least) < 1e-8  # absolute: the solver
     if kernel == (0.5, 0.8) and start == (0.4, -0.6):
         assert (flow.basin(e, w), CanonicalFlow(*kernel).basin(e, w)) == ("unigram", "global")
 

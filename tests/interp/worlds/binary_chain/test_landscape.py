@@ -115,9 +115,8 @@ def test_the_hessian_is_a_difference_quotient():
     middle = loss(0, 0)
     by_ee = (loss(h, 0) - 2 * middle + loss(-h, 0)) / h**2
     by_eb = (loss(h, h) - loss(h, -h) - loss(-h, h) + loss(-h, -h)) / (4 * h**2)
-    # absolute: h^2 times fourth derivatives, and roundings over h^2
-    assert abs(by_ee - closed[0, 0]) < 1e-5
-    assert abs(by_eb - closed[0, -1]) < 1e-5
+    assert abs(by_ee - closed[0, 0]) < 1e-5  # absolute: h^2 times fourth derivatives, and roundings over h^2
+    assert abs(by_eb - closed[0, -1]) < 1e-5  # absolute: as above
 
 
 def test_no_point_near_a_local_minimum_is_lower():
