@@ -56,7 +56,7 @@ def test_gradients_are_difference_quotients(p, q):
              - flow.loss(*(x - h * (i == j) for j, x in enumerate((e, w, b))))) / (2 * h)
             for i in range(3)
         ]  # fmt: skip
-        assert np.abs(flow.gradient(e, w, b) - moved).max() < 1e-6  # absolute: the solver
+        assert np.abs(flow.gradient(e, w, b) - moved).max() < 1e-6  # absolute: h^2 times third derivatives
         by_e, by_w, by_b = flow.gradient(e, w)
         quotient = [
             (flow.loss(e + h, w) - flow.loss(e - h, w)) / (2 * h),
