@@ -19,6 +19,7 @@ from interp.errors import RequestError, quoted
 from interp.files import make_folder
 from interp.header import find_checkpoint, read_header
 from interp.progress import progress_bar
+from interp.stats import Estimate
 
 Size = TypeVar("Size")
 Found = TypeVar("Found")
@@ -117,6 +118,15 @@ def trains_nothing(size: Any) -> Plan:
 def without_options(size: Size) -> Size:
     """`Study.prepare` of a study without options of its own."""
     return size
+
+
+def json_ready(value: Any) -> Any:
+    """Estimates inside dicts and lists as dicts, all else as it is: what results.json can hold."""
+    if isinstance(value, Estimate):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: json_ready(item) for name, item in value.items()}
+    return [json_ready(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from case_studies.dyck_copying.estimates import (
 )
 from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
-from case_studies.study import Plan, Run, Study, wanted
-from interp.stats import REALS, Estimate
+from case_studies.study import Plan, Run, Study, json_ready, wanted
+from interp.stats import REALS
 
 QUICK, FULL = 8, 40  # seeds of each depth and block
 
@@ -78,17 +78,8 @@ def of_group(m: Measured) -> dict[str, Any]:
         "dead_edits": sum(len(head.cost.dead) for head in m.heads),
         "heads": {name: [row[name] for row in rows] for name in rows[0]},
     }
-    plain: dict[str, Any] = _plain(found)
+    plain: dict[str, Any] = json_ready(found)
     return plain
-
-
-def _plain(value: Any) -> Any:
-    """Estimates inside dicts and lists as dicts."""
-    if isinstance(value, Estimate):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)

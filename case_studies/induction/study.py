@@ -11,8 +11,7 @@ from case_studies.induction import DECLARED
 from case_studies.induction.collect import FAMILIES, Findings, measure, of_family
 from case_studies.induction.graphs import GRAPHS, measure_graph
 from case_studies.induction.report import report
-from case_studies.study import Plan, Run, Study, wanted
-from interp.stats import Estimate
+from case_studies.study import Plan, Run, Study, json_ready, wanted
 
 QUICK, FULL = 4, 40  # seeds of each family
 
@@ -31,18 +30,9 @@ def collect(run: Run[int]) -> Findings:
 
 def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
-    found: dict[str, Any] = _plain({m.family.name: of_family(m) for m in f.measured})
+    found: dict[str, Any] = json_ready({m.family.name: of_family(m) for m in f.measured})
     graphs = {one.family.name: one.to_dict() for one in f.graphs}
     return {"seeds": len(f.measured[0].models), "families": found, "graphs": graphs}
-
-
-def _plain(value: Any) -> Any:
-    """Estimates inside dicts and lists as dicts."""
-    if isinstance(value, Estimate):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)
