@@ -80,7 +80,7 @@ def test_the_width_follows_layers_heads_and_positions():
 
 @pytest.mark.slow
 def test_the_graph_is_found():
-    """After a tenth of the preset's steps most rows of the first layer weigh their parent most."""
+    """After 800 steps most rows of the first layer weigh their parent most."""
     from interp import train_population
 
     population = train_population("causal-graph", seeds=[7], steps=800, workers=1)
