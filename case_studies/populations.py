@@ -1,7 +1,7 @@
 """Populations that studies train once and keep: a file a recipe and seed count, named by digest."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -40,7 +40,7 @@ class Family:
         moved = {step * steps // whole for step in self.snapshots}
         return replace(self, steps=steps, options=options, snapshots=tuple(sorted(moved)))
 
-    def file(self, folder: Path, seeds: int, device: str = "cpu") -> Path:
+    def file(self, folder: Path, seeds: int | Sequence[int], device: str = "cpu") -> Path:
         """Where the trained population lies. The name changes with anything that decides its weights."""
         decides = [self.recipe.to_dict(), seeds, *([] if device == "cpu" else [device])]
         digest = hashlib.sha256(canonical_json(decides).encode()).hexdigest()[:10]
@@ -48,7 +48,7 @@ class Family:
 
 
 def obtain(
-    family: Family, seeds: int, folder: Path, workers: int | None = None, device: str = "cpu"
+    family: Family, seeds: int | Sequence[int], folder: Path, workers: int | None = None, device: str = "cpu"
 ) -> tuple[Population, str]:
     """Train the family's population, or continue or load what is already there; and its file's digest.
 

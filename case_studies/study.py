@@ -29,6 +29,7 @@ Found = TypeVar("Found")
 class Wanted:
     """A population that a study compares: a family and a number of seeds.
 
+    - `first`: the first seed; the others follow it.
     - `most`: so many seeds at most where a run asks for another number than the study's.
     - `bundled`: the name of a checkpoint of the package that serves, whole, where a run asks for no other number of
       seeds or steps.
@@ -38,25 +39,32 @@ class Wanted:
     seeds: int
     most: int | None = None
     bundled: str | None = None
+    first: int = 0
+
+    @property
+    def chosen(self) -> int | tuple[int, ...]:
+        """The seeds, as `train_population` takes them."""
+        return tuple(range(self.first, self.first + self.seeds)) if self.first else self.seeds
 
     def asked(self, seeds: int | None, steps: int | None) -> "Wanted":
         """With what a run asks for in the place of the study's own numbers."""
         if seeds is None and steps is None:
             return self
         count = self.seeds if seeds is None else min(seeds, self.most or seeds)
-        return Wanted(self.family if steps is None else self.family.in_steps(steps), count, self.most)
+        family = self.family if steps is None else self.family.in_steps(steps)
+        return replace(self, family=family, seeds=count, bundled=None)
 
     def source(self, folder: Path, device: str) -> str:
         """Where the population comes from: what two of a plan share is trained once."""
-        return self.bundled or str(self.family.file(folder, self.seeds, device))
+        return self.bundled or str(self.family.file(folder, self.chosen, device))
 
 
 Plan = Mapping[str, Sequence[Wanted]]  # groups of populations by name, in the order in which they are trained
 
 
-def wanted(families: Sequence[Family], seeds: int, most: int | None = None) -> tuple[Wanted, ...]:
-    """A group of a plan: every family with `seeds` seeds; empty with none."""
-    return tuple(Wanted(family, seeds, most) for family in families) if seeds else ()
+def wanted(families: Sequence[Family], seeds: int, most: int | None = None, first: int = 0) -> tuple[Wanted, ...]:
+    """A group of a plan: every family with `seeds` seeds from `first` on; empty with none."""
+    return tuple(Wanted(family, seeds, most, first=first) for family in families) if seeds else ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Run(Generic[Size]):
                 population = cast(Population, load_checkpoint(one.bundled))
                 digest = read_header(find_checkpoint(one.bundled))["digest"]
             else:
-                population, digest = obtain(one.family, one.seeds, self.populations, self.workers, self.device)
+                population, digest = obtain(one.family, one.chosen, self.populations, self.workers, self.device)
             self.arrived(one.source(self.populations, self.device))
             yield Obtained(one.family, population, digest, one.bundled)
 

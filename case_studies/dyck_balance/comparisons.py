@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from case_studies.corrections import Comparison, Interval, compared, corrected
-from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, Arm, pair_name
+from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, Arm, further, pair_name
 from interp.stats import (
     FEWEST_RANKED,
     GAP,
@@ -50,10 +50,17 @@ def _primary() -> tuple[str, ...]:
 PRIMARY = _primary()
 
 
-def comparisons(pairs: Mapping[str, Sequence[Arm]], spread: Sequence[Arm]) -> dict[str, Comparison]:
-    """Every comparison of the study by name, corrected; `pairs`, `spread`: as of `Findings`."""
+# Named after the run over the first seeds, which left it undecided, and before any further seed was trained.
+LATER = correlation_name(further("released").name, SHOWN)
+
+
+def comparisons(
+    pairs: Mapping[str, Sequence[Arm]], spread: Sequence[Arm], again: Sequence[Arm] = ()
+) -> dict[str, Comparison]:
+    """Every comparison of the study by name, corrected; `pairs`, `spread`, `again` (`further`): as of `Findings`."""
     found = [one for name, both in pairs.items() for one in _of_pair(name, both)]
-    return corrected([*found, *_of_grid(spread)], PRIMARY)
+    later = [_correlation(correlation_name(a.family.name, SHOWN), a.beta, a.accuracy[SHOWN]) for a in again]
+    return corrected([*found, *_of_grid(spread), *later], [*PRIMARY, *([LATER] if again else [])])
 
 
 def _of_pair(name: str, both: Sequence[Arm]) -> Iterator[Comparison]:

@@ -1,7 +1,7 @@
 """What `dyck-balance` measures: arms of minimal models, their balance violation and accuracy at length 400-500."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from interp.worlds.dyck.task import long_prefixes
 from probes.balance import balance_tables
 
 DATA = ("complete", "prefix")  # kinds of training strings
+FURTHER = "complete"  # of Fig. 3, whose correlation the first seeds left undecided
 LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closers are scored
 WEIGHT = 0.3  # of the regulariser, as in the released configs; the paper's text gives none
 RULES = {
@@ -48,6 +49,7 @@ class Findings:
     """All that the page is made of: two arms (standard, contrastive) a training and kind of data, and the grid's cells.
 
     - `pairs`: by `pair_name`. `spread`: the same seeds in every cell, so the same initial weights.
+    - `further`: the standard arms of Fig. 3 again, a training each, of seeds that are in no other arm.
     - `count`: seeds of an arm. `compared`: every comparison by name, corrected (see `comparisons.py`).
     """
 
@@ -55,6 +57,7 @@ class Findings:
     spread: list[Arm]
     count: int
     compared: Mapping[str, Comparison]
+    further: Sequence[Arm] = ()
 
 
 def pair_name(training: str, data: str) -> str:
@@ -88,6 +91,12 @@ def released(data: str) -> tuple[Family, Family]:
         Family(f"standard, {data}, released code", "dyck-minimal", options, 10 * epoch, 100),
         Family(f"contrastive, {data}, released code", "dyck-minimal", {**options, **contrast}, 10 * epoch, 100),
     )
+
+
+def further(training: str) -> Family:
+    """The standard arm of Fig. 3 under the name of its further seeds."""
+    standard = families(training, FURTHER)[0]
+    return replace(standard, name=f"{standard.name}, further seeds")
 
 
 def grid(weights: Sequence[float], lengths: Sequence[int]) -> list[Family]:

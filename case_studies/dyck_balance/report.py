@@ -1,13 +1,14 @@
 """The page of `dyck-balance`. Every sentence is made from the numbers."""
 
 from case_studies.corrections import ALPHA
-from case_studies.dyck_balance.comparisons import ACCURACY, BETA, CORRELATION, PRIMARY
+from case_studies.dyck_balance.comparisons import ACCURACY, BETA, CORRELATION
 from case_studies.dyck_balance.figures import clouds, grid_figure
 from case_studies.dyck_balance.measure import RULES, SHOWN, Findings
 from case_studies.dyck_balance.sentences import answers, definition_sentence, grid_sentences
 from case_studies.dyck_balance.tables import (
     arm_table,
     correlation_table,
+    further_parts,
     grid_table,
     paired_table,
     paper_table,
@@ -19,7 +20,8 @@ from case_studies.page import Page, Section
 def report(f: Findings, command: str) -> Page:
     """The report of the measured arms."""
     found = f.compared
-    every = [*(a for both in f.pairs.values() for a in both), *f.spread]
+    every = [*(a for both in f.pairs.values() for a in both), *f.further, *f.spread]
+    primary = sum(c.primary for c in found.values())
     return Page(
         title="Balance and length generalisation",
         asked=(
@@ -36,8 +38,8 @@ def report(f: Findings, command: str) -> Page:
         sure=(
             f"95 % intervals over {f.count} seeds an arm; differences between arms are paired by seed (same initial "
             "weights, same strings), and rank correlations are within an arm, where 0 is unrelated: pooled, they would "
-            f"mostly tell the arms apart. {len(PRIMARY)} comparisons are primary and were named before the run; the "
-            f"other {len(found) - len(PRIMARY)} are Holm-corrected together. Decided at {ALPHA}; none is said of a "
+            f"mostly tell the arms apart. {primary} comparisons are primary and were named before their run; the "
+            f"other {len(found) - primary} are Holm-corrected together. Decided at {ALPHA}; none is said of a "
             f"correlation within ±{CORRELATION}, of a change of accuracy within ±{ACCURACY} or of β within ±{BETA}, if "
             "two one-sided tests say so."
         ),
@@ -51,7 +53,7 @@ def report(f: Findings, command: str) -> Page:
             Section("Contrastive against standard", [paired_table(found), arm_table(f)]),
             Section(
                 "Balance violation and accuracy at length 400-500",
-                [definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
+                [*further_parts(f), definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
             ),
             Section(
                 "An arm that spreads balance",

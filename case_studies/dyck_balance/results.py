@@ -10,7 +10,6 @@ from case_studies.dyck_balance.comparisons import (
     BETWEEN,
     CORRELATION,
     MEASURES,
-    PRIMARY,
     WITHIN,
     change_name,
     correlation_name,
@@ -52,15 +51,21 @@ def to_results(f: Findings) -> dict[str, Any]:
         return measured(a) | {"rank_correlation": {rule: spearman(a.beta, a.accuracy[rule]).value for rule in RULES}}
 
     beta = np.array([a.beta for a in f.spread])
+    primary = [name for name, c in found.items() if c.primary]
+
+    def again(a: Arm) -> dict[str, Any]:
+        return measured(a) | {"rank_correlation": {SHOWN: found[correlation_name(a.family.name, SHOWN)].to_dict()}}
+
     return {
         "seeds": f.count,
-        "primary": list(PRIMARY),
-        "corrected_together": len(found) - len(PRIMARY),
+        "primary": primary,
+        "corrected_together": len(found) - len(primary),
         "bounds": {"rank_correlation": CORRELATION, "accuracy": ACCURACY, "beta": BETA},
         "arms": {a.family.name: arm(a) for both in f.pairs.values() for a in both},
         "contrastive_minus_standard": {
             name: {measure: found[change_name(name, measure)].to_dict() for measure in MEASURES} for name in f.pairs
         },
+        "further": {a.family.name: again(a) for a in f.further},
         "spread": {
             "models": beta.size,
             "between_cells": {rule: found[correlation_name(BETWEEN, rule)].to_dict() for rule in RULES},

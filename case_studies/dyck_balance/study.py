@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from case_studies.dyck_balance import DECLARED
 from case_studies.dyck_balance.comparisons import comparisons
-from case_studies.dyck_balance.measure import DATA, TRAININGS, Findings, families, grid, measure, pair_name
+from case_studies.dyck_balance.measure import DATA, TRAININGS, Findings, families, further, grid, measure, pair_name
 from case_studies.dyck_balance.report import report
 from case_studies.dyck_balance.results import to_results
 from case_studies.study import Plan, Run, Study, wanted
@@ -21,32 +21,41 @@ from case_studies.study import Plan, Run, Study, wanted
 
 @dataclass(frozen=True)
 class Size:
-    """Seeds of each arm and of each cell of the grid; the grid's weights of the regulariser and lengths of training."""
+    """Seeds of each arm, of each cell of the grid, and further ones of the standard arms that Fig. 3 is about.
+
+    `weights`, `lengths`: of the grid, of the regulariser and of training.
+    """
 
     arms: int
     spread: int
+    further: int
     weights: tuple[float, ...]
     lengths: tuple[int, ...]
 
 
-QUICK = Size(6, 2, (0.0, 1.0), (200, 400))
-FULL = Size(40, 8, (0.0, 0.03, 0.1, 1.0, 3.0), (200, 400, 1600))
+QUICK = Size(6, 2, 0, (0.0, 1.0), (200, 400))
+FULL = Size(40, 8, 120, (0.0, 0.03, 0.1, 1.0, 3.0), (200, 400, 1600))
 
 
 PAIRS = {pair_name(training, data): families(training, data) for training in TRAININGS for data in DATA}
 
 
 def populations(size: Size) -> Plan:
-    """Two arms of every training on each kind of data, and the grid."""
+    """Two arms of every training on each kind of data, further seeds of the standard ones, and the grid."""
     pairs = {name: wanted(both, size.arms) for name, both in PAIRS.items()}
-    return {**pairs, "spread": wanted(grid(size.weights, size.lengths), size.spread, most=size.spread)}
+    return {
+        **pairs,
+        "further": wanted([further(training) for training in TRAININGS], size.further, first=size.arms),
+        "spread": wanted(grid(size.weights, size.lengths), size.spread, most=size.spread),
+    }
 
 
 def collect(run: Run[Size]) -> Findings:
     """Everything measured on every arm."""
     pairs = {name: [measure(one) for one in run.obtain(name)] for name in PAIRS}
     spread = [measure(one) for one in run.obtain("spread")]
-    return Findings(pairs, spread, run.seeds(DATA[0]), comparisons(pairs, spread))
+    again = [measure(one) for one in run.obtain("further")]
+    return Findings(pairs, spread, run.seeds(DATA[0]), comparisons(pairs, spread, again), again)
 
 
 STUDY = Study(DECLARED, QUICK, FULL, collect, to_results, report, populations)

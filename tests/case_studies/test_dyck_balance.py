@@ -16,6 +16,7 @@ from case_studies.dyck_balance.comparisons import (
     ACCURACY,
     BETA,
     CORRELATION,
+    LATER,
     PRIMARY,
     between_cells,
     change_name,
@@ -80,8 +81,8 @@ def two_arms(name_of, rng, beta=-0.06, accuracy=0.1, argmax=0.0, correlation=0):
     return [Arm(old, "d" * 8, b, 2 * b, start, 0.99), Arm(new, "e" * 8, b_new, 2 * b_new, end, 0.99)]
 
 
-def made_up(seed=0, cells=15, grid_sign=-1, **by_pair):
-    """Findings; `by_pair`: training_data -> what `two_arms` takes."""
+def made_up(seed=0, cells=15, grid_sign=-1, again=(), **by_pair):
+    """Findings; `by_pair`: training_data -> what `two_arms` takes; `again`: of further seeds, one by training."""
     rng = np.random.default_rng(seed)
     pairs = {
         pair_name(training, data): two_arms(families(training, data), rng, **by_pair.get(f"{training}_{data}", {}))
@@ -89,7 +90,12 @@ def made_up(seed=0, cells=15, grid_sign=-1, **by_pair):
         for data in DATA
     }
     spread = made_up_grid(rng, cells, grid_sign)
-    return Findings(pairs, spread, SEEDS, comparisons(pairs, spread))
+    further = []
+    for training, correlation in zip(TRAININGS, again, strict=False):
+        beta = column(rng, 0.2, 0.03, 120)
+        values = unrelated(beta) if correlation == 0 else ordered_like(rng, beta, correlation)
+        further.append(Arm(measure.further(training), "a" * 8, beta, 2 * beta, dict.fromkeys(RULES, values), 0.99))
+    return Findings(pairs, spread, SEEDS, comparisons(pairs, spread, further), further)
 
 
 def made_up_grid(rng, cells, sign):
@@ -137,11 +143,43 @@ def test_the_readme_names_them_and_their_bounds():
         assert name in text
     for bound in (CORRELATION, ACCURACY, BETA):
         assert f"±{bound}" in text
-    assert f"All {COMPARED - len(PRIMARY)} other comparisons are Holm-corrected together" in text
+    assert LATER in text
+    others = COMPARED - len(PRIMARY) + len(TRAININGS) - 1
+    assert f"All {others} other comparisons are Holm-corrected together" in text
 
 
 def study_folder():
     return Path(study.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("correlation", "said"), [(-1, "is negative ("), (1, "is positive ("), (0, "is none to within")]
+)
+def test_further_seeds_decide_by_themselves_what_the_first_left_undecided(correlation, said):
+    """Whatever the first seeds said: the comparison is primary, over the further seeds alone."""
+    f = made_up(released_complete={"correlation": -correlation}, again=(correlation, 0, 0))
+    later = [c for name, c in f.compared.items() if "further seeds" in name]
+    assert [c.primary for c in later] == [True, False, False]
+    assert {c.estimate.n for c in later} == {120}
+    assert later[0].name == LATER
+    assert later[0].adjusted == later[0].p
+    page = html.unescape(render(report(f, "interp report dyck-balance")))
+    assert re.search(r"further seeds a training .*? the rank correlation " + re.escape(said), page)
+    assert "7 comparisons are primary" in page
+    results = to_results(f)
+    assert results["primary"][-1] == LATER
+    assert len(results["further"]) == len(TRAININGS)
+    assert results["further"][measure.further("released").name]["rank_correlation"][SHOWN] == later[0].to_dict()
+
+
+def test_further_seeds_are_in_no_other_arm_and_are_trained_like_the_first(tmp_path):
+    plan = study.populations(study.FULL)
+    first = {one.family.file(tmp_path, 1): one for name, group in plan.items() if name in study.PAIRS for one in group}
+    for one in plan["further"]:
+        same = first[one.family.file(tmp_path, 1)]
+        assert not set(one.chosen) & set(range(same.seeds))
+        assert len(one.chosen) == 120
+    assert not study.populations(study.QUICK)["further"]
 
 
 def test_everything_else_is_corrected_together(either):

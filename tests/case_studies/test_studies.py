@@ -167,6 +167,21 @@ def test_a_bundled_population_serves_unless_other_numbers_are_asked_for():
         assert asked.family.steps == steps
 
 
+def test_further_seeds_are_a_population_of_their_own(tmp_path):
+    """The same seeds in another place would be another file; the first seeds are those that a number names."""
+    family = Family("f", "dyck-minimal", {}, 2)
+    (first,), (later,) = wanted([family], 3), wanted([family], 2, first=3)
+    assert (first.chosen, later.chosen) == (3, (3, 4))
+    assert later.asked(1, None).chosen == (3,)
+    assert later.asked(None, 9).family.steps == 9
+    assert first.source(tmp_path, "cpu") != later.source(tmp_path, "cpu")
+    one = replace(Wanted(family, 3), first=0)
+    assert one.source(tmp_path, "cpu") == first.source(tmp_path, "cpu") == str(family.file(tmp_path, 3))
+    run = Run(1, tmp_path, {"all": [first, later]})
+    whole, rest = (one.population for one in run.obtain("all"))
+    assert (whole.seeds, rest.seeds) == ((0, 1, 2), (3, 4))
+
+
 def tiny(collect, families=(), prepare=without_options):
     """A study of families under the name of one that is there."""
     declared = BUILT_IN["dyck-copying"]
