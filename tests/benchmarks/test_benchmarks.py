@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import runpy
 import subprocess
 import sys
 import types
@@ -79,10 +80,13 @@ def test_a_smoke_run_writes_its_keys(name, tmp_path):
     ],
 )
 @pytest.mark.slow
-def test_arguments_are_checked_before_anything_is_measured(arguments, said):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
+def test_arguments_are_checked_before_anything_is_measured(arguments, said, monkeypatch, capsys):
+    name, *flags = arguments
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *flags])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_device_has_a_file_of_its_own_and_is_judged_by_the_clock(monkeypatch, capsys, tmp_path):
