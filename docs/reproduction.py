@@ -11,7 +11,7 @@ A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s valu
 - reproduced: the rule holds for ours;
 - differs: it does not, and holds for one of the row's `arms`, by the same rule: where a row lists several numbers, one
   setting gives them all. An arm with a rule of its own is told and decides nothing: what fits by another rule is no
-  cause;
+  cause. It also differs where the source's `own` numbers, as printed, do not pass the rule that its sentence makes;
 - open: it holds for none of them; an arm that no results hold yet is awaited, and so is ours where the row says that
   it is `awaited`;
 - missing: nothing is measured.
@@ -153,6 +153,11 @@ def _near(readings: Sequence[Reading], share: float) -> bool:
     return all(centre * (1 - share) <= one.least and one.most <= centre * (1 + share) for one in ours)
 
 
+def _near_value(readings: Sequence[Reading], share: float) -> bool:
+    *ours, other = (_float(r.value) for r in readings)
+    return all(other * (1 - share) <= one <= other * (1 + share) for one in ours)
+
+
 def _times(readings: Sequence[Reading], factor: float) -> bool:
     first, second = (abs(_float(r.value)) for r in readings)
     return first >= factor * second
@@ -272,6 +277,7 @@ RULES = {
     "most": Rule("the first of a pair above the second, intervals apart, in more than half of the pairs", _most),
     "all": Rule("{}", _all),
     "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),
+    "near_value": Rule("all but the last lie within a share of {} of the last", _near_value),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule(
         "{} lies within two standard deviations of what so many random matrices of our size give", _random_rows
@@ -350,6 +356,8 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
     if held:
         return Outcome("differs", "; ".join(held))
+    if "own" in row and not holds(row["rule"], [Reading(value) for value in row["own"]]):
+        return Outcome("differs", "the source's own numbers contradict its sentence: " + ", ".join(map(str, row["own"])))
     parts = [f"with {'; '.join(failed)}"] if failed else []
     parts += [f"awaited: {'; '.join(awaited)}"] if awaited else []
     parts += [f"tried: {row['tried']}"] if row.get("tried") else []
@@ -394,7 +402,8 @@ LEGEND = """
 - **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
 - **differs**: it does not hold, and by the same rule does in an arm with another setting, which is named with its
   number. With several arms one may fit by chance; the arms are those that somebody had a reason for, and where none
-  fits all are named. Where a row lists several numbers, only a setting that gives all of them counts.
+  fits all are named. Where a row lists several numbers, only a setting that gives all of them counts. A sentence that
+  the source's own printed numbers contradict differs for that reason.
 - **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
 - **missing**: nothing here measures it, or no number compares it.
 
@@ -404,7 +413,7 @@ those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: 
 one lies within their range, not any of their numbers by itself. Of Table 2.5 the ratio of two printed numbers is asked,
 and their order.
 """
-IN_WORDS = ("reproduced", "different and agree in an arm with another setting", "open", "missing")
+IN_WORDS = ("reproduced", "different and agree in an arm with another setting (or are contradicted by their source)", "open", "missing")
 COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
 
 

@@ -19,7 +19,7 @@ from interp.worlds.topics.grammar import TopicGrammar
 ROOT = Path(__file__).parents[1]
 OPEN, MISSING = 45, 0  # at most; the target is 12 open and none missing, once the arms that are awaited have come
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
-          "shown_by", "digits", "arms", "awaited"}  # fmt: skip
+          "shown_by", "digits", "arms", "awaited", "own"}  # fmt: skip
 
 
 def _script():
@@ -157,6 +157,14 @@ def test_a_mean_of_entries_is_the_printed_one():
         assert [block, other] == printed(row)[:2], row["id"]
 
 
+def test_a_sources_own_numbers_are_those_that_are_printed():
+    rows = [row for row in ROWS if "own" in row]
+    assert [row["id"] for row in rows] == ["table2-1-same-word"]
+    for row in rows:
+        assert row["own"] == printed(row)
+        assert len(row["own"]) == len(row["ours"])
+
+
 def test_one_rule_is_asked_of_each_number():
     for row in ROWS:
         rules = row.get("rule", {}).get("all")
@@ -214,6 +222,8 @@ SIDES = [
     ("pairs_falling", True, [THREE, TWO], [THREE, reading(2, 1.5, 2.5)]),
     ("near", 0.1, [reading(0.95, 0.9, 1.0), reading(1.0)], [reading(0.95, 0.89, 1.0), reading(1.0)]),
     ("near", 0.1, [reading(1.05, 1.0, 1.1), reading(1.0)], [reading(1.05, 1.0, 1.11), reading(1.0)]),
+    ("near_value", 0.1, [reading(0.9, 0.5, 1.3), reading(1.0)], [reading(0.89, 0.8, 1.0), reading(1.0)]),
+    ("near_value", 0.1, [reading(1.1, 1.0, 1.2), reading(1.0)], [reading(1.11, 1.0, 1.2), reading(1.0)]),
     ("above", 0, [reading(0.2)], [made.Reading(0.2, None, None, 4, "seeds")]),  # an estimate without an interval
     ("below", 0, [reading(-0.2)], [made.Reading(-0.2, None, None, 4, "seeds")]),
     ("times", 10, [reading(0.1), reading(-0.01)], [reading(0.1), reading(0.011)]),
@@ -301,6 +311,15 @@ def test_the_status_follows_from_the_numbers():
     assert made.outcome({"id": "x", "status": "missing", "why": "hard"}, results) == made.Outcome("missing", "hard")
 
 
+def test_a_sentence_that_its_source_contradicts_differs_for_that_reason():
+    results = {"toy": {"ours": 1.0}}
+    row = {"id": "x", "ours": ["toy > ours"], "rule": {"above": 1.5}}
+    assert made.outcome({**row, "own": [1.6]}, results) == made.Outcome("open", "")
+    contradicted = made.outcome({**row, "own": [1.4]}, results)
+    assert contradicted == made.Outcome("differs", "the source's own numbers contradict its sentence: 1.4")
+    assert made.outcome({**row, "own": [1.4], "rule": {"below": 1.5}}, results).status == "reproduced"  # ours may pass
+
+
 def test_a_setting_counts_where_it_gives_all_numbers():
     results = {"toy": {"no": 9.0, "a": 1.0, "b": 2.0}}
     row = {"id": "x", "ours": ["toy > no", "toy > no"], "arms": [{"setting": "s", "path": ["toy > a", "toy > b"]}]}
@@ -328,12 +347,12 @@ def test_the_page_is_what_the_data_gives():
 def test_check_finds_a_stale_page(tmp_path, monkeypatch, capsys):
     assert made.main(["--check"]) == 0
     page = tmp_path / "reproduction.md"
-    page.write_text(made.page(ROWS, RESULTS).replace("2.379", "2.378"), encoding="utf-8")
+    page.write_text(made.page(ROWS, RESULTS).replace(" are open", " were open"), encoding="utf-8")
     monkeypatch.setattr(made, "PAGE", page)
     capsys.readouterr()
     assert made.main(["--check"]) == 1
     assert "stale" in capsys.readouterr().out
-    assert "2.378" in page.read_text(encoding="utf-8")  # nothing was written
+    assert " were open" in page.read_text(encoding="utf-8")  # nothing was written
     monkeypatch.setattr(made, "ROOT", tmp_path)
     assert made.main([]) == 0
     assert made.main(["--check"]) == 0

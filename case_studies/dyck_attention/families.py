@@ -148,6 +148,12 @@ class Cell:
         return Family(f"{self.name}, released code", "dyck-authors", options, 40 * epoch)
 
     @property
+    def prefixes(self) -> Family:
+        """`released`, trained on prefixes: all that the released generator makes of more than one bracket."""
+        options = {**self._options, "norm_added": True, **_PREFIX}
+        return Family(f"{self.released.name}, prefixes", "dyck-authors", options, 40 * PREFIX_EPOCH)
+
+    @property
     def _options(self) -> dict[str, int]:
         return {"k": self.num_types, "depth": self.max_depth, "layers": self.layers}
 
@@ -199,6 +205,9 @@ def _figure_families() -> Sequence[Panel]:
 
 FIGURES = tuple(_figure_families())
 
+# Position encodings of VARIED that are larger against a token's embedding than those of the main families.
+STRONGER = ("learned positions", "linear positions, T_max 28", "linear positions, T_max 100")
+
 # Populations that differ in one thing, whose patterns the paper calls different.
 ONE_APART = {
     "eq. 15 and eq. 16": (MINIMAL, OTHERS[0]),
@@ -206,6 +215,7 @@ ONE_APART = {
     "eq. 16 and eq. 17": OTHERS[:2],
     "with and without a final norm": (STANDARD, next(f for f in VARIED if f.name == "no final norm")),
     "without and with linear positions": (STANDARD, LINEAR),
+    **{f"without and with {name}": (STANDARD, next(f for f in VARIED if f.name == name)) for name in STRONGER},
     "without and with linear positions, prefixes": PREFIXES[:2],
     "without and with scalar positions, released code": RELEASED[:2],
     "without and with scalar positions, released code, prefixes": RELEASED_PREFIXES[:2],

@@ -47,12 +47,41 @@ class Size:
     closers: int  # the main families and those of prefixes, with the loss on closers
     released: int  # the same as the released code has them
     table_released: int  # Table 1 so
+    table_prefixes: int  # the same on prefixes
     without: int  # the released code with one part as ours
     crossed: int  # first weights, and as many orders of data, that are crossed
 
 
-QUICK = Size(8, 5, 5, 5, varied=0, figures=0, cells=2, closers=5, released=0, table_released=0, without=0, crossed=0)
-FULL = Size(40, 40, 40, 40, 40, 8, len(known.TABLE), closers=40, released=40, table_released=20, without=20, crossed=8)
+QUICK = Size(
+    8,
+    5,
+    5,
+    5,
+    varied=0,
+    figures=0,
+    cells=2,
+    closers=5,
+    released=0,
+    table_released=0,
+    table_prefixes=0,
+    without=0,
+    crossed=0,
+)
+FULL = Size(
+    40,
+    40,
+    40,
+    40,
+    40,
+    8,
+    len(known.TABLE),
+    closers=40,
+    released=40,
+    table_released=20,
+    table_prefixes=10,
+    without=20,
+    crossed=8,
+)
 
 
 def populations(size: Size) -> Plan:
@@ -67,6 +96,7 @@ def populations(size: Size) -> Plan:
         "closers": wanted((*known.CLOSERS, *known.CLOSERS_PREFIXES), size.closers),
         "released": wanted((*known.RELEASED, *known.RELEASED_PREFIXES), size.released),
         "table_released": wanted([cell.released for cell in known.TABLE[: size.cells]], size.table_released),
+        "table_prefixes": wanted([cell.prefixes for cell in known.TABLE[: size.cells]], size.table_prefixes),
         "without": wanted(known.WITHOUT, size.without),
         "crossed": wanted(known.crossed(size.crossed), size.crossed**2),
     }
@@ -76,8 +106,8 @@ def collect(run: Run[Size]) -> Findings:
     """Everything measured on every population."""
     ours = {name: list(run.obtain(name)) for name in ("main", "others", "prefixes")}
     main, others, prefixes = ([measure(one) for one in listing] for listing in ours.values())
-    cells = {name: list(run.obtain(name)) for name in ("table", "table_released")}
-    table, table_released = (
+    cells = {name: list(run.obtain(name)) for name in ("table", "table_released", "table_prefixes")}
+    table, table_released, table_prefixes = (
         [measure_cell(cell, one) for cell, one in zip(known.TABLE, listing, strict=False)] for listing in cells.values()
     )
     deep = [one for listing in cells.values() for one in listing if one.population.config.n_layers == DEPTH]
@@ -106,6 +136,7 @@ def collect(run: Run[Size]) -> Findings:
         variants=variants,
         arms=arms,
         table_released=table_released,
+        table_prefixes=table_prefixes,
         without=without,
         origins=measure_origins(list(run.obtain("crossed"))),
         pairs=measure_pairs(pairs),
@@ -138,6 +169,7 @@ def to_results(f: Findings) -> dict[str, Any]:
         "two_kinds": {a.name: a.to_dict() for a in f.kinds},
         "three_layers": {d.name: d.to_dict() for d in f.deep},
         "table_1_released": {row.cell.name: row.to_dict() for row in f.table_released},
+        "table_1_prefixes": {row.cell.name: row.to_dict() for row in f.table_prefixes},
         "varied": {v.family.name: v.to_dict() for v in f.variants},
         "without": {v.family.name: v.to_dict() for v in f.without},
         "counting_start": {name: {k: e.to_dict() for k, e in kinds.items()} for name, kinds in f.start.items()},
