@@ -31,6 +31,7 @@ class Findings:
     kinds: Sequence[Apart]  # populations split by where their models attend
     deep: Sequence[Deep]  # models of three layers
     table_released: Sequence[TableRow]
+    table_prefixes: Sequence[TableRow]  # the same, trained on prefixes
     without: Sequence[Variant]  # the released code with one part as ours
     start: dict[str, dict[str, Estimate]]  # family -> how START is counted -> variation
     panels: Sequence[tuple[Panel, Population, float]]  # the paper's figures, their models, the worst seed's accuracy

@@ -50,7 +50,7 @@ def report(f: Findings, command: str) -> Page:
         Section("Stack-likeness (closers)", [stack_table(f.families)]),
         Section("Accuracy", accuracy_parts(f)),
         Section("Prefixes", prefix_parts(f)),
-        Section(TABLE_TITLE, table_parts(f.table, f.table_released)),
+        Section(TABLE_TITLE, table_parts(f.table, f.table_released, f.table_prefixes)),
         Section("What the paper leaves open", open_parts(f)),
     ]
     if parts := arm_parts(f.arms):

@@ -26,7 +26,11 @@ from probes.variation import PAPER_SENTENCE, TABLE_LENGTH
 
 SHOWN_SEEDS = 8
 TABLE_TITLE = "Other grammars and depths (Table 1)"
-RELEASED_TOLD = " Released code: its block, with the link after the norm that the caption of Table 1 speaks of."
+ON_PREFIXES = "released code, prefixes"
+RELEASED_TOLD = (
+    " Released code: its block, with the link after the norm that the caption of Table 1 speaks of; on complete "
+    "strings, and on prefixes, which are all that its generator makes of more than one bracket."
+)
 LONG_TEXT_LENGTH = 56  # brackets of the longer string of Fig. 8
 RULE_NAMES = {"argmax": "argmax", "argmax_closers": "argmax of closers", "mass": "mass > 0.8"}
 
@@ -243,10 +247,13 @@ def prefix_parts(f: Findings) -> list[str | Table | Figure]:
     return [table, accuracy, *figures, long]
 
 
-def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) -> list[str | Table | Figure]:
-    """Table 1, the same as the released code has it, and the third layer of Fig. 11."""
+def table_parts(
+    table: Sequence[TableRow], released: Sequence[TableRow] = (), prefixes: Sequence[TableRow] = ()
+) -> list[str | Table | Figure]:
+    """Table 1, the same as the released code has it on either kind of data, and the third layer of Fig. 11."""
     rows = []
-    theirs = {row.cell.name: row.variation.variation for row in released}
+    ways = {way: listed for way, listed in (("released code", released), (ON_PREFIXES, prefixes)) if listed}
+    theirs = {way: {row.cell.name: row.variation.variation for row in listed} for way, listed in ways.items()}
     for row in table:
         for layer, (e, (paper, deviation)) in enumerate(zip(row.variation.variation, row.cell.paper, strict=True)):
             null = e.null
@@ -260,7 +267,7 @@ def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) ->
                     number(null["sharpness_matched"], 2),
                     Cell(row.variation.normalised[layer]),
                 ]
-                + ([Cell(theirs[row.cell.name][layer])] if released else [])
+                + [Cell(of[row.cell.name][layer]) for of in theirs.values()]
             )
     first = table[0].variation.variation[0].null
     assert isinstance(first, dict)
@@ -268,8 +275,10 @@ def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) ->
         "Models of the paper's eq. 6 (a residual link after the norm on the attention output, unit norm, no skip "
         "around the MLP), width 50. The layers are numbered from 0.",
         Table(
-            ["grammar, layers, layer", "paper (sd)", "ours", "sd over inputs", "as sharp, random keys", "normalised"]
-            + (["released code"] if released else []),
+            [
+                *("grammar, layers, layer", "paper (sd)", "ours", "sd over inputs"),
+                *("as sharp, random keys", "normalised", *ways),
+            ],
             rows,
             f"Mean over pairs of seeds and over the same {TABLE_SENTENCES} prefixes of {TABLE_LENGTH} brackets (N = "
             f"{TABLE_LENGTH + 1} with START). The paper's brackets hold the standard deviation over sentences. Random "
@@ -279,7 +288,7 @@ def table_parts(table: Sequence[TableRow], released: Sequence[TableRow] = ()) ->
     ]
     more: list[Row] = [
         [f"{where}, {row.cell.name}", Cell(row.sentence, 2), Cell(row.stack.score[-1][0])]
-        for where, rows in (("eq. 6", table), ("released code", released))
+        for where, rows in (("eq. 6", table), *ways.items())
         for row in rows
     ]
     note = (

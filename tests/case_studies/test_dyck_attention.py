@@ -8,10 +8,13 @@ import pytest
 import torch
 
 from case_studies.dyck_attention.families import MAIN, OTHER_PREFIXES, OTHERS, PREFIXES, TABLE
-from case_studies.dyck_attention.measure import EDITED_STRINGS
+from case_studies.dyck_attention.measure import EDITED_STRINGS, measure_cell
+from case_studies.dyck_attention.sections import ON_PREFIXES, table_parts
 from case_studies.dyck_attention.study import run
+from case_studies.page import Table
+from case_studies.study import Obtained
 from closeness import assert_close, rounding
-from interp import load_checkpoint
+from interp import load_checkpoint, train_population
 from interp.patterns import attention_patterns
 from interp.worlds.dyck.evaluate import closing_rules
 from interp.worlds.dyck.task import in_distribution
@@ -141,3 +144,37 @@ def test_counting_start_by_hand(folder):
 def test_the_constructed_uniform_solver_is_exact(folder):
     uniform = json.loads((folder / "results.json").read_text())["constructed_uniform"]
     assert uniform["mass"] == uniform["long_mass_nontrivial"] == 1.0
+
+
+@pytest.fixture(scope="module")
+def first_cell():
+    """One row of Table 1 in each of the three ways, hardly trained."""
+    cell = TABLE[0]
+    return [
+        measure_cell(cell, Obtained(family, train_population(family.in_steps(2).recipe, 2, workers=1), "d"))
+        for family in (cell.family, cell.released, cell.prefixes)
+    ]
+
+
+@pytest.mark.slow
+def test_table_1_stands_beside_the_ways_that_were_trained_and_no_others(first_cell):
+    ours, released, prefixes = ([row] for row in first_cell)
+    for ways, last in (
+        ((), []),
+        ((released,), ["released code"]),
+        ((released, prefixes), ["released code", ON_PREFIXES]),
+    ):
+        tables = [part for part in table_parts(ours, *ways) if isinstance(part, Table)]
+        assert list(tables[0].head[6:]) == last
+        assert all(len(row) == len(tables[0].head) for row in tables[0].rows)
+        assert [str(row[0]).split(",")[0] for row in tables[1].rows] == ["eq. 6", *["released code"] * len(last)]
+
+
+def test_table_1_on_prefixes_differs_in_the_strings_and_their_epochs_alone():
+    for cell in TABLE:
+        whole, prefixes = cell.released.recipe, cell.prefixes.recipe
+        assert prefixes.settings.data == "prefix"
+        changed = {name: getattr(prefixes.settings, name) for name in ("steps", "hold", "eval_every", "data")}
+        assert prefixes.settings == replace(whole.settings, **changed)
+        assert prefixes.config == whole.config
+        assert whole.settings.steps / whole.settings.hold == prefixes.settings.steps / prefixes.settings.hold == 40
