@@ -9,6 +9,7 @@ A row has an `id`, the `study` and `source`, `what` is asked, the `paper`'s valu
 `ours` and of further numbers `beside` them, and a `rule` that says when both agree. Its status follows:
 
 - reproduced: the rule holds for ours;
+- in range: the rule holds, and the row says that it asks for no more than the `range` of other models' numbers;
 - differs: it does not, and holds for one of the row's `arms`, by the same rule: where a row lists several numbers, one
   setting gives them all. An arm with a rule of its own is told and decides nothing: what fits by another rule is no
   cause. It also differs where the source's `own` numbers, as printed, do not pass the rule that its sentence makes;
@@ -37,7 +38,7 @@ from interp.numbers import UNDEFINED, interval, number, power
 ROOT = Path(__file__).resolve().parents[1]
 DATA, PAGE = ROOT / "docs" / "reproduction.toml", ROOT / "docs" / "reproduction.md"
 SEPARATOR = " > "  # between the keys of a path
-STATUSES = ("reproduced", "differs", "open", "missing")
+STATUSES = ("reproduced", "in range", "differs", "open", "missing")
 SHOWN = 4  # numbers of one cell that are written out; of more, the least and the greatest
 DIGITS = 3
 MOST_POSITIONS = 100  # of a matrix of random rows
@@ -151,11 +152,6 @@ def _near(readings: Sequence[Reading], share: float) -> bool:
     *ours, other = readings
     centre = _float(other.value)
     return all(centre * (1 - share) <= one.least and one.most <= centre * (1 + share) for one in ours)
-
-
-def _near_value(readings: Sequence[Reading], share: float) -> bool:
-    *ours, other = (_float(r.value) for r in readings)
-    return all(other * (1 - share) <= one <= other * (1 + share) for one in ours)
 
 
 def _times(readings: Sequence[Reading], factor: float) -> bool:
@@ -273,11 +269,9 @@ RULES = {
     "above_last": Rule("all but the last above the last, intervals apart", _above_last),
     "pairs_falling": Rule("the first of each two above the second, intervals apart", _pairs_falling),
     "more": Rule("the first is more than the second", _more),
-    "not_below": Rule("interval not wholly below {}", _each(lambda r, x: r.most >= x)),
     "most": Rule("the first of a pair above the second, intervals apart, in more than half of the pairs", _most),
     "all": Rule("{}", _all),
     "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),
-    "near_value": Rule("all but the last lie within a share of {} of the last", _near_value),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule(
         "{} lies within two standard deviations of what so many random matrices of our size give", _random_rows
@@ -341,8 +335,6 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         return Outcome("open", f"awaited: {row['awaited']}")
     if ours is None:
         raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
-    if holds(row["rule"], ours):
-        return Outcome("reproduced", "")
     digits = row.get("digits", DIGITS)
     held: list[str] = []
     failed: list[str] = []
@@ -354,10 +346,18 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
             continue
         agrees = "rule" not in arm and holds(row["rule"], there)
         (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
+    not_so = f"not with {'; '.join(failed)}" if failed else ""
+    if holds(row["rule"], ours):
+        status = "in range" if row.get("range") else "reproduced"
+        told = f"also with {'; '.join(held)}" if held else ""
+        null = "so would be no effect, a ratio of 1" if row.get("range") and holds(row["rule"], [Reading(1.0)]) else ""
+        return Outcome(status, ". ".join(part for part in (null, told, not_so) if part))
     if held:
-        return Outcome("differs", "; ".join(held))
+        return Outcome("differs", ". ".join(part for part in ("; ".join(held), not_so) if part))
     if "own" in row and not holds(row["rule"], [Reading(value) for value in row["own"]]):
-        return Outcome("differs", "the source's own numbers contradict its sentence: " + ", ".join(map(str, row["own"])))
+        return Outcome(
+            "differs", "the source's own numbers contradict its sentence: " + ", ".join(map(str, row["own"]))
+        )
     parts = [f"with {'; '.join(failed)}"] if failed else []
     parts += [f"awaited: {'; '.join(awaited)}"] if awaited else []
     parts += [f"tried: {row['tried']}"] if row.get("tried") else []
@@ -400,12 +400,16 @@ here is typed. Of {rows} numbers and statements {counts}.
 """
 LEGEND = """
 - **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
+- **in range**: our number lies within the range of the paper's, which are of other models than ours: a weaker word.
 - **differs**: it does not hold, and by the same rule does in an arm with another setting, which is named with its
   number. With several arms one may fit by chance; the arms are those that somebody had a reason for, and where none
   fits all are named. Where a row lists several numbers, only a setting that gives all of them counts. A sentence that
-  the source's own printed numbers contradict differs for that reason.
+  the source's own printed numbers contradict differs for that reason. Arms were mostly looked for after our number was
+  known not to agree: one that fits names a setting that gives the number, and is no proof that it was the paper's.
 - **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
 - **missing**: nothing here measures it, or no number compares it.
+
+Whatever the status, arms that were tried and do not agree stand beside it ("not with").
 
 Numbers of the papers stand as printed there. Where a paper says a word ("close", "most", "common"), how it was read is
 said under "differs in"; standard deviations in brackets stand there for comparison. Layers of ours are counted from 0,
@@ -413,7 +417,13 @@ those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: 
 one lies within their range, not any of their numbers by itself. Of Table 2.5 the ratio of two printed numbers is asked,
 and their order.
 """
-IN_WORDS = ("reproduced", "different and agree in an arm with another setting (or are contradicted by their source)", "open", "missing")
+IN_WORDS = (
+    "reproduced",
+    "in the range of other models' numbers",
+    "different and agree in an arm with another setting (or are contradicted by their source)",
+    "open",
+    "missing",
+)
 COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
 
 
@@ -441,7 +451,10 @@ def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
             "",
             *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name]),
         ]
-    return HEADER.format(rows=len(rows), counts=", ".join(said)) + "\n".join(out) + "\n"
+    beside = [outcome(row, results) for row in rows]
+    some = sum(o.status == "reproduced" and "not with " in o.text for o in beside)
+    counted = f"{', '.join(said)}. {some} of the reproduced ones do not come out in some other arm that was tried"
+    return HEADER.format(rows=len(rows), counts=counted) + "\n".join(out) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,9 +17,9 @@ from case_studies.topics import families as topics
 from interp.worlds.topics.grammar import TopicGrammar
 
 ROOT = Path(__file__).parents[1]
-OPEN, MISSING = 45, 0  # at most; the target is 12 open and none missing, once the arms that are awaited have come
+OPEN, MISSING = 38, 0
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
-          "shown_by", "digits", "arms", "awaited", "own"}  # fmt: skip
+          "shown_by", "digits", "arms", "awaited", "own", "range"}  # fmt: skip
 
 
 def _script():
@@ -125,7 +125,7 @@ def asked_by(name):
 
 def test_a_rule_asks_for_the_number_that_is_printed():
     for row, argument in asked_by("inside"):
-        if argument:
+        if argument and row["id"] != "error-decays":  # which asks for the slope of the theory
             assert argument in printed(row) if len(parts(row)) > 1 else argument == printed(row)[0], row["id"]
 
 
@@ -173,7 +173,7 @@ def test_one_rule_is_asked_of_each_number():
 
 
 def test_blocks_are_more_than_a_mere_diagonal_has_or_random_numbers():
-    asked = {row["id"]: part["above"] for row, part in ((r, p) for r in ROWS for p in parts(r)) if len(parts(row)) == 2
+    asked = {row["id"]: part["above"] for row, part in ((r, p) for r in ROWS for p in parts(r)) if len(parts(row)) > 1
              and row["id"].startswith("fig2-") and "above" in part}  # fmt: skip
     null = RESULTS["topics"]["figures"]["Fig. 2.2"]["cross entropy, SGD"]["contrast"]["null"]
     assert {round(null["diagonal"], 4), round(null["random"], 4)} == set(asked.values())
@@ -222,8 +222,6 @@ SIDES = [
     ("pairs_falling", True, [THREE, TWO], [THREE, reading(2, 1.5, 2.5)]),
     ("near", 0.1, [reading(0.95, 0.9, 1.0), reading(1.0)], [reading(0.95, 0.89, 1.0), reading(1.0)]),
     ("near", 0.1, [reading(1.05, 1.0, 1.1), reading(1.0)], [reading(1.05, 1.0, 1.11), reading(1.0)]),
-    ("near_value", 0.1, [reading(0.9, 0.5, 1.3), reading(1.0)], [reading(0.89, 0.8, 1.0), reading(1.0)]),
-    ("near_value", 0.1, [reading(1.1, 1.0, 1.2), reading(1.0)], [reading(1.11, 1.0, 1.2), reading(1.0)]),
     ("above", 0, [reading(0.2)], [made.Reading(0.2, None, None, 4, "seeds")]),  # an estimate without an interval
     ("below", 0, [reading(-0.2)], [made.Reading(-0.2, None, None, 4, "seeds")]),
     ("times", 10, [reading(0.1), reading(-0.01)], [reading(0.1), reading(0.011)]),
@@ -233,8 +231,6 @@ SIDES = [
     ("pairs_falling", True, [TWO, reading(1), THREE, TWO], [THREE, TWO, TWO, reading(2)]),
     ("pairs_falling", True, [THREE, TWO], [THREE, TWO, TWO]),
     ("more", True, [reading(0.3, 0.1, 0.5), reading(0.2, 0.1, 0.5)], [reading(0.2), reading(0.2)]),
-    ("not_below", 0, [reading(-0.1, -0.3, 0.0)], [reading(-0.1, -0.3, -0.001)]),
-    ("not_below", 0, [reading(0.2, 0.1, 0.3)], [made.Reading(0.2, None, None, 4, "seeds")]),
     ("random_rows", RANDOM, [reading(made.random_rows(15, 40)[0])], [reading(made.random_rows(17, 40)[0])]),
     ("near", 0.1, [reading(0.9), reading(1.1), reading(1.0)], [reading(0.89), reading(1.1), reading(1.0)]),
     ("near", 0.1, [reading(0.9), reading(1.1), reading(1.0)], [reading(0.9), reading(1.11), reading(1.0)]),
@@ -309,6 +305,32 @@ def test_the_status_follows_from_the_numbers():
         "open", "with other data: 2.000. awaited: more data. tried: much"
     )
     assert made.outcome({"id": "x", "status": "missing", "why": "hard"}, results) == made.Outcome("missing", "hard")
+
+
+def test_arms_that_do_not_agree_stand_beside_every_status():
+    results = {"toy": {"a": 1.0, "b": 2.0, "c": 3.0}}
+    row = {"id": "x", "ours": ["toy > a"], "rule": {"below": 1.5}}
+    arms = [{"setting": "B", "path": ["toy > b"]}, {"setting": "C", "path": ["toy > c"]}]
+    assert made.outcome({**row, "arms": arms}, results) == made.Outcome("reproduced", "not with B: 2.000; C: 3.000")
+    asked = {**row, "rule": {"above": 2.5}, "arms": arms}
+    assert made.outcome(asked, results) == made.Outcome("differs", "C: 3.000. not with B: 2.000")
+    both = {**row, "rule": {"below": 2.5}, "arms": arms}
+    assert made.outcome(both, results) == made.Outcome("reproduced", "also with B: 2.000. not with C: 3.000")
+    page = made.page([{**row, "study": "toy", "source": "s", "what": "w", "paper": "p", "arms": arms}], results)
+    assert "1 of the reproduced ones do not come out in some other arm" in page
+
+
+@pytest.mark.parametrize(("low", "told"), [(1.0, "so would be no effect, a ratio of 1"), (1.01, "")])
+def test_a_range_is_a_weaker_word_and_says_where_it_holds_no_effect(low, told):
+    row = {"id": "x", "ours": ["toy > a"], "rule": {"meets": [low, 3.0]}, "range": True}
+    assert made.outcome(row, {"toy": {"a": 2.0}}) == made.Outcome("in range", told)
+    assert made.outcome(row, {"toy": {"a": 3.1}}).status == "open"
+
+
+def test_ranges_are_those_of_other_encoders():
+    asked = {row["id"] for row in ROWS if row.get("range")}
+    assert len(asked) == 18
+    assert all(i.startswith(("table2-3-", "table2-4-")) for i in asked)
 
 
 def test_a_sentence_that_its_source_contradicts_differs_for_that_reason():
