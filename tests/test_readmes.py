@@ -98,7 +98,12 @@ def _seeds_short(rule: str) -> Callable[[Any], Numbers]:
 
 
 def _stack_refuted(results: Any) -> Numbers:
-    asked = [g["statements"]["last-stack-top"] for g in results["groups"].values() if g["kind"] == "dyck"]
+    twice = ("attention frozen uniform", "standard, no positions, strings as trained")  # by construction; counted already
+        "attention frozen uniform",
+        "standard, no positions, strings as trained",
+    )  # by construction; the same models
+    groups = {name: g for name, g in results["groups"].items() if g["kind"] == "dyck" and name not in twice}
+    asked = [g["statements"]["last-stack-top"] for g in groups.values()]
     return sum(one["refuted"]["count"] for one in asked), sum(one["n"] for one in asked)
 
 
@@ -112,7 +117,7 @@ def _kept(setting: str, what: str) -> Callable[[Any], Numbers]:
 
     def summed(results: Any) -> Numbers:
         rows = [row for row in results["sensitivity"] if row["setting"].startswith(setting)]
-        kept = "kept" if what == "verdicts" else "uses_kept"
+        kept = {"verdicts": "kept", "uses": "uses_kept", "words": "words_kept"}[what]
         return sum(row[kept] for row in rows), sum(row[what] for row in rows)
 
     return summed
@@ -185,7 +190,10 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "0.16; 0.19; 0.04": _greatest("the token 2 positions before", "the token 2 positions after", "position 1"),
         "0.11; 0.16; 0.05": _greatest("the token [SEP]", "the token .", "the token ,"),
         "used in 30 of 40 seeds": lambda r: _last_used(r, "released code, no positions"),
-        "280 of 280 audits": _stack_refuted,
+        "200 of 200 audits": _stack_refuted,
+        "461 of 487 | 45 of 47": _kept("other inputs", "words"),
+        "450 of 488 | 45 of 47": _kept("half as many", "words"),
+        "477 of 487 | 45 of 47": _kept("inputs of 18", "words"),
         "| 936 of 940 | 461": _kept("other inputs", "verdicts"),
         "461 of 487": _kept("other inputs", "uses"),
         "932 of 940": _kept("half as many", "verdicts"),

@@ -59,7 +59,9 @@ def comparisons(
 ) -> dict[str, Comparison]:
     """Every comparison of the study by name, corrected; `pairs`, `spread`, `again` (`further`): as of `Findings`."""
     found = [one for name, both in pairs.items() for one in _of_pair(name, both)]
-    later = [_correlation(correlation_name(a.family.name, SHOWN), a.beta, a.accuracy[SHOWN]) for a in again]
+    later = [
+        _correlation(correlation_name(a.family.name, rule), a.beta, a.accuracy[rule]) for a in again for rule in RULES
+    ]
     return corrected([*found, *_of_grid(spread), *later], [*PRIMARY, *([LATER] if again else [])])
 
 

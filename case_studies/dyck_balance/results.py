@@ -54,7 +54,9 @@ def to_results(f: Findings) -> dict[str, Any]:
     primary = [name for name, c in found.items() if c.primary]
 
     def again(a: Arm) -> dict[str, Any]:
-        return measured(a) | {"rank_correlation": {SHOWN: found[correlation_name(a.family.name, SHOWN)].to_dict()}}
+        return measured(a) | {
+            "rank_correlation": {rule: found[correlation_name(a.family.name, rule)].to_dict() for rule in RULES}
+        }
 
     return {
         "seeds": f.count,

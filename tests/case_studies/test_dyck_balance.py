@@ -144,7 +144,7 @@ def test_the_readme_names_them_and_their_bounds():
     for bound in (CORRELATION, ACCURACY, BETA):
         assert f"±{bound}" in text
     assert LATER in text
-    others = COMPARED - len(PRIMARY) + len(TRAININGS) - 1
+    others = COMPARED - len(PRIMARY) + len(TRAININGS) * len(RULES) - 1
     assert f"All {others} other comparisons are Holm-corrected together" in text
 
 
@@ -158,7 +158,10 @@ def study_folder():
 def test_further_seeds_decide_by_themselves_what_the_first_left_undecided(correlation, said):
     """Whatever the first seeds said: the comparison is primary, over the further seeds alone."""
     f = made_up(released_complete={"correlation": -correlation}, again=(correlation, 0, 0))
-    later = [c for name, c in f.compared.items() if "further seeds" in name]
+    every = [c for name, c in f.compared.items() if "further seeds" in name]
+    assert [c.primary for c in every].count(True) == 1
+    assert len(every) == len(RULES) * len(TRAININGS)
+    later = [c for c in every if c.name.endswith(RULES[SHOWN])]
     assert [c.primary for c in later] == [True, False, False]
     assert {c.estimate.n for c in later} == {120}
     assert later[0].name == LATER
