@@ -21,7 +21,7 @@ from interp.numbers import count, number, percent
 from interp.stats import Estimate
 
 COMMON = 0.5  # a pattern is common where more than this share of the models has a head of it
-BLOCKS = ("GPT-2's placement of norms", "released block")
+BLOCKS = ("GPT-2's placement of norms", "released block", "released block, loss on closers")
 
 
 def likely(m: Measured) -> list[Head]:
@@ -35,8 +35,9 @@ def highest(m: Measured, term: str) -> float:
 
 
 def with_depth(measured: Sequence[Measured], depth: Group) -> list[Measured]:
-    """The groups of one depth: ours first, then that of the released block, where they were measured."""
-    return sorted((m for m in measured if m.group.layers == depth.layers), key=lambda m: m.group.released)
+    """The groups of one depth: ours, that of the released block, that with its loss too, where they were measured."""
+    same = (m for m in measured if m.group.layers == depth.layers)
+    return sorted(same, key=lambda m: (m.group.released, m.group.closers))
 
 
 # -- primary: the paper's statements ------------------------------------------------------------------------

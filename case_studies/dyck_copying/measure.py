@@ -16,10 +16,11 @@ from case_studies.study import Obtained
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 from interp.population import Population
+from interp.recipe import Recipe
 from interp.rng import generator
 from interp.training.layout import IGNORE
 from interp.worlds.dyck.evaluate import BracketSet
-from interp.worlds.dyck.recipes import grammar_of
+from interp.worlds.dyck.recipes import grammar_of, settings_of
 from interp.worlds.dyck.task import in_distribution
 from probes.relations import RELATIONS, Relation, bracket_tokens, complement
 
@@ -40,6 +41,7 @@ class Group:
     - `layers`: the depth; `released`: whether the block is the released code's.
     - `paper_accuracy`: a lower bound; `paper_useless`: which interpretable heads are called uninformative.
     - `paper_terms`: what is said of heads that fit one of `paper_terms`.
+    - `closers`: whether the loss is on closing brackets alone, as in the released code; then only these are scored.
     """
 
     family: Family
@@ -48,6 +50,7 @@ class Group:
     paper_useless: str
     paper_terms: Mapping[str, str]
     released: bool = False
+    closers: bool = False
 
 
 CURRENT = "the current position (Fig. 6b)"
@@ -89,7 +92,14 @@ def _released(group: Group) -> Group:
     return replace(group, family=replace(family, name=f"{family.name}, released block", options=options), released=True)
 
 
-GROUPS = (*DEPTHS, *map(_released, DEPTHS))
+def _on_closers(group: Group) -> Group:
+    family = group.family
+    options = {**family.options, "targets": "closers"}
+    return replace(group, family=replace(family, name=f"{family.name}, loss on closers", options=options), closers=True)
+
+
+RELEASED = tuple(map(_released, DEPTHS))
+GROUPS = (*DEPTHS, *RELEASED, *map(_on_closers, RELEASED))
 
 
 @dataclass(frozen=True)
@@ -177,8 +187,8 @@ class Measured:
 class Strings:
     """Held-out strings, each distinct one once, as model inputs; `data.weight` says how often it was drawn.
 
-    `scored`: the brackets, where the model is to repeat what it reads. `directions`: a random unit vector a position,
-    for the sham.
+    The model is to repeat what it reads, at all brackets, or at closing ones alone where its loss is on these.
+    `directions`: a random unit vector a position, for the sham.
     """
 
     data: BracketSet
@@ -207,7 +217,7 @@ class Strings:
 def measure(group: Group, one: Obtained) -> Measured:
     """Every head of the group's models."""
     population, recipe = one.population, one.family.recipe
-    strings = Strings(in_distribution(recipe, STRINGS), grammar_of(recipe), recipe.config.d_model)
+    strings = Strings(held_out(recipe), grammar_of(recipe), recipe.config.d_model)
     paper = paper_terms(strings.grammar)
     every = {r.name: r for r in [*MASS, *(r for options in paper.values() for r in options)]}
     looks = Looks(strings.data.inputs, strings.grammar, list(every.values()))
@@ -220,6 +230,15 @@ def measure(group: Group, one: Obtained) -> Measured:
             best, alike = choose(MASS, now, before), choose(MASS, before, before)
             heads.append(Head(seed, layer, best, terms, alike.score, cost[layer]))
     return Measured(group, population, one.digest, strings, models, heads)
+
+
+def held_out(recipe: Recipe) -> BracketSet:
+    """Strings of the training law; where the loss is on closers alone, no other bracket is asked for."""
+    data = in_distribution(recipe, STRINGS)
+    if settings_of(recipe).targets != "closers":
+        return data
+    closing = (data.targets != IGNORE) & (data.targets % 2 == 1)
+    return replace(data, targets=np.where(closing, data.targets, IGNORE))
 
 
 # -- how a pattern looks ------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ def report(measured: Sequence[Measured], command: str) -> Page:
         asked=(
             "Models that repeat their input need no attention: a residual link carries each token. Do their heads "
             f"nevertheless look interpretable, and what is lost without them? {seeds} seeds of each depth, with the "
-            "block of GPT-2 and with that of the paper's released code (which holds no settings for copying)."
+            "block of GPT-2 and with that of the paper's released code (which holds no settings for copying), the "
+            "latter with the loss on all brackets and on closing ones alone, as that code has it."
         ),
         said=[
             "Copying models reach "

@@ -201,9 +201,9 @@ def test_counts_of_made_up_heads():
 
 def test_results_carry_intervals_and_a_row_a_head(results):
     depths = {"4 layers": 4, "1 layer": 1}
-    released = {f"{name}, released block": layers for name, layers in depths.items()}
+    released = {f"{name}, released block{loss}": n for name, n in depths.items() for loss in ("", ", loss on closers")}
     assert set(results["groups"]) == {*depths, *released}
-    assert len(results["secondary"]) == 2 * 2 * (4 + 1)  # two comparisons a layer
+    assert len(results["secondary"]) == 2 * 3 * (4 + 1)  # two comparisons a layer
     for name, layers in (depths | released).items():
         group = results["groups"][name]
         assert len(group["layers"]) == layers
@@ -223,15 +223,25 @@ def test_the_released_block_is_that_of_the_released_preset(group):
     own = group.family.recipe.config
     assert own == make_recipe("dyck-authors", {"positions": "scalar", "layers": group.layers}).config
     (ours,) = (one for one in GROUPS if one.layers == group.layers and not one.released)
-    assert group.family.recipe.settings == ours.family.recipe.settings
+    targets = "closers" if group.closers else "all"
+    assert group.family.recipe.settings == replace(ours.family.recipe.settings, targets=targets)
     assert group.paper_terms == ours.paper_terms
+
+
+def test_models_of_closers_are_asked_for_closers_alone():
+    every, closing = (study.held_out(g.family.recipe) for g in GROUPS if g.released and g.layers == 1)
+    np.testing.assert_array_equal(every.inputs, closing.inputs)
+    asked = every.targets != study.IGNORE
+    closers = asked & (every.targets % 2 == 1)
+    assert 0 < closers.sum() < asked.sum()
+    np.testing.assert_array_equal(closing.targets, np.where(closers, every.targets, study.IGNORE))
 
 
 def test_every_statement_stands_once_with_a_column_a_block(folder, results):
     page = (folder / "index.html").read_text()
     for words in ("1 layer: copied accuracy", "4 layers: models with a head to closing brackets"):
         (row,) = re.findall(rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page)
-        assert len(re.findall("<td", row)) == 1 + 2 * 2  # the paper; of each block a number and a word
+        assert len(re.findall("<td", row)) == 1 + 2 * 3  # the paper; of each block a number and a word
     for name in ("4 layers", "4 layers, released block"):
         heads = results["groups"][name]["heads"]
         lost = zip(
