@@ -17,7 +17,7 @@ from case_studies.topics import families as topics
 from interp.worlds.topics.grammar import TopicGrammar
 
 ROOT = Path(__file__).parents[1]
-OPEN, MISSING = 38, 0
+OPEN, MISSING = 27, 0
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
           "shown_by", "digits", "arms", "awaited", "own", "range"}  # fmt: skip
 

@@ -94,6 +94,7 @@ VARIED = (
     Family("batch 100", "dyck-standard", {}, batch=100),
     Family("half the steps", "dyck-standard", steps=750),
     Family("twice the steps", "dyck-standard", steps=3000),
+    Family("on prefixes, twice the steps", "dyck-standard", {"data": "prefix"}, 3000),
     Family("constant schedule", "dyck-standard", {"schedule": "constant"}),
     Family("loss on closers only", "dyck-standard", {"targets": "closers"}),
     Family("initial scale .1", "dyck-standard", {"init_std": 0.1}),

@@ -133,14 +133,24 @@ def _fit(head: Head, term: str | None) -> Fit:
 
 
 def accuracy(m: Measured) -> dict[str, Any]:
-    """Copied accuracy on the training law and at positions 400-499, from the last evaluation."""
+    """Copied accuracy on the training law and at positions 400-499, from the last evaluation.
+
+    That counts all brackets. Models whose loss is on closing ones alone are scored on these, on the strings that are
+    read here; at positions 400-499 nothing is said of them.
+    """
     rows = m.population.final_metrics()
+    copied = [model.accuracy for model in m.models] if m.group.closers else [row["copied"] for row in rows]
+    far = mean_over_seeds([row["long_copied"] for row in rows], support=SHARE)
+    if m.group.closers:
+        far = Estimate.undefined("not evaluated on closing brackets alone", len(rows), "seeds")
     return {
-        "copied": mean_over_seeds([row["copied"] for row in rows], support=SHARE),
-        "long_copied": mean_over_seeds([row["long_copied"] for row in rows], support=SHARE),
-        "worst_seed": float(min(row["copied"] for row in rows)),
+        "copied": mean_over_seeds(copied, support=SHARE),
+        "long_copied": far,
+        "worst_seed": float(min(copied)),
         "n": len(rows),
-        "seeds_below_paper": [int(row["seed"]) for row in rows if row["copied"] <= m.group.paper_accuracy],
+        "seeds_below_paper": [
+            int(row["seed"]) for row, one in zip(rows, copied, strict=True) if one <= m.group.paper_accuracy
+        ],
     }
 
 

@@ -302,3 +302,12 @@ def test_running_again_trains_nothing_and_gives_the_same_bytes(folder):
     run(folder, seeds=2, steps=3, workers=1)
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*.safetensors")} == before
     assert {name: (folder / name).read_bytes() for name in pages} == pages
+
+
+def test_models_of_closers_are_scored_on_closers(results):
+    for name, group in results["groups"].items():
+        if "loss on closers" in name:
+            assert group["long_copied"]["value"] is None
+            assert "closing brackets alone" in group["long_copied"]["reason"]
+        else:
+            assert group["long_copied"]["value"] is not None
