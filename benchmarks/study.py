@@ -105,7 +105,9 @@ def measure(arguments: Arguments) -> dict[str, Any]:
         rows.append(Row(name, "a native dyck-standard loop of as many steps, steps alone", "a seed", *times, 1))
         released = sum(RELEASED.values())
         studies[name] = {**found, "released_over_ours": released / found["cpu_s_a_seed"]}
-        print(f"{name}: all seeds at {percent(GOAL)} from step {found['all_seeds_at_goal_from_step']} on", flush=True)
+        first = found["all_seeds_at_goal_from_step"]
+        when = "at no step" if first is None else f"from step {first} on"
+        print(f"{name}: all seeds at {percent(GOAL)} {when}", flush=True)
     return {"rows": rows, "studies": studies, "released_cpu_s_a_seed": RELEASED, "goal": GOAL}
 
 

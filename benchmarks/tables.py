@@ -260,10 +260,9 @@ def batches_table(result: dict[str, Any]) -> str:
 def study_line(name: str, s: dict[str, Any], clock: str) -> str:
     """What a study cost, and what it reached."""
     worst = ", ".join(f"`{rule}` {number(value)}" for rule, value in s["worst_accuracy"].items())
-    end = (
-        f"peak memory {number(s['peak_memory_gb'], 1)} GB; least accuracy {worst}; every seed at the goal from step"
-        f" {s['all_seeds_at_goal_from_step']} of {s['steps']} on"
-    )
+    first = s["all_seeds_at_goal_from_step"]
+    reached = f"from step {first} of {s['steps']} on" if first is not None else f"at none of {s['steps']} steps"
+    end = f"peak memory {number(s['peak_memory_gb'], 1)} GB; least accuracy {worst}; every seed at the goal {reached}"
     if clock == "wall":
         return f"- {name.removeprefix('study ')}: {number(s['wall_s_a_seed'], 2)} s a seed by the clock; {end}"
     return (

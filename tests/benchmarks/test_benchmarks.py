@@ -373,3 +373,15 @@ def test_the_tables_markers_and_targets():
     assert tables.rewrite(text, "new") == f"x\n{tables.BEGIN}\nnew\n{tables.END}\ny"
     with pytest.raises(SystemExit, match="markers"):
         tables.rewrite("no markers", "new")
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [(400, "goal from step 400 of 800 on"), (None, "goal at none of 800 steps")]
+)
+def test_a_study_says_whether_and_when_every_seed_is_at_the_goal(first, said):
+    times = dict.fromkeys(("cpu_s_a_seed", "training_cpu_s_a_seed", "evaluation_cpu_s_a_seed", "evaluation_share"), 0.1)
+    rest = {"peak_memory_gb": 0.7, "worst_accuracy": {"mass": 0.96}, "probes_cpu_s_a_seed": {"balance": 0.1}}
+    line = load("tables").study_line(
+        "study x", {**times, **rest, "all_seeds_at_goal_from_step": first, "steps": 800}, "cpu"
+    )
+    assert line.endswith(said)
