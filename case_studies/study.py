@@ -19,7 +19,6 @@ from interp.errors import RequestError, quoted
 from interp.files import make_folder
 from interp.header import find_checkpoint, read_header
 from interp.progress import progress_bar
-from interp.stats import Estimate
 
 Size = TypeVar("Size")
 Found = TypeVar("Found")
@@ -52,7 +51,8 @@ class Wanted:
             return self
         count = self.seeds if seeds is None else min(seeds, self.most or seeds)
         family = self.family if steps is None else self.family.in_steps(steps)
-        return replace(self, family=family, seeds=count, bundled=None)
+        first = max(self.first, count) if self.first else 0  # further seeds stay apart from the first
+        return replace(self, family=family, seeds=count, bundled=None, first=first)
 
     def source(self, folder: Path, device: str) -> str:
         """Where the population comes from: what two of a plan share is trained once."""
@@ -126,15 +126,6 @@ def trains_nothing(size: Any) -> Plan:
 def without_options(size: Size) -> Size:
     """`Study.prepare` of a study without options of its own."""
     return size
-
-
-def json_ready(value: Any) -> Any:
-    """Estimates inside dicts and lists as dicts, all else as it is: what results.json can hold."""
-    if isinstance(value, Estimate):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: json_ready(item) for name, item in value.items()}
-    return [json_ready(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from case_studies.dyck_copying.estimates import (
 )
 from case_studies.dyck_copying.measure import GROUPS, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
-from case_studies.study import Plan, Run, Study, json_ready, wanted
+from case_studies.study import Plan, Run, Study, wanted
 from interp.stats import REALS
+from probes.core import to_json
 
 QUICK, FULL = 8, 40  # seeds of each depth and block
 
@@ -78,7 +79,7 @@ def of_group(m: Measured) -> dict[str, Any]:
         "dead_edits": sum(len(head.cost.dead) for head in m.heads),
         "heads": {name: [row[name] for row in rows] for name in rows[0]},
     }
-    plain: dict[str, Any] = json_ready(found)
+    plain: dict[str, Any] = to_json(found)
     return plain
 
 

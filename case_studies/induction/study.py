@@ -11,7 +11,8 @@ from case_studies.induction import DECLARED
 from case_studies.induction.collect import FAMILIES, Findings, measure, of_family
 from case_studies.induction.graphs import GRAPHS, measure_graph
 from case_studies.induction.report import report
-from case_studies.study import Plan, Run, Study, json_ready, wanted
+from case_studies.study import Plan, Run, Study, wanted
+from probes.core import to_json
 
 QUICK, FULL = 4, 40  # seeds of each family
 
@@ -30,7 +31,7 @@ def collect(run: Run[int]) -> Findings:
 
 def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
-    found: dict[str, Any] = json_ready({m.family.name: of_family(m) for m in f.measured})
+    found: dict[str, Any] = to_json({m.family.name: of_family(m) for m in f.measured})
     graphs = {one.family.name: one.to_dict() for one in f.graphs}
     return {"seeds": len(f.measured[0].models), "families": found, "graphs": graphs}
 

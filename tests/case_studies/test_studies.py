@@ -173,6 +173,8 @@ def test_further_seeds_are_a_population_of_their_own(tmp_path):
     (first,), (later,) = wanted([family], 3), wanted([family], 2, first=3)
     assert (first.chosen, later.chosen) == (3, (3, 4))
     assert later.asked(1, None).chosen == (3,)
+    assert later.asked(4, None).chosen == (4, 5, 6, 7)  # the others then have 0 to 3
+    assert first.asked(4, None).chosen == 4
     assert later.asked(None, 9).family.steps == 9
     assert first.source(tmp_path, "cpu") != later.source(tmp_path, "cpu")
     one = replace(Wanted(family, 3), first=0)
