@@ -28,7 +28,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -317,6 +317,7 @@ class Outcome:
 
     status: str
     text: str
+    not_so: bool = field(default=False, compare=False)  # whether an arm that was tried does not agree
 
 
 def readings_of(paths: Sequence[str], results: Results) -> list[Reading] | None:
@@ -351,7 +352,7 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
         status = "in range" if row.get("range") else "reproduced"
         told = f"also with {'; '.join(held)}" if held else ""
         null = "so would be no effect, a ratio of 1" if row.get("range") and holds(row["rule"], [Reading(1.0)]) else ""
-        return Outcome(status, ". ".join(part for part in (null, told, not_so) if part))
+        return Outcome(status, ". ".join(part for part in (null, told, not_so) if part), bool(failed))
     if held:
         return Outcome("differs", ". ".join(part for part in ("; ".join(held), not_so) if part))
     if "own" in row and not holds(row["rule"], [Reading(value) for value in row["own"]]):
@@ -452,7 +453,7 @@ def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
             *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name]),
         ]
     beside = [outcome(row, results) for row in rows]
-    some = sum(o.status == "reproduced" and "not with " in o.text for o in beside)
+    some = sum(o.status == "reproduced" and o.not_so for o in beside)
     counted = f"{', '.join(said)}. {some} of the reproduced ones do not come out in some other arm that was tried"
     return HEADER.format(rows=len(rows), counts=counted) + "\n".join(out) + "\n"
 
