@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from case_studies.dyck_attention import study as dyck_attention
 from interp import load_checkpoint
 from interp.worlds.topics.grammar import TopicGrammar
 from interp.worlds.topics.theory import TopicTheory
@@ -439,3 +440,9 @@ def test_the_page_of_stress_tells_its_results():
     text = (ROOT / "stress" / "README.md").read_text(encoding="utf-8")
     assert len(results) > 5
     assert not [name for name, run in results.items() if f"| `{name}` | {run['line']} |" not in text]
+
+
+def test_the_first_report_trains_as_many_models_as_the_readme_says():
+    plan = dyck_attention.populations(dyck_attention.QUICK)
+    models = sum(one.seeds for group in plan.values() for one in group)
+    assert f"# trains {models} small models" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -311,7 +311,13 @@ def open_parts(f: Findings) -> list[str | Table]:
     )
     parts: list[str | Table] = [start]
     if f.variants:
-        parts.append(variant_table("dyck-standard with", f.variants, "One setting changed at a time."))
+        parts.append(
+            variant_table(
+                "dyck-standard with",
+                f.variants,
+                "One setting changed at a time, but for the one on prefixes, where two are.",
+            )
+        )
     if f.without:
         told = "The released code with one part of it as ours at a time."
         parts.append(variant_table("dyck-authors with", f.without, told))

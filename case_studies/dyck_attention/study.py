@@ -53,10 +53,10 @@ class Size:
 
 
 QUICK = Size(
-    8,
-    5,
-    5,
-    5,
+    main=8,
+    others=5,
+    prefixes=5,
+    table=5,
     varied=0,
     figures=0,
     cells=2,
@@ -68,13 +68,13 @@ QUICK = Size(
     crossed=0,
 )
 FULL = Size(
-    40,
-    40,
-    40,
-    40,
-    40,
-    8,
-    len(known.TABLE),
+    main=40,
+    others=40,
+    prefixes=40,
+    table=40,
+    varied=40,
+    figures=8,
+    cells=len(known.TABLE),
     closers=40,
     released=40,
     table_released=20,
