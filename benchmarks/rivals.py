@@ -35,7 +35,10 @@ def padded(recipe: Recipe, seed: int, steps: range) -> tuple[Tensor, Tensor]:
 
 
 def native_model(recipe: Recipe, seed: int, device: str) -> Any:
-    """`TransformerBridge.boot_native` with our initial weights."""
+    """`TransformerBridge.boot_native` with our initial weights; positions that ours learn are learned.
+
+    A linear position is one of its own for each place there: as much work, and a few weights more.
+    """
     c = recipe.config
     config = TransformerBridgeConfig(
         d_model=c.d_model,
@@ -44,16 +47,20 @@ def native_model(recipe: Recipe, seed: int, device: str) -> Any:
         n_layers=c.n_layers,
         n_ctx=c.n_ctx,
         d_vocab=c.d_vocab,
+        d_vocab_out=c.d_out,
         d_mlp=c.d_mlp,
+        attn_only=c.mlp_depth == 0,
         act_fn="gelu_new",
         normalization_type="LN",
     )
-    state = {**SandboxTransformer.init(c, seed).state_dict(), "pos_embed.W_pos": torch.zeros(c.n_ctx, c.d_model)}
+    first = SandboxTransformer.init(c, seed).state_dict()
+    state = {"pos_embed.W_pos": torch.zeros(c.n_ctx, c.d_model), **first}
+    state.pop("pos_embed.w_pos", None)  # the direction of linear positions
     with contextlib.redirect_stdout(io.StringIO()):  # it tells where it lies
         bridge = TransformerBridge.boot_native(config).to(device)
     bridge.load_state_dict(convert_tl_checkpoint(state, config))
     for name, parameter in bridge.named_parameters():
-        parameter.requires_grad_("pos_embed" not in name)
+        parameter.requires_grad_("pos_embed" not in name or c.positions != "none")
     return bridge
 
 

@@ -21,7 +21,7 @@ from interp.numbers import number, percent, significant
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
-NAMES = ("step", "study", "evaluation", "balance", "analyzers", "batches")
+NAMES = ("step", "study", "worlds", "evaluation", "balance", "analyzers", "batches")
 FASTER, MEMORY = 40, 4  # a study's targets: times less than the released code, GB
 Results = dict[str, dict[str, Any]]  # by benchmark
 
@@ -224,6 +224,8 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
         return [asked, lines] if clock_of(result) == "cpu" else [lines]
     if name == "batches":
         return [batches_table(result)]
+    if name == "worlds":
+        return ["\n".join(world_line(world, found) for world, found in result["trained"].items())]
     return step_notes(result) if name == "step" else []
 
 
@@ -270,6 +272,18 @@ def study_line(name: str, s: dict[str, Any], clock: str) -> str:
         f" {number(s['training_cpu_s_a_seed'], 2)}, evaluation {number(s['evaluation_cpu_s_a_seed'], 2)}"
         f" ({percent(s['evaluation_share'], 1)} of the run), probes "
         f"{number(sum(s['probes_cpu_s_a_seed'].values()), 2)}; {end}"
+    )
+
+
+def world_line(name: str, found: dict[str, Any]) -> str:
+    """What a world's seeds cost beside what was asked, and where they ended."""
+    asked, own = found["cpu_s_a_seed_asked"], found["cpu_s_a_seed"]
+    met = "met" if own <= asked and found["all_seeds_there"] else "not met"
+    there = "every seed at its target" if found["all_seeds_there"] else "not every seed at its target"
+    return (
+        f"- {name.removeprefix('world ')}: {number(own, 1)} CPU s a seed, evaluation and all (asked: at most "
+        f"{number(asked, 0)}, {met}); `{found['metric']}` {number(found['least'], 4)} to "
+        f"{number(found['largest'], 4)} after {found['steps']} steps, {there}"
     )
 
 

@@ -19,6 +19,7 @@ from case_studies.lottery_ticket.measure import (
     prune_all,
     shared_matrices,
     subset_sums,
+    with_more,
 )
 from case_studies.lottery_ticket.report import report
 from case_studies.study import Plan, Run, Study, Wanted
@@ -42,6 +43,7 @@ def collect(run: Run[Size]) -> Everything:
         sums=subset_sums(size.sums),
         trained=trained,
         pruned=pruned,
+        more=with_more(pruned, size),
         curve=curve(pruned[0], size),
         decoy=decoy(run.folder, size),
         shared=shared_matrices(size),
@@ -55,6 +57,7 @@ def to_results(found: Everything) -> dict[str, Any]:
         {
             "sums": found.sums,
             "targets": [{"family": p.family, "seed": p.seed, **p.result.to_dict()} for p in found.pruned],
+            "more": found.more,
             "curve": found.curve,
             "decoy": {
                 "ticket": d.result.to_dict(),

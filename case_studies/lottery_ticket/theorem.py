@@ -46,7 +46,7 @@ def theorem_rows(found: Everything) -> list[list[str | Cell]]:
             "decay a candidate, end to end",
             "exponential",
             Cell(factor(found.curve.slopes["end to end"])),
-            "subset sums alone: 2",
+            f"subset sums alone: {number(10**-found.curve.expected, 2)}",
         ],
         ["kept value entries", "(1/2, 1)", f"{number(kept)} and more", "Lemma 9; the largest of each block"],
         ["largest l1 error of a row of attention", "no number", power(r.pattern_error), "working layers, all inputs"],

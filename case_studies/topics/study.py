@@ -55,7 +55,7 @@ def populations(size: Size) -> Plan:
         "everything": wanted([whole for _, whole in known.LONGER], size.main),
         "table": wanted([family for family, _ in known.TABLE], size.main),
         "stages": wanted(known.STAGES, size.main),
-        "boundaries": (*wanted(known.TWO_STAGES, size.few), *wanted(known.STAGE_1, size.main)),
+        "boundaries": wanted([*known.TWO_STAGES, *known.STAGE_1], size.main),
         "faint": wanted(known.FAINT, size.main),
     }
 

@@ -13,10 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
-NAMES = ("step", "study", "evaluation", "balance", "analyzers", "batches")
+NAMES = ("step", "study", "worlds", "evaluation", "balance", "analyzers", "batches")
 OWN = {
     "step": {"matmul_rate", "profile", "reached"},
     "study": {"studies", "released_cpu_s_a_seed", "goal"},
+    "worlds": {"trained"},
     "evaluation": {"share", "shared"},
     "balance": {"largest_relative_difference"},
     "analyzers": {"per_cpu_second"},
@@ -385,3 +386,23 @@ def test_a_study_says_whether_and_when_every_seed_is_at_the_goal(first, said):
         "study x", {**times, **rest, "all_seeds_at_goal_from_step": first, "steps": 800}, "cpu"
     )
     assert line.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "least", "said"),
+    [(5.0, 0.99, "met"), (5.1, 0.99, "not met"), (5.0, 0.98, "not met")],
+)
+def test_a_world_is_at_its_target_only_in_time_and_in_every_seed(seconds, least, said):
+    aim = load("worlds").Aim("recall", 5.0, "accuracy", least=0.99)
+    found = {"cpu_s_a_seed": seconds, "cpu_s_a_seed_asked": aim.seconds, "metric": aim.metric, "steps": 300}
+    ends = {"least": least, "largest": 1.0, "all_seeds_there": aim.reached([least, 1.0])}
+    line = load("tables").world_line("world recall, S=2", {**found, **ends})
+    assert f"(asked: at most 5, {said})" in line
+    assert ("not every seed" in line) == (least < 0.99)
+
+
+def test_a_target_may_be_an_upper_bound():
+    aim = load("worlds").Aim("markov", 10.0, "over_bigram", most=0.02)
+    assert aim.reached([0.01, 0.02])
+    assert not aim.reached([0.01, 0.021])
+    assert load("worlds").value_of("over_bigram", {"loss": 0.91, "rung/bigram": 0.9}) == pytest.approx(0.01)
