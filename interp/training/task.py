@@ -91,8 +91,11 @@ class TokenTask:
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
         """Inputs and labels [steps, rows, width], a function of (seed, step)."""
+        return self.laid_out([self.grammar.draw(self.source(seed, step), self.settings.batch) for step in steps])
+
+    def laid_out(self, strings: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Inputs and labels [steps, rows, width] of the strings [batch, length] of each step, in their slots."""
         batch = self.settings.batch
-        strings = [self.grammar.draw(self.source(seed, step), batch) for step in steps]
         parts = [drawn(self.grammar, part, batch) for part in strings]
         if any(part.shape[1] != self.length for part in parts):
             raise WorldError(
@@ -102,12 +105,12 @@ class TokenTask:
         labels = np.stack([labelled(self.grammar, part, some=False) for part in tokens])
         if self.recipe.config.direction != "causal" and (tokens == getattr(self.grammar, "pad", None)).any():
             raise ConfigError("direction='bidirectional' sees the PAD of short strings: give strings of one length")
-        shape = (len(steps), self.layout.rows, self.layout.width)
-        inputs = np.full((len(steps), shape[1] * shape[2]), _filler(self.grammar))
+        shape = (len(parts), self.layout.rows, self.layout.width)
+        inputs = np.full((len(parts), shape[1] * shape[2]), _filler(self.grammar))
         targets = np.full(inputs.shape, IGNORE)
         cells = (self.layout.start[:, None] + np.arange(self.length)).ravel()
-        inputs[:, cells] = tokens.reshape(len(steps), -1)
-        targets[:, cells] = labels.reshape(len(steps), -1)
+        inputs[:, cells] = tokens.reshape(len(parts), -1)
+        targets[:, cells] = labels.reshape(len(parts), -1)
         return inputs.reshape(shape), targets.reshape(shape)
 
     def __call__(self, params: Params, *batch: Tensor) -> Tensor:

@@ -90,8 +90,12 @@ class CausalGraphGrammar(InContext):
 
     def draw_laws(self, rng: np.random.Generator, count: int) -> Floats:
         """The laws [count, state] of the answers of the strings that `draw` draws from this state."""
+        return self.draw_with_laws(rng, count)[1]
+
+    def draw_with_laws(self, rng: np.random.Generator, count: int) -> tuple[Ints, Floats]:
+        """The strings that `draw` draws from this state, and the laws [count, state] of their answers."""
         tokens, kernel = self.draw_all(rng, count)
-        return kernel[np.arange(count), self.contexts(tokens)[:, -1]]
+        return tokens, kernel[np.arange(count), self.contexts(tokens)[:, -1]]
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Nats at the label of the exact law [string, pos]: the add-beta count over the graph."""

@@ -31,8 +31,9 @@ class LawTask(TokenTask):
 
     def draw(self, seed: int, steps: range) -> tuple[NDArray[Any], ...]:
         """Inputs and labels [steps, rows, width], and the laws of the answers [steps, string, state]."""
-        laws = [self.grammar.draw_laws(self.source(seed, step), self.settings.batch) for step in steps]
-        return *super().draw(seed, steps), np.stack(laws).astype(np.float32)
+        found = [self.grammar.draw_with_laws(self.source(seed, step), self.settings.batch) for step in steps]
+        strings, laws = zip(*found, strict=True)
+        return *self.laid_out(strings), np.stack(laws).astype(np.float32)
 
     def losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
         """Cross entropy [rows, width] with the law of each string at its query, 0 elsewhere."""
