@@ -173,6 +173,11 @@ def _more(readings: Sequence[Reading], _: Any) -> bool:
     return first > second
 
 
+def _contains(readings: Sequence[Reading], _: Any) -> bool:
+    first, second = readings
+    return first.low is not None and first.least <= _float(second.value) <= first.most
+
+
 def _meets_mean(readings: Sequence[Reading], wanted: Sequence[float]) -> bool:
     low, high = mean_of_paper(*wanted)
     return all(r.least <= high and r.most >= low for r in readings)
@@ -269,6 +274,7 @@ RULES = {
     "above_last": Rule("all but the last above the last, intervals apart", _above_last),
     "pairs_falling": Rule("the first of each two above the second, intervals apart", _pairs_falling),
     "more": Rule("the first is more than the second", _more),
+    "contains": Rule("the interval of the first holds the second", _contains),
     "most": Rule("the first of a pair above the second, intervals apart, in more than half of the pairs", _most),
     "all": Rule("{}", _all),
     "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),

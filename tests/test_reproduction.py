@@ -17,7 +17,7 @@ from case_studies.topics import families as topics
 from interp.worlds.topics.grammar import TopicGrammar
 
 ROOT = Path(__file__).parents[1]
-OPEN, MISSING = 27, 0
+OPEN, MISSING = 24, 0
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
           "shown_by", "digits", "arms", "awaited", "own", "range"}  # fmt: skip
 
@@ -225,6 +225,8 @@ SIDES = [
     ("above", 0, [reading(0.2)], [made.Reading(0.2, None, None, 4, "seeds")]),  # an estimate without an interval
     ("below", 0, [reading(-0.2)], [made.Reading(-0.2, None, None, 4, "seeds")]),
     ("times", 10, [reading(0.1), reading(-0.01)], [reading(0.1), reading(0.011)]),
+    ("contains", True, [reading(0.3, 0.1, 0.5), reading(0.1)], [reading(0.3, 0.1, 0.5), reading(0.09)]),
+    ("contains", True, [reading(0.3, 0.1, 0.5), reading(0.5)], [reading(0.3), reading(0.3)]),
     ("random_rows", RANDOM, [reading(made.random_rows(16, 40)[0])], [reading(2.99)]),
     ("above_last", True, [THREE, reading(2.6, 2.5, 2.7), TWO], [THREE, reading(2.3, 2.2, 2.4), TWO]),
     ("above_last", True, [THREE, TWO, reading(1.4)], [THREE, TWO, reading(1.5)]),

@@ -212,7 +212,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     told = {name: declared.about for name, declared in studies.found.items()}
     said += [f"  {name:<20} {about}" for name, about in told.items()]
     said += [f"  {name:<20} cannot be used: {reason}" for name, reason in studies.broken.items()]
-    said.append("Bundled checkpoints (load_checkpoint(NAME)); accuracy of the worst seed")
+    said.append("Bundled checkpoints (load_checkpoint(NAME)); measures of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
