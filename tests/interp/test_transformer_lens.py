@@ -221,7 +221,13 @@ def metric(logits):
 
 
 @pytest.fixture(
-    params=[{}, {"attention": "uniform"}, {"attention": "linear"}, {"block": "paper", "norm": "unit"}, {"positions": "learned"}],
+    params=[
+        {},
+        {"attention": "uniform"},
+        {"attention": "linear"},
+        {"block": "paper", "norm": "unit"},
+        {"positions": "learned"},
+    ],
     ids=str,
 )
 def runs(request):

@@ -64,7 +64,7 @@ def lookup(grammar: FactsGrammar | None = None) -> SandboxTransformer:
         attention.W_Q[:, :tokens, 0] = SHARP
         attention.W_K[0, subjects, 0] = attention.W_K[1, relations, 0] = 1.0
         for relation in range(grammar.relations):
-            attention.W_V[0, range(grammar.subjects), grammar.table[:, relation]] = 1.0
+            attention.W_V[0, range(grammar.subjects), grammar.table[:, relation].tolist()] = 1.0
         attention.W_V[1, relations] = torch.from_numpy(grammar.blocks).float()
         for head in range(2):
             attention.W_O[head, :, tokens:].fill_diagonal_(1.0)

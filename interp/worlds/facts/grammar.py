@@ -89,8 +89,8 @@ class FactsGrammar:
         s, r = (ids.get(name, -1) if isinstance(name, str) else -1 for name in (subject, relation))
         if not 0 <= s < self.subjects <= r < self.first_noise:
             raise GrammarError(
-                f"{quoted((subject, relation))} is no fact of the table: it has subjects s0 to s{self.subjects - 1} and "
-                f"relations r0 to r{self.relations - 1}"
+                f"{quoted((subject, relation))} is no fact of the table: it has subjects s0 to s{self.subjects - 1} "
+                f"and relations r0 to r{self.relations - 1}"
             )
         return self.label_names[int(self.table[s, r - self.subjects])]
 
@@ -215,7 +215,7 @@ class FactsGrammar:
             raise GrammarError(f"{self.noise} noise tokens in strings of {self.length} make {count} strings: too many")
         noise = np.indices((self.noise,) * (places - 2)).reshape(places - 2, -1).T + self.first_noise
         rows = [
-            np.insert(np.insert(part, min(a, b), first), max(a, b), second).tolist() + [self.end]
+            [*np.insert(np.insert(part, min(a, b), first), max(a, b), second), self.end]
             for part in noise
             for a in range(places)
             for b in range(places)

@@ -36,8 +36,9 @@ def check(recipe: Recipe) -> None:
         for name, value in SLIDES.items():
             if getattr(c, name) != value:
                 raise ConfigError(f"{name}={quoted(getattr(c, name))}: start='slides' needs {quoted(value)}")
-        if s.weight_decay:
-            raise ConfigError(f"weight_decay={s.weight_decay} would change what start='slides' leaves alone")
+    if s.weight_decay and (s.start == "slides" or s.trained == "maps"):
+        given = f"start={quoted(s.start)}, trained={quoted(s.trained)}"
+        raise ConfigError(f"weight_decay={s.weight_decay} would change what {given} leaves alone")
 
 
 def _model(grammar: FactsGrammar, **changes: Any) -> TransformerConfig:
@@ -76,26 +77,36 @@ PRESETS: Mapping[str, Preset] = {
     "facts": Preset(
         "1 layer of 4 heads and an MLP: the answer of a subject and a relation among noise",
         with_mlp,
-        FactsSettings(steps=200, batch=64, lr=5e-3, eval_every=50),
+        FactsSettings(steps=200, batch=48, lr=5e-3, warmup=30, eval_every=50),
         FactsGrammar,
     ),
     "facts-attention": Preset(
         "facts without the MLP",
         attention_only,
-        FactsSettings(steps=300, batch=64, lr=5e-3, eval_every=50),
+        FactsSettings(steps=200, batch=48, lr=4e-3, warmup=30, eval_every=50),
         FactsGrammar,
     ),
     "facts-linear": Preset(
         "linear attention on one-hot tokens from tiny weights, SGD: the model of the slides' theorem",
         linear,
         FactsSettings(
-            steps=1000, batch=128, lr=2.0, optimizer="sgd", schedule="constant", eval_every=100, start="slides"
+            steps=400, batch=64, lr=2.0, optimizer="sgd", schedule="constant", eval_every=100, start="slides"
         ),
         FactsGrammar,
     ),
 }  # fmt: skip
 
 UNREAD: tuple[Unread, ...] = (
+    Unread(
+        ("settings.trained",),
+        lambda r: settings_of(r).start == "slides",
+        "start='slides' trains W_K and W_V alone",
+    ),
+    Unread(
+        ("settings.trained",),
+        lambda r: r.config.embedding == "onehot" and r.config.unembed == "identity",
+        "embedding and unembedding are frozen anyway",
+    ),
     Unread(("settings.alpha",), lambda r: settings_of(r).start != "slides", "it is for start='slides'"),
     Unread(
         ("config.init_std",),

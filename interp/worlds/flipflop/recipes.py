@@ -32,8 +32,8 @@ def check(recipe: Recipe) -> None:
         raise ConfigError(f"sharpen_from={s.sharpen_from} is beyond the last of {s.steps} steps: nothing is sharpened")
     if s.sharpen != "none" and c.attention != "learned":
         raise ConfigError(
-            f"sharpen={quoted(s.sharpen)} needs attention='learned', not {quoted(c.attention)}: weights that are frozen "
-            "or no shares cannot be sharpened"
+            f"sharpen={quoted(s.sharpen)} needs attention='learned', not {quoted(c.attention)}: frozen weights, and "
+            "weights that are no shares, cannot be sharpened"
         )
 
 
