@@ -39,8 +39,8 @@ class Sized(Family):
     @property
     def recipe(self) -> Recipe:
         """The preset with these sizes."""
-        recipe = super().recipe
-        return replace(recipe, config=replace(recipe.config, **self.sizes))
+        recipe, sizes = super().recipe, dict[str, Any](self.sizes)
+        return replace(recipe, config=replace(recipe.config, **sizes))
 
 
 @dataclass(frozen=True)

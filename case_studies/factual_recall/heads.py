@@ -1,4 +1,4 @@
-"""Which head reads the subject and which the relation: interchange of one head's output at END, by both kinds of pair."""
+"""Which head reads the subject and which the relation: interchange of one head's output at END, by kind of pair."""
 
 import itertools
 from dataclasses import dataclass
@@ -56,6 +56,12 @@ class Heads:
             [_apart(s, r[list(o)]) for s, r in zip(self.subject, self.relation, strict=True) for o in orders]
         )
         return mean_over_seeds(found, support=SHARE).with_null(float(null))
+
+    def paired_at_random(self) -> float:
+        """The null of `apart`."""
+        null = self.apart().null
+        assert isinstance(null, float)
+        return null
 
     def looks(self, kind: str) -> Estimate:
         """Weight at END, on what it is about, of the head that the most goes with."""
