@@ -13,7 +13,7 @@ from interp.world import Embedding as OracleEmbedding
 Embedding = str  # "learned", "onehot", or an oracle first layer of a world: `interp.world.Embedding`
 PLAIN_EMBEDDINGS = ("learned", "onehot")
 Positions = Literal["none", "linear", "learned", "scalar", "onehot"]
-AttentionKind = Literal["learned", "uniform"]
+AttentionKind = Literal["learned", "uniform", "linear"]
 Direction = Literal["causal", "bidirectional"]
 BlockKind = Literal["gpt2", "paper", "bare", "authors", "disentangled"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
@@ -49,7 +49,9 @@ class TransformerConfig:
     - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9), `scalar` (position /
       n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector a
       position) or `onehot` (frozen: position i is the unit vector of coordinate d_vocab + i, beside one-hot tokens).
-    - `attention`: `learned`, or `uniform` (frozen: equal weight on every visible key, no W_Q, W_K).
+    - `attention`: `learned` (softmax of the scores), `uniform` (frozen: equal weight on every visible key, no W_Q,
+      W_K), or `linear` (the scores themselves are the weights, 0 on keys that are not visible: of either sign, and
+      their sum is free).
     - `block`: `gpt2` (norm before attention and MLP, two residual links, final norm), `paper`
       (eq. 6: MLP(norm(attention) + x), no skip around the MLP, no output projection, no final
       norm), `bare` (norm(attention) alone: no residual, no output projection, no MLP), `authors` (the released code
@@ -247,7 +249,8 @@ class TransformerConfig:
         """Do logits depend on nothing but the own state and the counts of states seen (see `interp.model.counts`)?"""
         # The table of states ends in zero rows, which a norm without eps would divide by 0.
         safe = self.norm_eps > 0 or self.norm not in ("LN", "LNPre")
-        return self.n_layers == 1 and self.positions == "none" and self.direction == "causal" and safe
+        plain = self.positions == "none" and self.direction == "causal" and self.attention != "linear"
+        return self.n_layers == 1 and plain and safe
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

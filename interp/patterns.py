@@ -20,6 +20,10 @@ def attention_patterns(
     left as it was: mode, gradients, device and the user's own hooks. `pad`: the id that no token of a bridge attends
     to; our own models know theirs.
 
+    Rows are shares, at least 0 and 1 together. Linear attention (`attention="linear"`) has weights of either sign whose
+    sum is free: of it a share is that of a key in the sum of absolute weights, even over visible keys where all are 0.
+    The weights themselves are what `hook_pattern` gives.
+
     Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for, takes fewer tokens, or
     raises anything itself.
     """
@@ -37,4 +41,20 @@ def attention_patterns(
         real = torch.ones_like(tokens) if pad is None else tokens.ne(pad).long()
         mask = {"attention_mask": real} if is_bridge(model) and not real.all() else {}
         _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None, **mask)
-    return [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]
+    weights = [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]
+    if not has_signed_weights(model):
+        return weights
+    visible = model.visible_keys(tokens).cpu().numpy()
+    return [shares(weight, visible) for weight in weights]
+
+
+def has_signed_weights(model: Any) -> bool:
+    """Are a model's attention weights of either sign, their sum free? Those of linear attention are."""
+    return getattr(getattr(model, "config", None), "attention", None) == "linear"
+
+
+def shares(weights: NDArray[np.float64], visible: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Shares of keys in the sum of absolute weights [..., query, key]; even over `visible` keys where all are 0."""
+    size = np.abs(weights)
+    size = np.where((size.sum(-1, keepdims=True) > 0), size, np.broadcast_to(visible, size.shape))
+    return np.asarray(size / size.sum(-1, keepdims=True))

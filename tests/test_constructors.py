@@ -26,6 +26,7 @@ from interp.claims import Claims
 from interp.grammars import BracketStrings, Grammar, Vocabulary
 from interp.world import World
 from interp.worlds.binary_chain import BinaryChain
+from interp.worlds.facts import FactsGrammar
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
 from interp.worlds.markov import CausalGraphGrammar, MarkovGrammar, OrderGrammar
 from interp.worlds.markov.claims import Successor
@@ -237,6 +238,14 @@ TABLE = {
         {**CHAIN, "graph": ("random", "chain"), "graph_seed": (0, 1)},
         base={"length": 12},
         like=CausalGraphGrammar,
+    ),
+    "FactsGrammar": Entry(
+        used(FactsGrammar, sampled),
+        {
+            "subjects": (16, 5), "relations": (4, 2), "answers": (8, 3), "noise": (20, 4), "length": (12, 8),
+            "table_seed": (0, 1),
+        },
+        like=FactsGrammar,
     ),
     "FlipFlopGrammar": Entry(
         used(FlipFlopGrammar, sampled),

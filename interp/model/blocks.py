@@ -11,7 +11,16 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.config import TransformerConfig
-from interp.model.parts import MLP, Attention, CopyingAttention, UniformAttention, last, make_norm, through
+from interp.model.parts import (
+    MLP,
+    Attention,
+    CopyingAttention,
+    LinearAttention,
+    UniformAttention,
+    last,
+    make_norm,
+    through,
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +36,16 @@ def tokens_of(known: Known | None) -> Tensor | None:
     return None if known is None else known.tokens
 
 
+ATTENTION: dict[str, type[UniformAttention]] = {
+    "learned": Attention,
+    "uniform": UniformAttention,
+    "linear": LinearAttention,
+}
+
+
 def make_attention(config: TransformerConfig, project_output: bool) -> UniformAttention:
-    """Learned or frozen-uniform attention."""
-    kind = Attention if config.attention == "learned" else UniformAttention
-    return kind(config, project_output)
+    """The attention that a config names."""
+    return ATTENTION[config.attention](config, project_output)
 
 
 class PreNormBlock(nn.Module):

@@ -271,6 +271,7 @@ class UniformAttention(nn.Module):
 class Attention(UniformAttention):
     """Softmax attention with learned queries and keys."""
 
+    unseen = -torch.inf  # score of a key that is not visible
     W_Q: Tensor
     b_Q: Tensor
     W_K: Tensor
@@ -293,8 +294,12 @@ class Attention(UniformAttention):
         """Pattern [batch, head, query, key] and values [batch, pos, head, d_head]."""
         q, k, v = self.read(x, visible.shape[-2], tokens, norm)
         scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * (1 / self.attn_scale)
-        scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
-        return scores.softmax(-1), v
+        scores = self.hook_attn_scores(scores.masked_fill(~visible, self.unseen))
+        return self.weigh(scores), v
+
+    def weigh(self, scores: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query key"]:
+        """What values are multiplied by, from masked scores."""
+        return scores.softmax(-1)
 
     def read(
         self, x: Tensor, queries: int, tokens: Tensor | None = None, norm: LayerNorm | None = None
@@ -304,6 +309,20 @@ class Attention(UniformAttention):
         q = self.hook_q(heads_in(late[0], self.W_Q, self.b_Q, late[1], norm))
         k = self.hook_k(heads_in(x, self.W_K, self.b_K, tokens, norm))
         return q, k, self.hook_v(heads_in(x, self.W_V, self.b_V, tokens, norm))
+
+
+class LinearAttention(Attention):
+    """Attention without softmax: z = sum over visible keys of score times value.
+
+    The pattern, what values are multiplied by, is the masked scores themselves: weights of either sign whose sum is
+    free. `interp.patterns.attention_patterns` makes shares of them.
+    """
+
+    unseen = 0.0
+
+    def weigh(self, scores: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query key"]:
+        """The scores, as a tensor of its own: a hook that edits the pattern must not reach them."""
+        return scores.clone()
 
 
 class CopyingAttention(Attention):

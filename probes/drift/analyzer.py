@@ -132,8 +132,12 @@ class Measured:
 
 
 def _measure(models: Iterable[Any], grammar: Any, asked: Sequence[Asked], common: Ints) -> Measured:
+    from interp.patterns import has_signed_weights
+
     parts: list[tuple[Array, ...]] = []
     for model in models:
+        if has_signed_weights(model):
+            raise AnalysisError(f"{WHO}: attention='linear' has weights of either sign, and mass is of shares")
         each = [_at(model, grammar, one) for one in asked]
         stacked = tuple(np.stack([one[i] for one in each]) for i in range(4))
         parts.append((*stacked, _apart(model, common)))

@@ -113,6 +113,8 @@ def _check_architecture(c: TransformerConfig) -> None:
             wrong.append(f"{name}={quoted(getattr(c, name))} should be {needed!r}")
     if c.biases:
         wrong.append("biases=True should be False (let the embedding carry a constant)")
+    if c.attention == "linear":
+        wrong.append("attention='linear' should be 'learned' (softmax) or 'uniform'")
     if c.activation != "relu":
         wrong.append(f"activation={c.activation!r} should be 'relu'")
     if c.norm == "unit" and c.norm_eps <= 0:

@@ -71,6 +71,8 @@ CONFIGS = {
     "gpt2 wide": {"d_model": 20, "d_head": 18, "d_mlp": 24},
     "uniform": {"attention": "uniform"},
     "uniform bidirectional": {"attention": "uniform", "direction": "bidirectional"},
+    "linear": {"attention": "linear"},
+    "linear bidirectional": {"attention": "linear", "direction": "bidirectional", "scale_scores": False},
     "bidirectional": {"direction": "bidirectional", "positions": "learned"},
     "paper": PAPER,
     "paper clamped": {**PAPER, "norm_eps": 3.0},
@@ -78,6 +80,7 @@ CONFIGS = {
     "paper no mlp": {**PAPER, "mlp_depth": 0, "n_heads": 1, "d_head": 12},
     "paper LN": {**PAPER, "norm": "LN", "biases": True},
     "paper uniform": {**PAPER, "attention": "uniform"},
+    "paper linear": {**PAPER, "attention": "linear"},
     "bare": {**BARE, "embedding": "minimal"},
     "bare unit": {**BARE, "norm": "unit", "embedding": "minimal-sum", "n_heads": 3},
     "bare angle": {**BARE, "norm": "none", "embedding": "minimal-angle", "n_heads": 1},
@@ -243,7 +246,10 @@ class Literal:
             return [1 / len(keys)] * len(keys)
         q = xs[i] @ self.p[f"{at}W_Q"][h] + self.bias(f"{at}b_Q", h)
         ks = [xs[j] @ self.p[f"{at}W_K"][h] + self.bias(f"{at}b_K", h) for j in keys]
-        raised = [math.exp(q @ k / (math.sqrt(c.d_head) if c.scale_scores else 1)) for k in ks]
+        scores = [q @ k / (math.sqrt(c.d_head) if c.scale_scores else 1) for k in ks]
+        if c.attention == "linear":
+            return scores
+        raised = [math.exp(score) for score in scores]
         return [r / sum(raised) for r in raised]
 
     def act(self, x):
@@ -474,7 +480,7 @@ def expected_hooks(c, b, n):
         at = f"blocks.{layer}"
         shapes |= {f"{at}.attn.hook_{x}": (b, n, h, c.d_head) for x in "vz"}
         shapes[f"{at}.attn.hook_pattern"] = (b, h, n, n)
-        if c.attention == "learned":
+        if c.attention != "uniform":
             shapes |= {f"{at}.attn.hook_{x}": (b, n, h, c.d_head) for x in "qk"}
             shapes[f"{at}.attn.hook_attn_scores"] = (b, h, n, n)
         shapes[f"{at}.hook_resid_pre"] = stream
@@ -646,6 +652,7 @@ PACKED = [
     {"positions": "learned"},
     {"direction": "bidirectional", "positions": "learned"},
     {"attention": "uniform"},
+    {"attention": "linear"},
     PAPER,
     {**BARE, "embedding": "minimal"},
     {**BARE, "embedding": "minimal-angle", "attention": "uniform"},

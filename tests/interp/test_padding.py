@@ -21,6 +21,7 @@ CONFIGS = {
     "linear": {"positions": "linear"},
     "learned": {"positions": "learned"},
     "learned, bidirectional": {"positions": "learned", "direction": "bidirectional"},
+    "linear attention": {"attention": "linear"},
     "linear, uniform": {"positions": "linear", "attention": "uniform"},
     "learned, paper": {"positions": "learned", "block": "paper", "norm": "unit"},
     "linear, onehot": {"positions": "linear", "embedding": "onehot", "d_model": 7},

@@ -25,6 +25,7 @@ BLOCKS = {
     "gpt2, classifier": {**GPT2, "d_vocab_out": 3},
     "gpt2, tied": {**GPT2, "unembed": "tied"},
     "uniform": {**GPT2, "attention": "uniform"},
+    "linear": {**GPT2, "attention": "linear"},
     "paper": {"block": "paper", "norm": "unit"},
     "paper, LN": {"block": "paper"},
     "bare": {"block": "bare", "n_layers": 1, "mlp_depth": 0},

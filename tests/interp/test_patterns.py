@@ -75,6 +75,39 @@ def test_uniform_patterns_by_hand():
     assert_close(pattern, np.stack([expected, expected])[None], ulps=1, dtype=torch.float32)
 
 
+def test_shares_of_linear_attention_are_of_absolute_weights():
+    """Weights are q k / sqrt(d_head) as they are; a row of zeros is shared evenly by what is visible."""
+    model = make(attention="linear", n_layers=1)
+    _, cache = model.run_with_cache(TOKENS)
+    (found,) = attention_patterns(model, TOKENS)
+    weights = cache["pattern", 0].double().numpy()
+    assert_close(weights, cache["attn_scores", 0].double().numpy(), ulps=1, dtype=torch.float32)
+    assert (weights < 0).any()
+    assert not np.triu(weights, 1).any()
+    assert_close(found, np.abs(weights) / np.abs(weights).sum(-1, keepdims=True), scale=1)
+    with torch.no_grad():
+        for name in ("W_Q", "b_Q"):
+            getattr(model.blocks[0].attn, name).zero_()
+    (even,) = attention_patterns(model, TOKENS)
+    assert_close(even, attention_patterns(make(attention="uniform", n_layers=1), TOKENS)[0], dtype=torch.float32)
+
+
+def test_linear_weights_are_the_masked_scores_times_values():
+    """z = sum of score times value, by hand; and the scores are not touched where the pattern is edited in place."""
+    model = make(attention="linear", n_layers=1)
+    seen = {}
+
+    def edit(pattern, hook):
+        pattern[:, 0] = 0.0
+
+    hooks = [("blocks.0.attn.hook_attn_scores", lambda x, hook: seen.update(scores=x))]
+    model.run_with_hooks(TOKENS, fwd_hooks=[*hooks, ("blocks.0.attn.hook_pattern", edit)])
+    assert seen["scores"][:, 0].abs().max() > 0.01
+    _, cache = model.run_with_cache(TOKENS)
+    z = np.einsum("bhqk,bkhd->bqhd", cache["attn_scores", 0].numpy(), cache["v", 0].numpy())
+    assert_close(cache["z", 0].numpy(), z, dtype=torch.float32)
+
+
 @pytest.mark.parametrize("layers", [[1], [1, 0], [0, 0], []])
 def test_layers_come_in_the_order_asked_for(layers):
     model = make()

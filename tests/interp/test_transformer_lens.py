@@ -118,6 +118,7 @@ PRE_NORM = [
     {"norm": "unit", "positions": "linear", "scale_scores": False},
     {"norm": "none", "mlp_depth": 0},
     {"attention": "uniform", "mlp_depth": 4},
+    {"attention": "linear"},
     {"biases": False, "positions": "learned", "direction": "bidirectional"},
 ]
 
@@ -220,7 +221,13 @@ def metric(logits):
 
 
 @pytest.fixture(
-    params=[{}, {"attention": "uniform"}, {"block": "paper", "norm": "unit"}, {"positions": "learned"}],
+    params=[
+        {},
+        {"attention": "uniform"},
+        {"attention": "linear"},
+        {"block": "paper", "norm": "unit"},
+        {"positions": "learned"},
+    ],
     ids=str,
 )
 def runs(request):

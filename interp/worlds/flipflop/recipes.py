@@ -30,8 +30,11 @@ def check(recipe: Recipe) -> None:
         raise ConfigError(f"direction={quoted(c.direction)} sees later writes, and answers: use 'causal'")
     if s.sharpen != "none" and s.sharpen_from >= s.steps:
         raise ConfigError(f"sharpen_from={s.sharpen_from} is beyond the last of {s.steps} steps: nothing is sharpened")
-    if s.sharpen != "none" and c.attention == "uniform":
-        raise ConfigError(f"sharpen={quoted(s.sharpen)} needs attention='learned': a uniform one cannot be sharpened")
+    if s.sharpen != "none" and c.attention != "learned":
+        raise ConfigError(
+            f"sharpen={quoted(s.sharpen)} needs attention='learned', not {quoted(c.attention)}: frozen weights, and "
+            "weights that are no shares, cannot be sharpened"
+        )
 
 
 def _model(grammar: Any, **changes: Any) -> TransformerConfig:

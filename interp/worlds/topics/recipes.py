@@ -53,6 +53,8 @@ def check(recipe: Recipe) -> None:
         )
     if c.pad_token is not None:
         raise ConfigError(f"pad_token={c.pad_token}: documents have no padding, and every token is a word or [MASK]")
+    if c.attention == "linear":
+        raise ConfigError("attention='linear': topic models train with 'learned' (softmax) or 'uniform'")
     if s.trained == "attention" and c.attention == "uniform":
         raise ConfigError("trained='attention' needs attention='learned': a uniform one has no W_Q, W_K")
     if s.trained == "embedding" and c.embedding != "learned":
