@@ -45,6 +45,7 @@ class Aim:
 
 AIMS = (
     Aim("recall", 5.0, "accuracy", least=0.99),
+    Aim("facts", 5.0, "accuracy", least=0.99),
     Aim("markov", 10.0, "over_bigram", most=0.02),
     Aim("flipflop-1l1h", 5.0, "accuracy", least=0.9999, steps=1000),
     Aim("flipflop", 10.0, "accuracy", least=0.9999, steps=1000),

@@ -400,7 +400,9 @@ def shipped() -> dict[str, Any]:
             [min(row[rule] for row in load_checkpoint(name).final_metrics()) for rule in rules]
             for name in ("dyck-standard", "dyck-minimal")
         ],
-        "recall": min(row["accuracy"] for row in load_checkpoint("recall").final_metrics()),
+        "answers": [
+            min(row["accuracy"] for row in load_checkpoint(name).final_metrics()) for name in ("recall", "facts")
+        ],
         "markov": max(row["loss"] - row["rung/bigram"] for row in load_checkpoint("markov").final_metrics()),
         "glitches": [
             worst_glitches(name, law)

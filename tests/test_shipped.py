@@ -30,8 +30,9 @@ def test_each_is_small_and_what_its_command_makes(name):
     assert (population.config, population.grammar) == (recipe.config, recipe.grammar)
 
 
-def test_recall_answers_nearly_all():
-    assert min(row["accuracy"] for row in load_checkpoint("recall").final_metrics()) >= 0.99
+@pytest.mark.parametrize("name", ["recall", "facts"])
+def test_nearly_all_answers_are_right(name):
+    assert min(row["accuracy"] for row in load_checkpoint(name).final_metrics()) >= 0.99
 
 
 def test_markov_is_near_the_counts_of_pairs():
