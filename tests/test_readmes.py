@@ -217,6 +217,9 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "54 of 56 matrices": lambda r: (max(sum(s["agreement"].values()) for s in r["shared"]), 56),
         "(1000 L²/C)^4L = 7e36": lambda _: ((1000 * 2**2 / 0.1) ** 8,),
     },
+    "markov_landscape": {
+        "25 of 25 starts": lambda r: (sum(c["reached"] == c["basin"] for c in r["cases"]), len(r["cases"])),
+    },
     "topics": {
         "-0.00759, 0.10802, 0.05419": lambda _: (THEORY.W_diff, THEORY.W_same, THEORY.W_i0),
         "(.371; the printed .577": lambda _: (THEORY.lambda1, THEORY.lambda1_printed),

@@ -30,6 +30,7 @@ def test_what_is_told_is_read(text, kind, parts, scale):
         "`lr=0.01`",
         "[a](b-0.5.md)",
         "Intervals are 95 %",
+        "Makkuva et al. 2024 (arXiv 2402.04161)",
     ],
 )
 def test_settings_and_references_are_not_told(text):

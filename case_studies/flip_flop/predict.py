@@ -1,20 +1,23 @@
 """Does a score that is had in training's law tell which seeds glitch beyond it? AUROC over seeds, with its interval."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from scipy.optimize import brentq
+from scipy.stats import norm, rankdata
 
 from case_studies.corrections import Comparison, compared, corrected
-from case_studies.flip_flop.measure import DENSE, SCORES, SPARSE, Measured
-from interp.stats import CONFIDENCE, SHARE, Estimate, jackknife, spearman
+from case_studies.flip_flop.measure import DENSE, OWN, SCORES, SPARSE, Measured
+from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, jackknife, spearman
 
 Array = NDArray[np.float64]
 LAWS = {SPARSE: "sparse", DENSE: "dense"}
 BOUND = 0.1  # an AUROC within .5 +- this predicts nothing worth the name
 FEWEST = 8  # seeds of either kind of which an interval is given
+EDGE = 1e-9
 LESS = ("entropy",)  # scores of which less should be better
 PRIMARY = tuple(f"{arm}, {law}: mass" for arm in ("1 layer", "2 layers") for law in LAWS.values())
 
@@ -22,8 +25,9 @@ PRIMARY = tuple(f"{arm}, {law}: mass" for arm in ("1 layer", "2 layers") for law
 def auroc(score: ArrayLike, faulty: ArrayLike, level: float = CONFIDENCE) -> Estimate:
     """Chance that a faulty seed scores lower than one that is not, ties counting half; null .5.
 
-    The interval is the delete-one jackknife's. Undefined where all seeds are of one kind; fewer than 8 of either have a
-    value and no interval.
+    The interval is at either end the wider of two: the delete-one jackknife's, which covers too little near 1 and has
+    no width where the kinds do not overlap, and `newcombe`'s, which takes both kinds to spread alike. Undefined where
+    all seeds are of one kind; fewer than 8 of either have a value and no interval.
     """
     x, bad = np.asarray(score, dtype=np.float64), np.asarray(faulty, dtype=bool)
     known = np.isfinite(x)
@@ -37,7 +41,29 @@ def auroc(score: ArrayLike, faulty: ArrayLike, level: float = CONFIDENCE) -> Est
         return Estimate(value, None, None, len(x), "seeds", 0.5, few)
     keep = ~np.eye(len(x), dtype=bool)
     without = np.array([_auroc(x[rest], bad[rest]) for rest in keep])
-    return jackknife(value, without, over="seeds", support=SHARE, level=level).with_null(0.5)
+    found = jackknife(value, without, over="seeds", support=SHARE, level=level).with_null(0.5)
+    low, high = newcombe(value, ones, zeros, level)
+    return replace(
+        found,
+        low=min(low, value if found.low is None else found.low),
+        high=max(high, value if found.high is None else found.high),
+    )
+
+
+def newcombe(value: float, ones: int, zeros: int, level: float = CONFIDENCE) -> tuple[float, float]:
+    """Score interval of an AUROC of `ones` against `zeros` (Newcombe 2006, part 2, method 5): the t with
+    (value - t)^2 = z^2 V(t), V being Hanley's and McNeil's variance with both sizes in its middle term equal."""
+    squared, half = float(norm.ppf((1 + level) / 2)) ** 2, (ones + zeros) / 2 - 1
+
+    def beyond(t: float) -> float:
+        spread = t * (1 - t) * (1 + half * ((1 - t) / (2 - t) + t / (1 + t))) / (ones * zeros)
+        return (value - t) ** 2 - squared * spread
+
+    ends = [0.0, 1.0]
+    for at, end in enumerate((EDGE, 1 - EDGE)):
+        if beyond(end) > 0 > beyond(min(max(value, EDGE), 1 - EDGE)):
+            ends[at] = float(brentq(beyond, *sorted((end, min(max(value, EDGE), 1 - EDGE)))))
+    return ends[0], ends[1]
 
 
 def _auroc(x: Array, bad: NDArray[np.bool_]) -> float:
@@ -72,6 +98,18 @@ def _interval(score: Array, bad: NDArray[np.bool_], level: float) -> Estimate:
 def any_error(m: Measured, law: str, score: str) -> Estimate:
     """The same for "any error at all"."""
     return auroc((-1 if score in LESS else 1) * m.scores[score], m.errors(law) > 0)
+
+
+def among_clean(m: Measured, law: str, score: str) -> Estimate:
+    """The AUROC among seeds without an error on training's law: does a score tell more than who has not learned?"""
+    clean = m.errors(OWN) == 0
+    return auroc((-1 if score in LESS else 1) * m.scores[score][clean], faulty(m.errors(law))[clean])
+
+
+def unlearned(m: Measured, law: str) -> Estimate:
+    """Of the seeds with an error on a law, the share that has one on training's law too."""
+    wrong = m.errors(law) > 0
+    return clopper_pearson(int((m.errors(OWN)[wrong] > 0).sum()), int(wrong.sum()), over="seeds")
 
 
 def ranks(m: Measured, law: str, score: str) -> Estimate:

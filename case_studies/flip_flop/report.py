@@ -6,7 +6,17 @@ import numpy as np
 
 from case_studies.flip_flop.figures import errors_figure, heatmaps
 from case_studies.flip_flop.measure import DENSE, OWN, READS, SPARSE, Found, Measured, of
-from case_studies.flip_flop.predict import BOUND, LAWS, PRIMARY, any_error, predictions, ranks, words_of
+from case_studies.flip_flop.predict import (
+    BOUND,
+    LAWS,
+    PRIMARY,
+    among_clean,
+    any_error,
+    predictions,
+    ranks,
+    unlearned,
+    words_of,
+)
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import count, estimate, number, significant
@@ -73,7 +83,9 @@ def answers(found: Found) -> list[str]:
         f"Trained on the mixture, {count(_faultless(mixed))} seeds make no error on any of three laws (the source: 6 "
         f"of 25), and {count(_lstms(found))} LSTMs none.",
         f"The AUROC of a head's weight on the last write, seen in training's law, for more errors than the median "
-        f"seed is {'; '.join(told)}.",
+        f"seed is {'; '.join(told)}. Of the seeds of 2 layers that err on sparse strings, "
+        f"{count(unlearned(of(measured, TWO), SPARSE))} err on training's law already: what tells these tells that the "
+        "task was not learned.",
     ]
 
 
@@ -199,16 +211,31 @@ def prediction_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]
                         one.finding,
                         one.tests,
                         Cell(any_error(m, law, score), 2),
+                        Cell(among_clean(m, law, score), 2),
                         Cell(ranks(m, law, score), 2),
                     ]
                 )
-    head = ["score seen in training's law", "AUROC", "finding", "p", "AUROC, any error", "rank correlation"]
+    head = [
+        "score seen in training's law",
+        "AUROC",
+        "finding",
+        "p",
+        "AUROC, any error",
+        "of the clean",
+        "rank correlation",
+    ]
     return [
         "A seed is faulty if it makes more errors than the median seed; the AUROC is the chance that a faulty seed has "
         "the lower score (of entropy: the higher). Scores are of the head with the most weight on the last write, "
         f"chosen on half of the strings and scored on the rest. Named beforehand: {', '.join(PRIMARY)}; the rest is "
         f"corrected together (Holm). Equivalent: within .5 ± {BOUND}.",
-        Table(head, rows, "Rank correlation: of the score and the errors, over seeds.", text=(2, 3)),
+        Table(
+            head,
+            rows,
+            "Of the clean: the AUROC among seeds without an error on training's law; undefined where none of these is "
+            "faulty. Rank correlation: of the score and the errors, over seeds.",
+            text=(2, 3),
+        ),
     ]
 
 

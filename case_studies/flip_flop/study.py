@@ -11,7 +11,7 @@ from typing import Any
 from case_studies.flip_flop import DECLARED
 from case_studies.flip_flop.lstm import count_errors, train_lstm
 from case_studies.flip_flop.measure import BASE, OTHERS, READS, Found, Measured, measure
-from case_studies.flip_flop.predict import LAWS, any_error, predictions, ranks
+from case_studies.flip_flop.predict import LAWS, among_clean, any_error, predictions, ranks, unlearned
 from case_studies.flip_flop.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from probes.glitches import LAWS as EVERY_LAW
@@ -56,12 +56,14 @@ def to_results(found: Found) -> dict[str, Any]:
         "secondary": {
             f"{m.arm.family.name}, {words}: {score}": {
                 "any_error": any_error(m, law, score).to_dict(),
+                "among_clean": among_clean(m, law, score).to_dict(),
                 "rank_correlation": ranks(m, law, score).to_dict(),
             }
             for m in found.measured
             for law, words in LAWS.items()
             for score in m.scores
         },
+        "unlearned": {m.arm.family.name: {law: unlearned(m, law).to_dict() for law in LAWS} for m in found.measured},
         "lstms": [{law: one.to_dict() for law, one in each.items()} for each in found.lstms],
     }
 

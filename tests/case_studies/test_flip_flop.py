@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from case_studies.flip_flop import measure as study
 from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
-from case_studies.flip_flop.predict import auroc, faulty
+from case_studies.flip_flop.predict import among_clean, auroc, faulty, newcombe, unlearned
 from case_studies.flip_flop.study import run
 from closeness import assert_close
 from interp.rng import generator
@@ -39,6 +40,40 @@ def test_the_interval_of_the_auroc_covers_nothing_to_see():
         e = auroc(rng.normal(size=40), np.arange(40) % 2)
         inside += e.low <= 0.5 <= e.high
     assert inside >= 88
+
+
+def test_kinds_that_do_not_overlap_have_an_interval():
+    found = auroc(np.arange(60), np.arange(60) < 12)
+    assert (found.value, found.high) == (1, 1)
+    assert 0.8 < found.low < 0.99
+    assert auroc(-np.arange(60), np.arange(60) < 12).high == pytest.approx(1 - found.low)
+
+
+@pytest.mark.parametrize(("value", "ones", "zeros"), [(0.9, 20, 20), (0.5, 10, 90), (0.98, 14, 186)])
+def test_the_ends_of_the_score_interval_are_as_far_off_as_their_own_variance_says(value, ones, zeros):
+    for t in newcombe(value, ones, zeros):
+        q1, q2 = t / (2 - t), 2 * t * t / (1 + t)
+        half = (ones + zeros) / 2 - 1
+        variance = (t * (1 - t) + half * (q1 - t * t) + half * (q2 - t * t)) / (ones * zeros)
+        assert abs(value - t) == pytest.approx(1.959964 * variance**0.5, rel=1e-5)
+
+
+def test_the_interval_covers_near_one():
+    rng, inside = np.random.default_rng(3), 0
+    truth, apart, bad = 0.98, 2.9044, np.arange(80) < 20  # Phi(apart / sqrt 2) = .98
+    for _ in range(100):
+        found = auroc(rng.normal(size=80) + apart * ~bad, bad)
+        inside += found.low <= truth <= found.high
+    assert inside >= 91
+
+
+def test_seeds_that_have_not_learned_are_told_apart():
+    own, sparse = np.r_[np.zeros(20), np.full(10, 0.1)], np.r_[np.zeros(16), np.full(14, 0.2)]
+    by_law = {study.OWN: own, study.SPARSE: sparse}
+    model = SimpleNamespace(errors=by_law.get, scores={"mass": np.r_[np.arange(20.0), np.zeros(10)]})
+    assert (unlearned(model, study.SPARSE).value, unlearned(model, study.SPARSE).n) == (10 / 14, 14)
+    told = among_clean(model, study.SPARSE, "mass")
+    assert (told.value, told.n) == (0, 20)  # the four that are clean and err on sparse strings have the larger scores
 
 
 def test_heads_that_are_known_look_as_they_are():

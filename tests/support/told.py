@@ -12,6 +12,7 @@ REFERENCES = (  # sections, theorems, figures, also as first cells of a table ab
     r"[\d.]+[a-z]?(?:(?:, | and |-|, and | to )[\d.]+[a-z]?(?![\d%]))*",
     r"(?m)^\| \d\.\d+,",
     r"(?i)intervals are 95 %|95 % (?:exact )?intervals?",
+    r"\b\d{4}\.\d{5}\b",  # a paper's number at arXiv
 )
 KINDS = {  # in this order; what one has found the next does not see
     "verdicts": r"(?<![\d/])\d+(?:/\d+){3}(?![\d/])",
