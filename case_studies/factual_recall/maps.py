@@ -1,7 +1,8 @@
 """What trained maps hold: what a token adds to the logits at END, beside block indicators and sums of outer products.
 
-Of a token z: what END gets of it through attention, sum over heads of the mean weight on tokens of its kind times
-embedding, values, output and unembedding. Norms enter by their gains alone, and an MLP is left out: the direct path.
+Of a token z: what END gets of it through attention, sum over heads of the mean weight on tokens of its kind (linear
+attention: its own weight) times embedding, values, output and unembedding. Norms enter by their gains alone, and an
+MLP is left out: the direct path.
 """
 
 from dataclasses import dataclass, replace
@@ -37,6 +38,10 @@ def token_logits(model: SandboxTransformer) -> Array:
         moved = torch.einsum("vd,hde,heo->hvo", read, block.attn.W_V.double(), block.attn.W_O.double())
         of_kind = np.stack([pattern.transpose(1, 0, 2)[:, kinds == kind].mean(1) for kind in range(4)])  # [kind, head]
         share = torch.from_numpy(of_kind[grammar.kinds(np.arange(grammar.vocab_size))])
+        if model.config.attention == "linear":  # a token's weight is its own, of either sign, wherever it stands
+            q = torch.einsum("d,hde->he", read[grammar.end], block.attn.W_Q.double())
+            k = torch.einsum("vd,hde->vhe", read, block.attn.W_K.double())
+            share = torch.einsum("he,vhe->vh", q, k) / block.attn.attn_scale
         added = torch.einsum("vh,hvo->vo", share, moved)
         final: Any = model.ln_final
         if model.config.ends_in_norm:

@@ -129,6 +129,18 @@ def test_the_constructed_maps_are_the_indicators():
     assert found.hebbian[0] < 0.999
 
 
+def test_direct_paths_of_a_linear_model_are_its_logits():
+    """They add up to the logits: there is nothing else in it. Weights of tokens differ, in sign too."""
+    recipe = make_recipe("facts-linear", {"start": "drawn", "init_std": 0.5})
+    model = Population.init(recipe.config, [3], recipe.grammar)[0]
+    added = token_logits(model)
+    tokens = GRAMMAR.draw(np.random.default_rng(0), 20)
+    with torch.no_grad():
+        logits = model(torch.from_numpy(tokens))[:, -1].double().numpy()
+    logits -= logits.mean(1, keepdims=True)
+    assert_close(added[tokens].sum(1), logits, dtype=torch.float32, ulps=64, scale=np.abs(logits).max())
+
+
 def test_hebbian_sums_by_hand():
     w = hebbian(GRAMMAR)
     for r in range(GRAMMAR.relations):

@@ -47,7 +47,7 @@ class FactsTask(TokenTask):
     def metrics(self, params: Params, final: bool) -> dict[str, NDArray[Any]]:
         """Those of `TokenTask`, and the distances, each [seed]."""
         with torch.no_grad():
-            logits = stacked_logits(self.template, params, self.held)[:, :, -1]
+            logits = stacked_logits(self.template, params, self.held, first=self.length - 1)[:, :, 0]
         nats = -torch.log_softmax(logits.double(), -1).cpu().numpy()
         found = super().metrics(params, final)
         for name, told in self.told.items():

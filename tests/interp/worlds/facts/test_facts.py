@@ -320,6 +320,32 @@ def test_a_step_of_the_linear_model_is_that_of_the_formula():
     assert_close(found[VALUES][0, 0].numpy(), ov + 0.5 * dov, dtype=torch.float32, ulps=64)
 
 
+@pytest.mark.parametrize("name", ["facts", "facts-linear"])
+def test_distances_to_rungs_are_those_of_predictions(name):
+    trained = train_population(make_recipe(name, steps=3), 1, workers=1)
+    row, grammar = trained.final_metrics()[0], trained.grammar
+    tokens = grammar.draw(generator(0, "facts/predictions"), 400)
+    with torch.no_grad():
+        nats = -trained[0](torch.from_numpy(tokens))[:, -1].double().log_softmax(-1).numpy()
+    for rung, told in grammar.predictions(tokens).items():
+        parts = np.where(told > 0, told * (np.log(np.where(told > 0, told, 1.0)) + nats), 0.0)
+        by_hand = [part.sum() for part in parts]
+        assert_close(row[f"kl/{rung}"], np.mean(by_hand), dtype=torch.float32, scale=10)
+    inside = nats.argmin(1) // grammar.answers == grammar.facts(tokens)[1]
+    assert_close(row["accuracy_block"], inside.mean())
+
+
+def test_frozen_embeddings_stay_as_they_were_drawn():
+    trained = train_population(
+        make_recipe("facts", {"trained": "maps"}, steps=2, snapshots=(0,)), 1, workers=1
+    )  # fmt: skip
+    changed = {name for name, p in trained.params.items() if not torch.equal(p, trained.snapshots[0][name])}
+    assert "blocks.0.attn.W_V" in changed
+    assert not {name for name in changed if name.startswith(("embed", "unembed"))}
+    with pytest.raises(ConfigError, match="leaves alone"):
+        make_recipe("facts", {"trained": "maps", "weight_decay": 0.1})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["facts", "facts-attention", "facts-linear"])
 def test_presets_learn_every_fact(name):
