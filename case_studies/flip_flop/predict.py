@@ -59,11 +59,10 @@ def newcombe(value: float, ones: int, zeros: int, level: float = CONFIDENCE) -> 
         spread = t * (1 - t) * (1 + half * ((1 - t) / (2 - t) + t / (1 + t))) / (ones * zeros)
         return (value - t) ** 2 - squared * spread
 
-    ends = [0.0, 1.0]
-    for at, end in enumerate((EDGE, 1 - EDGE)):
-        if beyond(end) > 0 > beyond(min(max(value, EDGE), 1 - EDGE)):
-            ends[at] = float(brentq(beyond, *sorted((end, min(max(value, EDGE), 1 - EDGE)))))
-    return ends[0], ends[1]
+    inside = min(max(value, EDGE), 1 - EDGE)
+    low = float(brentq(beyond, EDGE, inside)) if beyond(EDGE) > 0 > beyond(inside) else 0.0
+    high = float(brentq(beyond, inside, 1 - EDGE)) if beyond(1 - EDGE) > 0 > beyond(inside) else 1.0
+    return low, high
 
 
 def _auroc(x: Array, bad: NDArray[np.bool_]) -> float:
