@@ -16,10 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from case_studies.dyck_attention import study as dyck_attention
 from interp import load_checkpoint
+from interp.stats import clopper_pearson
 from interp.worlds.topics.grammar import TopicGrammar
 from interp.worlds.topics.theory import TopicTheory
 from probes import analyze_balance, analyze_glitches, analyze_stack_likeness, analyze_variation, audit_claim
@@ -146,6 +148,13 @@ def _good_targets(results: Any) -> Numbers:
     return sum(one >= 0.97 for one in least), len(trained)
 
 
+def _faultless(errors: Any) -> Numbers:
+    """Runs whose errors are all 0, of how many, and the interval of the share."""
+    clean = [not np.any(one) for one in np.asarray(errors)]
+    share = clopper_pearson(sum(clean), len(clean))
+    return sum(clean), len(clean), share.low or 0.0, share.high or 0.0
+
+
 def _growth(results: Any) -> Numbers:
     """What becomes of an entry's error: the largest relative error of the first target over its largest entry's."""
     level = results["targets"][0]["levels"][-1]
@@ -217,6 +226,14 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "54 of 56 matrices": lambda r: (max(sum(s["agreement"].values()) for s in r["shared"]), 56),
         "(1000 L²/C)^4L = 7e36": lambda _: ((1000 * 2**2 / 0.1) ** 8,),
     },
+    "flip_flop": {
+        "20 of 20 [.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
+        "14 of 40 [.21, .52] seeds of 2 layers": lambda r: _faultless(
+            np.transpose(
+                [[e["value"] for e in law] for law in r["arms"]["2 layers, mixture"]["glitches"]["each"].values()]
+            )
+        ),
+    },
     "markov_landscape": {
         "25 of 25 starts": lambda r: (sum(c["reached"] == c["basin"] for c in r["cases"]), len(r["cases"])),
     },
@@ -251,6 +268,11 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
         "log R = 1.386, is below that of p(a | r), 1.78": "exact, of the law and the table",
         "recalled to 99 % by width": "a bound",
         "S = R with 99 % accuracy": "of the released code",
+    },
+    "flip_flop": {
+        "100 of 100 (L3156)": "the source's",
+        "6 of 25 (L3033)": "the source's",
+        "(the source: 6 of 25)": "the source's",
     },
     "head_claims": {
         "8 of 8 seeds are certain of a share above one half (.504)": "the Clopper-Pearson bound of the quick form",

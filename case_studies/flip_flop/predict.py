@@ -60,8 +60,10 @@ def newcombe(value: float, ones: int, zeros: int, level: float = CONFIDENCE) -> 
         return (value - t) ** 2 - squared * spread
 
     inside = min(max(value, EDGE), 1 - EDGE)
-    low = float(brentq(beyond, EDGE, inside)) if beyond(EDGE) > 0 > beyond(inside) else 0.0
-    high = float(brentq(beyond, inside, 1 - EDGE)) if beyond(1 - EDGE) > 0 > beyond(inside) else 1.0
+    if beyond(inside) >= 0:  # of a level next to 0
+        return value, value
+    low = float(brentq(beyond, EDGE, inside)) if beyond(EDGE) > 0 else 0.0
+    high = float(brentq(beyond, inside, 1 - EDGE)) if beyond(1 - EDGE) > 0 else 1.0
     return low, high
 
 

@@ -48,6 +48,8 @@ FAMILIES = (
     Family("chain", "markov", {"eval_every": FREQUENT}, snapshots=_every(500, 20)),
     Family("chain, 1 layer", "markov", {"layers": 1}),
     Family("chain, 1 layer, width 96", "markov", {"layers": 1, "width": 96}),
+)
+HIGHER = (
     Family("order 2", "markov-order-k", snapshots=_every(1000, 10)),
     Family("order 2, 3 layers of 1 head", "markov-order-k", {"layers": 3, "heads": 1}),
 )

@@ -5,27 +5,42 @@ trains what is missing, measures every model, writes index.html and results.json
 advance.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from case_studies.induction import DECLARED
-from case_studies.induction.collect import FAMILIES, Findings, measure, of_family
+from case_studies.induction.collect import FAMILIES, HIGHER, Findings, measure, of_family
 from case_studies.induction.graphs import GRAPHS, measure_graph
 from case_studies.induction.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from probes.core import to_json
 
-QUICK, FULL = 4, 40  # seeds of each family
+
+@dataclass(frozen=True)
+class Size:
+    """Seeds of chains and recall, and of what takes a minute a seed: chains of order 2, and causal graphs."""
+
+    main: int
+    few: int
 
 
-def populations(seeds: int) -> Plan:
+QUICK, FULL = Size(4, 4), Size(40, 8)
+
+
+def populations(size: Size) -> Plan:
     """Models of every family."""
-    return {"families": wanted(FAMILIES, seeds), "graphs": wanted(GRAPHS, seeds)}
+    return {
+        "families": wanted(FAMILIES, size.main),
+        "higher": wanted(HIGHER, size.few),
+        "graphs": wanted(GRAPHS, size.few),
+    }
 
 
-def collect(run: Run[int]) -> Findings:
+def collect(run: Run[Size]) -> Findings:
     """Every model, measured."""
     return Findings(
-        [measure(one) for one in run.obtain("families")], [measure_graph(one) for one in run.obtain("graphs")]
+        [measure(one) for one in (*run.obtain("families"), *run.obtain("higher"))],
+        [measure_graph(one) for one in run.obtain("graphs")],
     )
 
 

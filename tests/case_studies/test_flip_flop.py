@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from case_studies.corrections import p_value
 from case_studies.flip_flop import measure as study
 from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
 from case_studies.flip_flop.predict import among_clean, auroc, faulty, newcombe, unlearned
@@ -47,6 +48,13 @@ def test_kinds_that_do_not_overlap_have_an_interval():
     assert (found.value, found.high) == (1, 1)
     assert 0.8 < found.low < 0.99
     assert auroc(-np.arange(60), np.arange(60) < 12).high == pytest.approx(1 - found.low)
+    assert p_value(lambda level: auroc(np.arange(60), np.arange(60) < 12, level), 0.5) < 1e-4
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_score_intervals_are_nested(value):
+    ends = [newcombe(value, 12, 48, level) for level in (1e-9, 1e-3, 0.5, 0.95, 0.999, 1 - 1e-12)]
+    assert all(b[0] <= a[0] <= value <= a[1] <= b[1] for a, b in itertools.pairwise(ends))
 
 
 @pytest.mark.parametrize(("value", "ones", "zeros"), [(0.9, 20, 20), (0.5, 10, 90), (0.98, 14, 186)])
