@@ -16,6 +16,12 @@ def _last(row: Row, grammar: FactsGrammar, letter: str) -> list[int]:
     return out
 
 
+def _asked(row: Row, grammar: FactsGrammar, letter: str) -> list[int]:
+    """The same at END, where the answer is asked, and -1 elsewhere."""
+    where = zip(row, _last(row, grammar, letter), strict=True)
+    return [at if grammar.vocab[token] == "END" else -1 for token, at in where]
+
+
 def _number(row: Row, grammar: FactsGrammar, letter: str) -> int:
     (name,) = (grammar.vocab[token] for token in row if grammar.vocab[token].startswith(letter))
     return int(name[1:])
@@ -46,8 +52,8 @@ REFERENCE = Reference(
         "noise": _noise,
     },
     overlays={
-        "subject": lambda row, grammar: _last(row, grammar, "s"),
-        "relation": lambda row, grammar: _last(row, grammar, "r"),
+        "subject": lambda row, grammar: _asked(row, grammar, "s"),
+        "relation": lambda row, grammar: _asked(row, grammar, "r"),
         "kinds": lambda row, grammar: ["srnE".index(grammar.vocab[token][0]) for token in row],
     },
 )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from interp.world import Overlay, World
 from interp.worlds.facts.grammar import FactsGrammar, Ints
 from interp.worlds.facts.recipes import CONSTRUCTED, OPTIONS, PRESETS, UNREAD, check
@@ -11,12 +13,17 @@ SHOWN = "n0 n3 s2 n1 n4 r1 n2 END"
 KINDS = ("subject", "relation", "noise", "END")
 
 
+def _asked(tokens: Any, grammar: FactsGrammar, kind: int) -> Ints:
+    """Where the token of a kind stands, at END: nothing is asked of other queries."""
+    return np.where(grammar.kinds(tokens) == KINDS.index("END"), grammar.seen(tokens, kind), -1)
+
+
 def _subject(tokens: Any, grammar: FactsGrammar) -> Ints:
-    return grammar.seen(tokens, 0)
+    return _asked(tokens, grammar, 0)
 
 
 def _relation(tokens: Any, grammar: FactsGrammar) -> Ints:
-    return grammar.seen(tokens, 1)
+    return _asked(tokens, grammar, 1)
 
 
 def _kinds(tokens: Any, grammar: FactsGrammar) -> Ints:
