@@ -11,7 +11,7 @@ from scipy.stats import norm, rankdata
 
 from case_studies.corrections import Comparison, compared, corrected
 from case_studies.flip_flop.measure import DENSE, OWN, SCORES, SPARSE, Measured
-from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, jackknife, spearman
+from interp.stats import CONFIDENCE, SHARE, Estimate, clopper_pearson, jackknife, mean_over_seeds, spearman
 
 Array = NDArray[np.float64]
 LAWS = {SPARSE: "sparse", DENSE: "dense"}
@@ -111,6 +111,19 @@ def unlearned(m: Measured, law: str) -> Estimate:
     """Of the seeds with an error on a law, the share that has one on training's law too."""
     wrong = m.errors(law) > 0
     return clopper_pearson(int((m.errors(OWN)[wrong] > 0).sum()), int(wrong.sum()), over="seeds")
+
+
+def rivals(m: Measured, law: str, accuracy: ArrayLike) -> dict[str, Estimate]:
+    """The AUROC of what needs no look at a head: errors on training's law, and a seed's last accuracy at reads."""
+    bad = faulty(m.errors(law))
+    return {"errors": auroc(-m.errors(OWN), bad), "accuracy": auroc(accuracy, bad)}
+
+
+def learned(m: Measured, law: str) -> dict[str, Estimate]:
+    """Of seeds without an error on training's law: errors a read on another law, and the share that has none."""
+    left = m.errors(law)[m.errors(OWN) == 0]
+    none = clopper_pearson(int((left == 0).sum()), len(left), over="seeds")
+    return {"errors": mean_over_seeds(list(left), support=SHARE), "faultless": none}
 
 
 def ranks(m: Measured, law: str, score: str) -> Estimate:

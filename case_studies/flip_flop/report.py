@@ -12,8 +12,10 @@ from case_studies.flip_flop.predict import (
     PRIMARY,
     among_clean,
     any_error,
+    learned,
     predictions,
     ranks,
+    rivals,
     unlearned,
     words_of,
 )
@@ -53,9 +55,12 @@ def report(found: Found, command: str) -> Page:
         lead=errors_figure(measured),
         compared=[paper_table(found)],
         sections=[
-            Section("Errors a read", [errors_table(measured), *(_figure(m) for m in base)]),
+            Section("Errors a read", [errors_table(measured), learned_table(measured), *(_figure(m) for m in base)]),
             Section("Where attention goes", [drift_table(measured), *(_drift(m) for m in base), *map(heatmaps, base)]),
-            Section("What is seen in training, and glitches beyond", prediction_parts(measured)),
+            Section(
+                "What is seen in training, and glitches beyond",
+                [*prediction_parts(measured), rivals_table(measured)],
+            ),
             Section("The LSTM", [lstm_table(found)]),
         ],
         settings=[settings_table(measured)],
@@ -237,6 +242,34 @@ def prediction_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]
             text=(2, 3),
         ),
     ]
+
+
+def rivals_table(measured: Sequence[Measured]) -> Table:
+    """What needs no look at a head, asked the same."""
+    rows: list[list[str | Cell]] = []
+    for m in measured:
+        for law, words in LAWS.items() if m.scores else ():
+            accuracy = [row["accuracy_read"] for row in m.population.final_metrics()]
+            found = rivals(m, law, accuracy)
+            rows.append([f"{m.arm.family.name}, {words}", Cell(found["errors"], 2), Cell(found["accuracy"], 2)])
+    return Table(
+        ["models and law", "errors on training's law", "last accuracy at reads"],
+        rows,
+        "AUROC for the same faulty seeds. A look that tells no more than these do is not worth a look.",
+    )
+
+
+def learned_table(measured: Sequence[Measured]) -> Table:
+    """Errors of the seeds that learned the task."""
+    rows: list[list[str | Cell]] = []
+    for m in measured:
+        found = {law: learned(m, law) for law in LAWS}
+        cells = [
+            Cell(x, 5) if name == "errors" else Cell(x, counted=True) for f in found.values() for name, x in f.items()
+        ]
+        rows.append([m.arm.family.name, *cells])
+    head = ["models", *(f"{words}: {what}" for words in LAWS.values() for what in ("errors a read", "without any"))]
+    return Table(head, rows, "Seeds without an error on training's law alone.")
 
 
 def lstm_table(found: Found) -> Table:

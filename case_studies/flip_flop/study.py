@@ -11,7 +11,7 @@ from typing import Any
 from case_studies.flip_flop import DECLARED
 from case_studies.flip_flop.lstm import count_errors, train_lstm
 from case_studies.flip_flop.measure import BASE, OTHERS, READS, Found, Measured, measure
-from case_studies.flip_flop.predict import LAWS, among_clean, any_error, predictions, ranks, unlearned
+from case_studies.flip_flop.predict import LAWS, among_clean, any_error, learned, predictions, ranks, rivals, unlearned
 from case_studies.flip_flop.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from probes.glitches import LAWS as EVERY_LAW
@@ -64,8 +64,25 @@ def to_results(found: Found) -> dict[str, Any]:
             for score in m.scores
         },
         "unlearned": {m.arm.family.name: {law: unlearned(m, law).to_dict() for law in LAWS} for m in found.measured},
+        "learned": {
+            m.arm.family.name: {law: {name: one.to_dict() for name, one in learned(m, law).items()} for law in LAWS}
+            for m in found.measured
+        },
+        "rivals": {
+            f"{m.arm.family.name}, {words}": {
+                name: one.to_dict() for name, one in rivals(m, law, accuracy_of(m)).items()
+            }
+            for m in found.measured
+            if m.scores
+            for law, words in LAWS.items()
+        },
         "lstms": [{law: one.to_dict() for law, one in each.items()} for each in found.lstms],
     }
+
+
+def accuracy_of(m: Measured) -> list[float]:
+    """Share of reads that each seed answered right in its last evaluation."""
+    return [row["accuracy_read"] for row in m.population.final_metrics()]
 
 
 def _of_arm(m: Measured) -> dict[str, Any]:
@@ -76,7 +93,7 @@ def _of_arm(m: Measured) -> dict[str, Any]:
         "glitches": m.glitches.to_dict(),
         "drift": m.drift.to_dict(),
         "scores": {name: values.tolist() for name, values in m.scores.items()},
-        "accuracy_read": [row["accuracy_read"] for row in m.population.final_metrics()],
+        "accuracy_read": accuracy_of(m),
     }
 
 

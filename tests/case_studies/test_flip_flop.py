@@ -11,7 +11,7 @@ import torch
 from case_studies.corrections import p_value
 from case_studies.flip_flop import measure as study
 from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
-from case_studies.flip_flop.predict import among_clean, auroc, faulty, newcombe, unlearned
+from case_studies.flip_flop.predict import among_clean, auroc, faulty, learned, newcombe, rivals, unlearned
 from case_studies.flip_flop.study import run
 from closeness import assert_close
 from interp.rng import generator
@@ -80,6 +80,11 @@ def test_seeds_that_have_not_learned_are_told_apart():
     by_law = {study.OWN: own, study.SPARSE: sparse}
     model = SimpleNamespace(errors=by_law.get, scores={"mass": np.r_[np.arange(20.0), np.zeros(10)]})
     assert (unlearned(model, study.SPARSE).value, unlearned(model, study.SPARSE).n) == (10 / 14, 14)
+    kept = learned(model, study.SPARSE)
+    assert (kept["errors"].n, kept["faultless"].value) == (20, 16 / 20)
+    assert kept["errors"].value == pytest.approx(0.2 * 4 / 20)
+    known = rivals(model, study.SPARSE, np.r_[np.ones(16), np.zeros(14)])
+    assert (known["errors"].value, known["accuracy"].value) == (pytest.approx(1 - 4 / 28), 1)
     told = among_clean(model, study.SPARSE, "mass")
     assert (told.value, told.n) == (0, 20)  # the four that are clean and err on sparse strings have the larger scores
 
