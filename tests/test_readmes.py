@@ -435,9 +435,7 @@ def shipped() -> dict[str, Any]:
         ],
         "markov": max(row["loss"] - row["rung/bigram"] for row in load_checkpoint("markov").final_metrics()),
         "glitches": [
-            worst_glitches(name, law)
-            for name, laws in (("flipflop-1l1h", ("0.8", "0.98")), ("flipflop", ("0.8", "0.1")))
-            for law in laws
+            worst_glitches(name, law) for name in ("flipflop-1l1h", "flipflop") for law in ("0.8", "0.98", "0.1")
         ],
         "floors": RESULTS["dyck_attention"]["floors"],
         "constructed": [analyze_stack_likeness(model).score[-1][0].to_dict() for model in constructed.values()],

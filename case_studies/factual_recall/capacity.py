@@ -18,12 +18,16 @@ LEAST = 1e-4  # accuracies below count as this in a logarithm
 
 @dataclass(frozen=True)
 class Sizes:
-    """One knob: `scales` [size], `right` [size, seed], the share of right answers after the last step."""
+    """One knob: `scales` [size], `right` [size, seed], the share of right answers after the last step.
+
+    `guess`: the share that who knows the relation alone gets right.
+    """
 
     knob: Knob
     scales: NDArray[np.int64]
     right: Array
     digests: Sequence[tuple[str, str]]
+    guess: float
 
     @property
     def level(self) -> float:
@@ -33,10 +37,26 @@ class Sizes:
 
     def slopes(self) -> Array:
         """Slope of log(facts known) over log(size) [seed]; facts known are accuracy times S R."""
-        x = np.log(self.scales.astype(float))
-        y = np.log(np.maximum(self.right, LEAST))
+        return self._slopes(self.right, np.ones(len(self.scales), dtype=bool))
+
+    def _slopes(self, known: Array, kept: NDArray[np.bool_]) -> Array:
+        x = np.log(self.scales[kept].astype(float))
+        y = np.log(np.maximum(known[kept], LEAST))
         centred = x - x.mean()
         return np.asarray((centred[:, None] * y).sum(0) / (centred**2).sum())
+
+    @property
+    def above_guess(self) -> NDArray[np.bool_]:
+        """Sizes [size] whose mean accuracy lies above guessing, interval and all."""
+        return np.array([(e.low or 0.0) > self.guess for e in self.accuracies()])
+
+    def beyond_guess(self) -> Estimate:
+        """The slope where guesses are taken off: of (accuracy - guess) / (1 - guess), over sizes above guessing."""
+        kept = self.above_guess
+        if kept.sum() < 2:
+            return Estimate.undefined("fewer than two sizes are above guessing", self.right.shape[1], "seeds", 0.0)
+        known = (self.right - self.guess) / (1 - self.guess)
+        return mean_over_seeds(self._slopes(known, kept), support=REALS, level=self.level).with_null(0.0)
 
     def slope(self) -> Estimate:
         """Mean over seeds. Null: 0, the size does not matter."""
@@ -52,6 +72,8 @@ class Sizes:
             "primary": self.knob.primary,
             "bound": {"said": self.knob.said, "from": self.knob.bound},
             "slope": {**self.slope().to_dict(), "level": self.level},
+            "beyond_guess": {**self.beyond_guess().to_dict(), "sizes": self.scales[self.above_guess].tolist()},
+            "guess": self.guess,
             "accuracy": {
                 str(scale): one.to_dict() for scale, one in zip(self.scales, self.accuracies(), strict=True)
             },
@@ -67,6 +89,7 @@ def sizes(knob: Knob, obtained: Sequence[Obtained]) -> Sizes:
         np.array([knob.scale(value) for value in knob.values]),
         np.array(right, dtype=float),
         [(one.family.name, one.digest) for one in obtained],
+        base_accuracy(obtained[0].population.grammar),
     )
 
 

@@ -162,10 +162,10 @@ def key_weights(population: Population) -> dict[str, Array]:
 
 # -- the memory alone ---------------------------------------------------------------------------------------
 
-WIDTHS, DRAWS, RECALL = (16, 32, 64), 10, 0.99
+WIDTHS, DRAWS, RECALL = (16, 32, 64, 128), 10, 0.99
 
 
-def memory_capacity(width: int, draw: int, *, most: int = 400) -> int:
+def memory_capacity(width: int, draw: int, *, most: int = 1000) -> int:
     """Most pairs that W = sum_x u_x e_x^T of random unit vectors recalls to 99 % (slides, L3377-3381)."""
     rng = generator(draw, f"factual-recall/memory/{width}")
     e, u = (rng.standard_normal((most, width)) for _ in range(2))

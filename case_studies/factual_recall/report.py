@@ -101,6 +101,7 @@ def _stage_table(measured: Sequence[Measured]) -> Table:
                 _finding(share),
                 *(Cell(m.stages.length(rung), 0) for rung in RUNGS[:3]),
                 Cell(m.stages.learned(), counted=True),
+                Cell(m.stages.diverged, counted=True),
             ]
         )
     return Table(
@@ -110,9 +111,11 @@ def _stage_table(measured: Sequence[Measured]) -> Table:
             "finding",
             *(f"steps nearest to {RUNG_WORDS[rung]}" for rung in RUNGS[:3]),
             "seeds that learned the table",
+            "seeds that diverged",
         ],
         rows,
-        f"Evaluated every {OFTEN} steps; nearest by KL(rung, model). The slides print no number.",
+        f"Evaluated every {OFTEN} steps; nearest by KL(rung, model). Seeds that diverged are left out of all but the "
+        "last column. The slides print no number.",
         text=(2,),
     )
 
@@ -263,13 +266,16 @@ def _slope_table(found: Sequence[Sizes]) -> Table:
                 f"{one.knob.said}: from {number(one.knob.bound, 0)} on",
                 ", ".join(str(scale) for scale in one.scales),
                 Cell(one.slope(), 2, level=one.level),
+                Cell(one.beyond_guess(), 2, level=one.level),
+                ", ".join(str(scale) for scale in one.scales[one.above_guess]),
             ]
         )
     return Table(
-        ["size", "bound, up to factors", "sizes", "slope"],
+        ["size", "bound, up to factors", "sizes", "slope", "guesses off", "of sizes"],
         rows,
         "Slope of log(facts known) over log(size), one a seed; facts known are accuracy times S R = 128. In proportion "
-        "to the size would be 1; where the largest sizes know every fact it is below. Null 0.",
+        "to the size would be 1; where the largest sizes know every fact it is below. Null 0. Guesses off: of "
+        "(accuracy - g) / (1 - g), where g is had by who knows the relation alone, over the sizes that are above g.",
         text=(1, 2),
     )
 

@@ -24,6 +24,8 @@ class Stages:
 
     - `steps` [evaluation].  `far`: by rung, KL(rung, model) in nats.  `right`, `block`: share of answers that are
       right, and in the right block.
+    - `seeds`: those that did not diverge: the others stay at weights of some step, where they are near to whatever.
+      `diverged`: how many of all.
     - `path`: the least KL(p(a | r), q) of q on the straight way from uniform to the facts: what passing by costs.
     """
 
@@ -32,6 +34,8 @@ class Stages:
     right: Array
     block: Array
     path: float
+    seeds: tuple[int, ...]
+    diverged: Estimate
 
     @cached_property
     def nearest(self) -> NDArray[np.int64]:
@@ -92,6 +96,7 @@ class Stages:
             "path": self.path,
             "begins": self.begins,
             "learned": self.learned().to_dict(),
+            "diverged": self.diverged.to_dict(),
             "accuracy": mean_over_seeds(self.right[:, -1], support=SHARE).to_dict(),
             "loss": mean_over_seeds(self.far["fact"][:, -1], support=POSITIVE).to_dict(),
             "every": self.every,
@@ -104,8 +109,13 @@ def stages(population: Population) -> Stages:
     steps = sorted({row["step"] for row in rows})
     at = {(row["seed"], row["step"]): row for row in rows}
 
+    diverged = {int(seed) for seed in population.provenance["diverged"]}
+    seeds = tuple(seed for seed in population.seeds if seed not in diverged)
+
     def read(name: str) -> Array:
-        return np.array([[at[seed, step][name] for step in steps] for seed in population.seeds], dtype=float)
+        return np.array([[at[seed, step][name] for step in steps] for seed in seeds], dtype=float).reshape(
+            len(seeds), -1
+        )
 
     grammar: Any = population.grammar
     return Stages(
@@ -114,6 +124,8 @@ def stages(population: Population) -> Stages:
         read("accuracy"),
         read("accuracy_block"),
         straight_path(grammar),
+        seeds,
+        clopper_pearson(len(diverged), len(population.seeds), over="seeds"),
     )
 
 
@@ -132,6 +144,7 @@ def straight_path(grammar: FactsGrammar) -> float:
 def by_alpha(found: Sequence[tuple[float, Stages]]) -> Estimate:
     """Steps that the stage is longer for each factor of ten by which first weights are smaller: slope a seed."""
     x = np.array([-np.log10(alpha) for alpha, _ in found])
-    y = np.stack([one.lasts("relation") for _, one in found])  # [alpha, seed]
+    common = sorted(set.intersection(*(set(one.seeds) for _, one in found)))
+    y = np.stack([one.lasts("relation")[np.isin(one.seeds, common)] for _, one in found])  # [alpha, seed]
     centred = x - x.mean()
     return mean_over_seeds((centred[:, None] * y).sum(0) / (centred**2).sum(), support=REALS)

@@ -25,6 +25,7 @@ from case_studies.factual_recall.study import run
 from closeness import assert_close
 from interp import Population, train_population
 from interp.presets import make_recipe
+from interp.stats import clopper_pearson
 from interp.worlds.facts import FactsGrammar
 from interp.worlds.facts.constructed import lookup
 from intervals import unnamed_of_page
@@ -71,7 +72,8 @@ def made(nearest, path=1.0):
                        for row in nearest])  # fmt: skip
     far = {name: np.where(phases == i, 0.25, 2.0) for i, name in enumerate(names)}
     right = np.where(phases == 3, 1.0, 0.3)
-    return Stages(5 * np.arange(phases.shape[1]), far, right, right, path)
+    seeds = tuple(range(len(phases)))
+    return Stages(5 * np.arange(phases.shape[1]), far, right, right, path, seeds, clopper_pearson(0, len(seeds)))
 
 
 def test_how_long_a_stage_lasts():
@@ -209,11 +211,29 @@ def test_groups_count_heads_of_all_seeds():
 
 def test_facts_in_proportion_to_size_have_slope_one():
     right = np.outer([0.1, 0.4, 0.8], np.linspace(0.8, 1.2, 8))
-    found = Sizes(KNOBS[0], np.array([2, 8, 16]), right, [])
+    found = Sizes(KNOBS[0], np.array([2, 8, 16]), right, [], 0.125)
     assert_close(found.slopes(), np.ones(8))
     assert found.slope().null == 0.0
     assert found.level == 0.95
-    assert Sizes(KNOBS[1], np.array([2, 8, 16]), right, []).level == pytest.approx(1 - 0.05 / 3)
+    assert found.above_guess.tolist() == [bool(one.mean() > 0.125) for one in right]
+    assert Sizes(KNOBS[1], np.array([2, 8, 16]), right, [], 0.125).level == pytest.approx(1 - 0.05 / 3)
+
+
+def test_guesses_are_taken_off_where_sizes_are_above_them():
+    known = np.outer([0.0, 0.1, 0.4], np.linspace(0.9, 1.1, 8))  # of facts that are known, in proportion to 2, 4, 16
+    right = 0.2 + 0.8 * known
+    right[0] -= 0.01
+    found = Sizes(KNOBS[0], np.array([2, 4, 16]), right, [], 0.2)
+    assert found.above_guess.tolist() == [False, True, True]
+    assert_close(found.beyond_guess().value, 1.0, scale=1)
+    assert Sizes(KNOBS[0], np.array([2, 4, 16]), right, [], 0.3).beyond_guess().value is None
+
+
+def test_seeds_that_diverged_are_left_out_of_stages():
+    population = train_population("facts", seeds=2, steps=2)
+    gone = replace(population, provenance={**population.provenance, "diverged": {"1": 1}})
+    found = stages(gone)
+    assert (found.seeds, found.diverged.value, len(found.right)) == ((0,), 0.5, 1)
 
 
 # -- the whole ----------------------------------------------------------------------------------------------
