@@ -155,6 +155,11 @@ def _faultless(errors: Any) -> Numbers:
     return sum(clean), len(clean), share.low or 0.0, share.high or 0.0
 
 
+def _readers(groups: Mapping[str, int]) -> Numbers:
+    """Heads that read the relation, alone or with the subject, of how many."""
+    return groups["relation alone"] + groups["both"], sum(groups.values())
+
+
 def _growth(results: Any) -> Numbers:
     """What becomes of an entry's error: the largest relative error of the first target over its largest entry's."""
     level = results["targets"][0]["levels"][-1]
@@ -225,6 +230,9 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "14 of 14 identical": lambda r: (sum(s["identical"] for s in r["shared"]), len(r["shared"])),
         "54 of 56 matrices": lambda r: (max(sum(s["agreement"].values()) for s in r["shared"]), 56),
         "(1000 L²/C)^4L = 7e36": lambda _: ((1000 * 2**2 / 0.1) ** 8,),
+    },
+    "factual_recall": {
+        "120 of 160 heads": lambda r: _readers(r["arms"]["attention and MLP"]["heads"]["groups"]),
     },
     "flip_flop": {
         "20 of 20 [.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
