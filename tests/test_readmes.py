@@ -236,11 +236,6 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     },
     "flip_flop": {
         "20 of 20 [.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
-        "14 of 40 [.21, .52] seeds of 2 layers": lambda r: _faultless(
-            np.transpose(
-                [[e["value"] for e in law] for law in r["arms"]["2 layers, mixture"]["glitches"]["each"].values()]
-            )
-        ),
     },
     "markov_landscape": {
         "25 of 25 starts": lambda r: (sum(c["reached"] == c["basin"] for c in r["cases"]), len(r["cases"])),
@@ -274,13 +269,10 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
     },
     "factual_recall": {
         "log R = 1.386, is below that of p(a | r), 1.78": "exact, of the law and the table",
-        "recalled to 99 % by width": "a bound",
-        "S = R with 99 % accuracy": "of the released code",
     },
     "flip_flop": {
         "100 of 100 (L3156)": "the source's",
         "6 of 25 (L3033)": "the source's",
-        "(the source: 6 of 25)": "the source's",
     },
     "head_claims": {
         "8 of 8 seeds are certain of a share above one half (.504)": "the Clopper-Pearson bound of the quick form",

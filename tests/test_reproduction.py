@@ -18,6 +18,8 @@ from interp.worlds.topics.grammar import TopicGrammar
 
 ROOT = Path(__file__).parents[1]
 OPEN, MISSING = 24, 0
+# Their slides print no number; the source of flip_flop has three, of other sizes, which its README puts beside ours.
+NO_ROWS = ("factual_recall", "flip_flop", "induction", "markov_landscape")
 FIELDS = {"id", "study", "source", "what", "paper", "ours", "rule", "beside", "setting", "tried", "status", "why",
           "shown_by", "digits", "arms", "awaited", "own", "range"}  # fmt: skip
 
@@ -51,7 +53,8 @@ def test_rows_are_of_the_known_fields_and_name_themselves_once():
     assert not [(row["id"], set(row) - FIELDS) for row in ROWS if set(row) - FIELDS]
     ids = [row["id"] for row in ROWS]
     assert len(set(ids)) == len(ids)
-    assert {row["study"].replace("-", "_") for row in ROWS} == set(RESULTS) - {"topics_wikipedia_vital"}
+    without = {"topics_wikipedia_vital", *NO_ROWS}
+    assert {row["study"].replace("-", "_") for row in ROWS} == set(RESULTS) - without
 
 
 def test_a_status_is_written_only_where_no_rule_is():

@@ -38,7 +38,6 @@ from probes.lottery import (
     sizes_used,
     token_inputs,
 )
-from probes.lottery.inputs import Inputs
 
 N = 20  # candidates an entry of the headline
 MORE = 24  # candidates an entry where the theorem's own error is asked to fall below 1e-2 on small inputs too
@@ -214,7 +213,7 @@ def curve(pruned: Pruned, size: Size) -> Curve:
     return Curve(pruned.family, tuple(levels), slopes, expected)
 
 
-def _inputs(model: SandboxTransformer, size: Size) -> dict[str, Inputs]:
+def _inputs(model: SandboxTransformer, size: Size) -> dict[str, Any]:
     """Random inputs and held-out strings of a target in double precision."""
     data = evaluation_set(model, size.strings // 4, 0)
     assert isinstance(data, BracketSet)

@@ -91,8 +91,10 @@ def test_the_norm_is_the_literal_one_with_its_gradients(affine):
     inputs = [x, *norm.parameters()]
     weights = torch.linspace(-1, 1, 60, dtype=torch.float64).view_as(x)
     pairs = zip(*(torch.autograd.grad((out * weights).sum(), inputs) for out in (got, expected)), strict=True)
+    # Most of a gradient cancels: what enters are weights of up to 1 over the deviation of each row.
+    entered = float(1 / x.detach().std(-1, correction=0).min())
     for a, b in pairs:
-        assert_close(a, b, scale=float(b.abs().max()))
+        assert_close(a, b, scale=max(entered, float(b.abs().max())))
 
 
 EDITS = {
