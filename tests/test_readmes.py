@@ -236,6 +236,11 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     },
     "flip_flop": {
         "20 of 20 [.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
+        "14 of 40 [.21, .52] seeds of 2 layers": lambda r: _faultless(
+            np.transpose(
+                [[e["value"] for e in law] for law in r["arms"]["2 layers, mixture"]["glitches"]["each"].values()]
+            )
+        ),
     },
     "markov_landscape": {
         "25 of 25 starts": lambda r: (sum(c["reached"] == c["basin"] for c in r["cases"]), len(r["cases"])),
