@@ -42,8 +42,7 @@ class Sizes:
     def _slopes(self, known: Array, kept: NDArray[np.bool_]) -> Array:
         x = np.log(self.scales[kept].astype(float))
         y = np.log(np.maximum(known[kept], LEAST))
-        centred = x - x.mean()
-        return np.asarray((centred[:, None] * y).sum(0) / (centred**2).sum())
+        return np.asarray(np.polyfit(x, y, 1)[0])
 
     @property
     def above_guess(self) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from case_studies.factual_recall.stages import kept
 from interp import Population
 from interp.model import SandboxTransformer
 from interp.rng import generator
@@ -77,8 +78,8 @@ class Heads:
 
 
 def heads(population: Population) -> Heads:
-    """Of a trained population."""
-    found = [_of_model(model) for model in population]
+    """Of a trained population; seeds that diverged are left out."""
+    found = [_of_model(population[i]) for i in kept(population)]
     return Heads(*(np.stack([one[i] for one in found]) for i in range(5)))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from case_studies.factual_recall.stages import kept
 from interp import Population
 from interp.model import SandboxTransformer
 from interp.rng import generator
@@ -119,10 +120,10 @@ class Maps:
 
 
 def maps(population: Population) -> Maps:
-    """Of a trained population."""
+    """Of a trained population; seeds that diverged are left out."""
     grammar: Any = population.grammar
     size, relations = grammar.first_noise, slice(grammar.subjects, grammar.first_noise)
-    added = [token_logits(model) for model in population]
+    added = [token_logits(population[i]) for i in kept(population)]
     truth, blocks = indicators(grammar), grammar.blocks.astype(float)
     outer = hebbian(grammar)
     tables = [hebbian(replace(grammar, table_seed=grammar.table_seed + 1 + i)) for i in range(TABLES)]
@@ -151,10 +152,11 @@ def _norm(rows: Array) -> float:
 
 
 def key_weights(population: Population) -> dict[str, Array]:
-    """|w_KQ(z)| at END of a linear model, mean over tokens of a kind [seed], by kind."""
+    """|w_KQ(z)| at END of a linear model, mean over tokens of a kind [seed], by kind; without seeds that diverged."""
     grammar: Any = population.grammar
-    q = population.params["blocks.0.attn.W_Q"][:, 0, grammar.end].double()  # [seed, d_head]
-    k = population.params["blocks.0.attn.W_K"][:, 0].double()
+    those = kept(population)
+    q = population.params["blocks.0.attn.W_Q"][those, 0, grammar.end].double()  # [seed, d_head]
+    k = population.params["blocks.0.attn.W_K"][those, 0].double()
     w = torch.einsum("se,sve->sv", q, k).abs().numpy()
     kinds = grammar.kinds(np.arange(grammar.vocab_size))
     return {name: w[:, kinds == kind].mean(1) for kind, name in enumerate(KINDS)}
@@ -183,8 +185,6 @@ def memory_capacity(width: int, draw: int, *, most: int = 1000) -> int:
 def memory_slope() -> tuple[dict[int, float], Estimate]:
     """Mean capacity by width, and the slope of its logarithm over that of the width, a slope a draw."""
     found = np.array([[memory_capacity(width, draw) for draw in range(DRAWS)] for width in WIDTHS], dtype=float)
-    x = np.log(np.array(WIDTHS, dtype=float))
-    centred = x - x.mean()
-    slopes = (centred[:, None] * np.log(found)).sum(0) / (centred**2).sum()
+    slopes = np.polyfit(np.log(np.array(WIDTHS, dtype=float)), np.log(found), 1)[0]
     means = dict(zip(WIDTHS, found.mean(1).tolist(), strict=True))
     return means, mean_over_seeds(slopes, over="trials", support=REALS)

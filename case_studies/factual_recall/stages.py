@@ -103,14 +103,19 @@ class Stages:
         }
 
 
+def kept(population: Population) -> list[int]:
+    """Places of the seeds that did not diverge."""
+    diverged = {int(seed) for seed in population.provenance.get("diverged", ())}
+    return [i for i, seed in enumerate(population.seeds) if seed not in diverged]
+
+
 def stages(population: Population) -> Stages:
     """Of a trained population."""
     rows = population.history
     steps = sorted({row["step"] for row in rows})
     at = {(row["seed"], row["step"]): row for row in rows}
 
-    diverged = {int(seed) for seed in population.provenance["diverged"]}
-    seeds = tuple(seed for seed in population.seeds if seed not in diverged)
+    seeds = tuple(population.seeds[i] for i in kept(population))
 
     def read(name: str) -> Array:
         return np.array([[at[seed, step][name] for step in steps] for seed in seeds], dtype=float).reshape(
@@ -125,7 +130,7 @@ def stages(population: Population) -> Stages:
         read("accuracy_block"),
         straight_path(grammar),
         seeds,
-        clopper_pearson(len(diverged), len(population.seeds), over="seeds"),
+        clopper_pearson(len(population) - len(seeds), len(population), over="seeds"),
     )
 
 
@@ -146,5 +151,4 @@ def by_alpha(found: Sequence[tuple[float, Stages]]) -> Estimate:
     x = np.array([-np.log10(alpha) for alpha, _ in found])
     common = sorted(set.intersection(*(set(one.seeds) for _, one in found)))
     y = np.stack([one.lasts("relation")[np.isin(one.seeds, common)] for _, one in found])  # [alpha, seed]
-    centred = x - x.mean()
-    return mean_over_seeds((centred[:, None] * y).sum(0) / (centred**2).sum(), support=REALS)
+    return mean_over_seeds(np.polyfit(x, y, 1)[0], support=REALS)

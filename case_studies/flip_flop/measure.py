@@ -70,6 +70,11 @@ class Measured:
     drift: DriftResult
     scores: dict[str, Array] = field(default_factory=dict)
 
+    @property
+    def accuracy(self) -> list[float]:
+        """Share of reads that each seed answered right in its last evaluation."""
+        return [row["accuracy_read"] for row in self.population.final_metrics()]
+
     def errors(self, law: str) -> Array:
         """Errors a read of each seed [S]."""
         return np.array([e.value for e in self.glitches.each[law]], dtype=np.float64)

@@ -113,10 +113,10 @@ def unlearned(m: Measured, law: str) -> Estimate:
     return clopper_pearson(int((m.errors(OWN)[wrong] > 0).sum()), int(wrong.sum()), over="seeds")
 
 
-def rivals(m: Measured, law: str, accuracy: ArrayLike) -> dict[str, Estimate]:
+def rivals(m: Measured, law: str) -> dict[str, Estimate]:
     """The AUROC of what needs no look at a head: errors on training's law, and a seed's last accuracy at reads."""
     bad = faulty(m.errors(law))
-    return {"errors": auroc(-m.errors(OWN), bad), "accuracy": auroc(accuracy, bad)}
+    return {"errors": auroc(-m.errors(OWN), bad), "accuracy": auroc(m.accuracy, bad)}
 
 
 def learned(m: Measured, law: str) -> dict[str, Estimate]:

@@ -249,8 +249,7 @@ def rivals_table(measured: Sequence[Measured]) -> Table:
     rows: list[list[str | Cell]] = []
     for m in measured:
         for law, words in LAWS.items() if m.scores else ():
-            accuracy = [row["accuracy_read"] for row in m.population.final_metrics()]
-            found = rivals(m, law, accuracy)
+            found = rivals(m, law)
             rows.append([f"{m.arm.family.name}, {words}", Cell(found["errors"], 2), Cell(found["accuracy"], 2)])
     return Table(
         ["models and law", "errors on training's law", "last accuracy at reads"],

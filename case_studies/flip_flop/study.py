@@ -69,20 +69,13 @@ def to_results(found: Found) -> dict[str, Any]:
             for m in found.measured
         },
         "rivals": {
-            f"{m.arm.family.name}, {words}": {
-                name: one.to_dict() for name, one in rivals(m, law, accuracy_of(m)).items()
-            }
+            f"{m.arm.family.name}, {words}": {name: one.to_dict() for name, one in rivals(m, law).items()}
             for m in found.measured
             if m.scores
             for law, words in LAWS.items()
         },
         "lstms": [{law: one.to_dict() for law, one in each.items()} for each in found.lstms],
     }
-
-
-def accuracy_of(m: Measured) -> list[float]:
-    """Share of reads that each seed answered right in its last evaluation."""
-    return [row["accuracy_read"] for row in m.population.final_metrics()]
 
 
 def _of_arm(m: Measured) -> dict[str, Any]:
@@ -93,7 +86,7 @@ def _of_arm(m: Measured) -> dict[str, Any]:
         "glitches": m.glitches.to_dict(),
         "drift": m.drift.to_dict(),
         "scores": {name: values.tolist() for name, values in m.scores.items()},
-        "accuracy_read": accuracy_of(m),
+        "accuracy_read": m.accuracy,
     }
 
 

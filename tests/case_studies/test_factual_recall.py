@@ -234,6 +234,7 @@ def test_seeds_that_diverged_are_left_out_of_stages():
     gone = replace(population, provenance={**population.provenance, "diverged": {"1": 1}})
     found = stages(gone)
     assert (found.seeds, found.diverged.value, len(found.right)) == ((0,), 0.5, 1)
+    assert len(heads(gone).subject) == len(maps(gone).relation) == 1
 
 
 # -- the whole ----------------------------------------------------------------------------------------------
