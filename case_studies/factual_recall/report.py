@@ -63,12 +63,16 @@ def _answer(f: Findings) -> list[str]:
     return [
         f"Nearest to p(a | r) for a time: {count(linear.stages.share(), 2)} of seeds with linear attention "
         f"({estimate(linear.stages.length(), 0)} steps), {count(transformer.stages.share(), 2)} with attention and MLP "
-        f"({estimate(transformer.stages.length(), 0)} steps).",
+        f"({estimate(transformer.stages.length(), 0)} steps); at the closest "
+        f"{estimate(linear.stages.closest()['right'], 2)} and {estimate(transformer.stages.closest()['right'], 2)} of "
+        "the facts are right already.",
         "What relations add correlates with the indicator of their block by "
         f"{estimate(only.maps.estimates()['relation'], 2, n=True)} with attention alone (answers permuted: "
         f"{number(only.maps.null, 2)} at most in 97.5 % of cases).",
         "Facts known grow with size by slopes (log-log) of "
         + ", ".join(f"{estimate(one.slope(), 2)} ({_knob(one)})" for one in f.sizes if one.knob.primary)
+        + "; with guesses taken off by "
+        + ", ".join(f"{estimate(one.beyond_guess(), 2)} ({_knob(one)})" for one in f.sizes if one.knob.primary)
         + ".",
     ]
 
