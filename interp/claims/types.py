@@ -1,6 +1,6 @@
 """`Relation`, `Condition` and `Question`: which keys, which queries, and what a head may be used for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -79,8 +79,12 @@ class Items:
 
     def first(self, count: int) -> "Items":
         """The first `count` items."""
+        return self.only(np.arange(min(count, len(self))))
+
+    def only(self, which: Ints) -> "Items":
+        """Items of these numbers."""
         given: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: x[:count] for name, x in given.items() if x is not None})
+        return replace(self, **{name: x[which] for name, x in given.items() if x is not None})
 
     def __len__(self) -> int:
         return len(self.read)
@@ -157,6 +161,8 @@ class Claims:
     - `suggest(grammar, longest)`: conditions worth trying where a claim holds in some rows only.
     - `inputs(grammar, count, length, seed, stream)`: model inputs [count, pos] to audit on (without it, what the
       grammar's `draw` gives), and `longest(grammar, length)`: how many tokens these will have at most.
+    - `tails(grammar)`: other laws of the same tokens, by words after "on", whose inputs are rare under this one. What
+      holds of a head on this law's inputs is looked at there too.
     - `roles(tokens, grammar)`: class of each token [batch, pos] within which keys are compared.
     - `same`: words of claims that mean one thing, as regular expression and replacement.
     - `aliases`: names of relations that are one and the same here.
@@ -175,6 +181,7 @@ class Claims:
     suggest: Callable[[Any, int], list[Condition]] | None = None
     inputs: Callable[[Any, int, int, int, str], Tokens] | None = None
     longest: Callable[[Any, int], int] | None = None
+    tails: Callable[[Any], Mapping[str, Any]] = lambda grammar: {}
     roles: Callable[[Tokens, Any], Ints] | None = None
     same: Sequence[tuple[str, str]] = ()
     aliases: Sequence[frozenset[str]] = ()

@@ -51,6 +51,7 @@ from probes.audit.pattern import Laid
 from probes.audit.population import Seeds, over_seeds
 from probes.audit.result import AuditResult
 from probes.audit.scan import ScanResult
+from probes.audit.tails import Tails
 from probes.audit.tasks import NoTask, Task, task_for
 from probes.claims import (
     BUILT_IN,
@@ -136,7 +137,8 @@ def audit_claims(
     laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     tasks = tasks or dict.fromkeys(asked, _label_task(labels, laid))
-    setting = _setting(laid, tasks, _untrained(models[0]) if untrained else (), seed)
+    tails = Tails(models[0], grammar, size, seed) if inputs is None else None
+    setting = _setting(laid, tasks, _untrained(models[0]) if untrained else (), seed, tails)
     with _bar(len(models) * len(asked), progress) as tick:
         views = (_view(one, grammar, given, laid, readout) for one in models)
         found = [_one_model(view, asked, setting, len(models) > 1, tick) for view in views]
@@ -263,7 +265,9 @@ def _tasks(
     return None if untrusted is None else dict.fromkeys(asked, untrusted)
 
 
-def _setting(laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterable[Any], seed: int) -> Setting:
+def _setting(
+    laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterable[Any], seed: int, tails: Tails | None = None
+) -> Setting:
     """What all models share: the claims, each with its task, are corrected for their number.
 
     A question with several kinds of minimal pair asks several times, and one kind is enough for `used`: it counts so
@@ -271,7 +275,7 @@ def _setting(laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterabl
     """
     nulls = Nulls(laid, untrained, list(tasks))
     level = 1 - (1 - CONFIDENCE) / sum(len(by_kind(task)) for task in tasks.values())
-    return Setting(laid, nulls, lambda claim: tasks[claim], level, len(tasks), seed)
+    return Setting(laid, nulls, lambda claim: tasks[claim], level, len(tasks), seed, tails)
 
 
 def _label_task(labels: LaidOut | None, laid: Laid) -> Labels:

@@ -4,7 +4,7 @@ The rules are those of `probes.audit.pattern_rules`, `use_rules` and `verdicts`,
 `probes.audit.thresholds`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from interp.stats import Estimate
@@ -22,9 +22,11 @@ from probes.audit.pattern_rules import (
     pattern_evidence,
     pattern_phrases,
 )
+from probes.audit.rivals import Rivals
 from probes.audit.rows import Evidence, Finding, bound, counted, items_row, resting, use_rows, with_value
 from probes.audit.rules import Gather, Phrases, Rule, decide, first, joined, known
 from probes.audit.stats import low
+from probes.audit.tails import Tail
 from probes.audit.tasks import Task
 from probes.audit.use_rules import TOGETHER_RULES, USE_REMARKS, USE_RULES, Idle, Together, use_phrases
 from probes.claims import heads_text
@@ -37,22 +39,30 @@ SHOWN = frozenset(field.name for field in fields(Effects)) - {"idle"}
 
 def decide_pattern(
     asked: Asked,
-    looks: Sequence[tuple[Head, Look]],
+    looks: Sequence[tuple[Head, Look, Rivals]],
     p_value: float | None,
     untrained: Estimate | None,
     inputs: Inputs,
+    tail_of: Callable[[Head], Tail | None] = lambda head: None,
 ) -> Finding:
-    """Holds iff it holds of every head, fails iff it fails of one. `p_value`: Holm-corrected, of the matched null."""
+    """Holds iff it holds of every head, fails iff it fails of one.
+
+    `p_value`: Holm-corrected, of the matched null. `tail_of`: where a claim that holds of a head fails all the same.
+    """
     rows = asked.rows[inputs.half_b]
     count, sequences = int(rows.sum()), int(rows.any(1).sum())
-    seen = [pattern_evidence(asked.claim, look, count, sequences, p_value, untrained) for _, look in looks]
+    seen = [
+        pattern_evidence(asked.claim, look, rivals, count, sequences, p_value, untrained) for _, look, rivals in looks
+    ]
     if rule := first(ELIGIBILITY_RULES, known(seen[0])):
         return _not_eligible(rule, seen[0])
     rules = [decide(PATTERN_RULES, known(evidence)) for evidence in seen]
     words = {rule.finding for rule in rules}
     word = "fails" if "fails" in words else "holds" if words == {"holds"} else "undecided"
     table, because = [_rows_there(count)], []
-    for (head, look), evidence, rule in zip(looks, seen, rules, strict=True):
+    for (head, look, _), evidence, rule in zip(looks, seen, rules, strict=True):
+        if rule.finding == word == "holds":
+            evidence = replace(evidence, tail=tail_of(head))
         of_head = _pattern_rows(look, evidence, untrained)
         if rule.finding == word:
             because.append(f"{heads_text([head])} {_of_pattern(rule, evidence)}")
@@ -106,8 +116,9 @@ def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) ->
     rows = [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]
     if e.top1 is not None:
         rows.append(bound("pattern", "top1", "largest weight on it, sink apart", e.top1, t.TOP1))
-    share = Evidence("pattern", "share", "share of rows that fit", e.share, "not in", t.MIXED[1])
-    rows.append(replace(share, met=True if NOT_IN_SOME(e) else False if IN_SOME(e) else None))
+    if e.share is not None:
+        share = Evidence("pattern", "share", "share of rows that fit", e.share, "not in", t.MIXED[1])
+        rows.append(replace(share, met=True if NOT_IN_SOME(e) else False if IN_SOME(e) else None))
     if look.matched is not None:
         matched = Evidence("pattern", "matched", "above keys alike in class, distance",
                            look.matched.with_null({"p_value": e.p_value}), ">", 0.0)  # fmt: skip
@@ -120,6 +131,8 @@ def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) ->
         rows.append(bound("pattern", "rival", f"fits better than {near.words}", near.lead, 0.0))
     if best is not None and best is not near and best.lead is not None:
         rows.append(bound("pattern", "better", f"fits better than {best.words}", best.lead, 0.0))
+    if e.tail is not None:
+        rows.append(Evidence("pattern", "tail", f"{e.tail.what} {e.tail.words}", e.tail.seen))
     return [
         *rows,
         Evidence("pattern", "without_sink", "weight on it, sink apart", look.without_sink),

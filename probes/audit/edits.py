@@ -1,8 +1,9 @@
-"""Running a model with the values of some attention edges exchanged: the one place where an audit edits a model.
+"""Running a model with some attention edges exchanged: the one place where an audit edits a model.
 
-Everything is written through `hook_z`, as z[query] += sum over keys of pattern[query, key] (new[key] - v[key]): the
-pattern stays and nothing is renormalised. Editing `hook_pattern` or the scores does nothing in some models (BERT-type
-bridges), and such a dead edit looks like a head that is not used. `reaches_output` proves that an edit of z counts.
+Everything is written through `hook_z`. An exchange of values is z[query] += sum over keys of pattern[query, key]
+(new[key] - v[key]): the pattern stays and nothing is renormalised. An exchange of patterns takes whole rows.
+Editing `hook_pattern` or the scores does nothing in some models (BERT-type bridges), and such a dead edit looks like a
+head that is not used. `reaches_output` proves that an edit of z counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +24,14 @@ Writer = Callable[[Tensor], Tensor | None]  # what a hook point passes on instea
 
 @dataclass(frozen=True)
 class Edges:
-    """In one layer, what `heads` read along `keys`.
+    """In one layer, what `heads` read along `keys`, or what they give at some queries.
 
     - `keys` [batch, query, key]: the edges, bool.
     - `values` [batch, key, head, d_head]: what is read there instead of v; or
     - `shift`, the same shape: what is added to v.
+    - `patterns` [batch, head, query, key], of all heads of the layer: what stands in the place of the pattern, at the
+      queries `rows` [batch, query].
+    - `add` [batch, query, head, d_head]: what is added to z.
     """
 
     layer: int
@@ -35,6 +39,9 @@ class Edges:
     keys: Tensor
     values: Tensor | None = None
     shift: Tensor | None = None
+    patterns: Tensor | None = None
+    rows: Tensor | None = None
+    add: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,20 @@ def z_shift(pattern: Tensor, keys: Tensor, change: Tensor) -> Tensor:
     """Sum over edges of pattern [batch, head, query, key] x change [batch, key, head, d]: [batch, query, head, d]."""
     on_edges = pattern * keys[:, None].to(pattern.dtype)
     return (on_edges @ change.transpose(1, 2)).transpose(1, 2)
+
+
+def z_change(one: Edges, pattern: Tensor, v: Tensor) -> Tensor:
+    """What an edit adds to z of its heads [batch, query, head, d], of pattern [batch, head, query, key] and v."""
+    heads = list(one.heads)
+    own = pattern[:, heads]
+    out = torch.zeros_like(v[:, :, heads]) if one.add is None else one.add[:, :, heads]
+    if one.patterns is not None:
+        assert one.rows is not None
+        new = torch.where(one.rows[:, None, :, None], one.patterns[:, heads], own)
+        out = out + ((new - own) @ v[:, :, heads].transpose(1, 2)).transpose(1, 2)
+        own = new
+    change = one.shift if one.values is None else one.values - v
+    return out if change is None else out + z_shift(own, one.keys, change[:, :, heads])
 
 
 def run(
@@ -170,10 +191,7 @@ class _Editing:
             pattern = self.frozen.patterns[layer]
             out = (pattern @ v.transpose(1, 2)).transpose(1, 2)
         for one in self.by_layer.get(layer, []):
-            heads = list(one.heads)
-            change = one.shift if one.values is None else one.values - v
-            assert change is not None
-            out[:, :, heads] += z_shift(pattern[:, heads], one.keys, change[:, :, heads])
+            out[:, :, list(one.heads)] += z_change(one, pattern, v)
         for (at, head), constant in self.ablated.items():
             if at == layer:
                 out[:, :, head] = constant

@@ -20,10 +20,15 @@ class Effects:
       answer when the token is exchanged, by the larger logit; infinite where not measured.
     - `aimed`: share of items whose claimed edges ever read a token that the donor changes.
     - `paired`: donors are minimal pairs. Else they are other inputs, and `token` exchanges what the claimed edges read.
-    - `every`: the interchange in all heads at once; `token`: the donor's token itself.
+    - `every`: the interchange in all heads at once, of values, or of patterns and values through the claimed edges,
+      whichever moves more; `token`: the donor's token itself.
     - `total`, `sham`, `raw`: net effect of the interchange, that of the sham, and the two added up.
     - `direct`: the net effect with later patterns and norm scales frozen.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
+    - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
+      pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
+      the claimed edges as they are. `look_beside`, `both_beside`: net, once `look_partners` are ablated.
+    - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
       `raw_with_partners`: that without the sham taken off; `held_with_partners`: the net one with later patterns and
@@ -49,6 +54,14 @@ class Effects:
     direct: Estimate | None = None
     fill: Estimate | None = None
     unnatural: float = 0.0
+    left_out: float = 0.0
+    look: Estimate | None = None
+    look_raw: Estimate | None = None
+    both: Estimate | None = None
+    both_raw: Estimate | None = None
+    look_partners: tuple[Head, ...] = ()
+    look_beside: Estimate | None = None
+    both_beside: Estimate | None = None
     direct_fill: Estimate | None = None
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None

@@ -9,10 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interp.claims.types import Bools, Ints, Items, kinds_of
+from probes.audit.effects import Effects
 from probes.audit.rows import Finding
+from probes.audit.rules import Gather, first
 from probes.audit.tasks import NoTask, Task
+from probes.audit.use_rules import USE_RULES
 
 # The first of these words that any kind has is the word of all; "unused" thus needs every kind.
+SHOWN_AT_ONCE = USE_RULES[: next(at for at, rule in enumerate(USE_RULES) if rule.finding == "used") + 1]
 ORDER = ("used", "redundant", "undecided", "unused")
 
 
@@ -48,11 +52,27 @@ def key_of(task: Task) -> tuple[str, str]:
     return task.name, str(getattr(task, "kind", ""))
 
 
-def together(asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
+def enough(asked: Sequence[Task], gathers: Sequence[Gather[Effects]]) -> tuple[tuple[Task, ...], list[Gather[Effects]]]:
+    """The first kind of pair that shows the use by the exchange of values, if any does: one is enough. Else all."""
+    for one, gather in zip(asked, gathers, strict=True):
+        rule = first(SHOWN_AT_ONCE, gather)
+        if len(asked) > 1 and rule is not None and rule.finding == "used":
+            return (one,), [gather]
+    return tuple(asked), list(gathers)
+
+
+def together(task: Task, asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
     """One finding of use for all kinds; of one kind, it is that one's as it is."""
-    if len(findings) == 1:
-        return findings[0]
     kinds = [key_of(one)[1] for one in asked]
+    if len(findings) == 1:
+        left = [kind for kind in kinds_of(task) if kind not in kinds]
+        if not left:
+            return findings[0]
+        more = f"Of {kinds[0]} pairs ({findings[0].word}), so that {' and '.join(left)} pairs need not be asked: "
+        rows = tuple(
+            replace(r, name=f"{r.name}/{kinds[0]}", words=f"{r.words} ({kinds[0]})") for r in findings[0].evidence
+        )
+        return replace(findings[0], because=more + findings[0].because, evidence=rows)
     word = next(word for word in (*ORDER, *(one.word for one in findings)) if any(f.word == word for f in findings))
     said = " ".join(f"Of {kind} pairs ({one.word}): {one.because}" for kind, one in zip(kinds, findings, strict=True))
     rows = tuple(

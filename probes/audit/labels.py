@@ -1,7 +1,8 @@
 """Inputs with labels: read, laid out as tokens, and the task that they make.
 
 The margin of an input is logit(label) - logit(foil) where it is read. There is no minimal pair: the donor is another of
-the inputs, of the same length, read at the same place and with another label, which is the foil.
+the inputs, of the same length, read at the same place and with another label, which is the foil. Or the user says what
+an input is exchanged with (`donor`), and which answer it is held against (`foil`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from interp.vocabulary import find_token, padded
 from probes.audit.tasks import Bools, Ints, Items
 from probes.audit.thresholds import SHARED_DONOR
 
-FIELDS = ("text", "label", "position")
+FIELDS = ("text", "label", "position", "donor", "foil")
 
 
 @dataclass(frozen=True)
@@ -30,22 +31,33 @@ class LabelledInput:
     - `text`: a string, or a list of tokens, which is read exactly as it stands (ids where there is no vocabulary).
     - `label`: the right token, or class by name or number, or None: the input then counts for patterns only.
     - `position`: where it is read; negative ones count from the end of this text, before padding.
+    - `donor`: the text that it is exchanged with, of as many tokens; None: another of the inputs.
+    - `foil`: the answer that the label is held against, and that a donor speaks for: needed with a donor. Without one,
+      only inputs with this label are donors; None: any other label.
     """
 
     text: str | Sequence[str | int]
     label: str | int | None = None
     position: int = -1
+    donor: str | Sequence[str | int] | None = None
+    foil: str | int | None = None
 
 
 @dataclass(frozen=True)
 class LaidOut:
-    """`tokens` [input, pos], PAD on the right; `read`, `length`, `label` [input], -1 without a label; class names."""
+    """`tokens` [input, pos], PAD on the right; `read`, `length`, `label` [input], -1 without a label; class names.
+
+    `foil` [input]: -1 where any other label is one. `donors` [input, pos]: those that were given, `own` [input].
+    """
 
     tokens: Ints
     read: Ints
     length: Ints
     label: Ints
     classes: tuple[str, ...]
+    foil: Ints
+    donors: Ints
+    own: Bools
 
     @property
     def strata(self) -> Ints:
@@ -61,7 +73,7 @@ class Labels:
     seen: Bools
     name: str = "labels"
     words: str = "predict the label"
-    needs: str = "have a donor (another input of their length, read at the same place, with another label)"
+    needs: str = "have a donor (given; or another input of their length, read at the same place, with another label)"
 
     def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int) -> Items:
         return self.items_on(tokens, grammar, rows, seed, np.zeros((*tokens.shape, 1), dtype=bool))
@@ -72,7 +84,8 @@ class Labels:
         No input is the donor of more than `SHARED_DONOR` others: effects would hang on a few.
         """
         g, rng = self.given, generator(seed, "audit/labels")
-        there = np.flatnonzero(rows[np.arange(len(tokens)), g.read] & (g.label >= 0))
+        asked = np.flatnonzero(rows[np.arange(len(tokens)), g.read] & (g.label >= 0))
+        there = asked[~g.own[asked]]
         at_read = keys[there, g.read[there]]
         chosen: list[tuple[int, int]] = []
         used = np.zeros(len(tokens), dtype=np.int64)
@@ -80,6 +93,7 @@ class Labels:
             input_, key = there[i], at_read[i]
             alike = (g.length[there] == g.length[input_]) & (g.read[there] == g.read[input_])
             alike &= (g.label[there] != g.label[input_]) & (used[there] < SHARED_DONOR)
+            alike &= (g.label[there] == g.foil[input_]) | (g.foil[input_] < 0)
             same = alike & (at_read == key).all(-1)
             pool = there[same if same.any() else alike]
             if len(pool):
@@ -87,11 +101,13 @@ class Labels:
                 donor = int(pool[rng.integers(len(pool))])
                 used[donor] += 1
                 chosen.append((int(input_), donor))
-        base, donor_of = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
-        return Items(
-            base, tokens[base], tokens[donor_of], g.read[base], None, g.label[base], g.label[donor_of],
-            self.seen[base], donor_of,
-        )  # fmt: skip
+        given = [(int(input_), -1) for input_ in asked[g.own[asked]]]
+        base, donor_of = np.array(sorted(chosen + given), dtype=np.int64).reshape(-1, 2).T
+        own = donor_of < 0
+        donors = np.where(own[:, None], g.donors[base], tokens[donor_of])
+        foil = np.where(own, g.foil[base], g.label[donor_of])
+        unit = np.where(own, len(tokens) + base, donor_of)
+        return Items(base, tokens[base], donors, g.read[base], None, g.label[base], foil, self.seen[base], unit)
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -119,7 +135,7 @@ def _entry(number: int, entry: Any) -> LabelledInput:
         entry = LabelledInput(**entry)
     if not isinstance(entry, LabelledInput):
         raise RequestError(f"entry {number}: {quoted(entry)} is no {{'text': ..., 'label': ..., 'position': ...}}")
-    entry = replace(entry, position=plain(entry.position), label=plain(entry.label))
+    entry = replace(entry, position=plain(entry.position), label=plain(entry.label), foil=plain(entry.foil))
     if isinstance(entry.position, bool) or not isinstance(entry.position, int):
         raise RequestError(f"entry {number}: position {quoted(entry.position)} is no whole number")
     return entry
@@ -130,7 +146,7 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
 
     Raises `RequestError` quoting the number of the entry, from 1.
     """
-    rows, read, labels = [], [], []
+    rows, read, labels, donors, foils = [], [], [], [], []
     limit = model.cfg.n_ctx if _bounded(model) else None
     classes = sorted({str(e.label) for e in entries if e.label is not None}) if free else _classes(model)
     numbers = {name: i for i, name in enumerate(classes or ())}
@@ -145,7 +161,11 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
             )
         rows.append(ids)
         read.append(entry.position % len(ids))
-        labels.append(_label(number, entry.label, None if classes is None else numbers, model, grammar, free))
+        known = None if classes is None else numbers
+        labels.append(_label(number, entry.label, known, model, grammar, free))
+        foils.append(_label(number, entry.foil, known, model, grammar, free))
+        donors.append(ids if entry.donor is None else _ids(number, entry.donor, grammar, model))
+        _check_donor(number, entry, ids, donors[-1], labels[-1], foils[-1])
     kept = _distinct(rows, read, labels)
     pad = pad_of(model, grammar)
     if pad is None and getattr(model.cfg, "attention_dir", "causal") == "causal":
@@ -154,9 +174,26 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
         tokens = padded([rows[i] for i in kept], pad)
     except InterpError as error:
         raise RequestError(f"inputs: {error}") from error
-    column = [np.array([values[i] for i in kept], dtype=np.int64) for values in (read, labels)]
+    column = [np.array([values[i] for i in kept], dtype=np.int64) for values in (read, labels, foils)]
     length = np.array([len(rows[i]) for i in kept], dtype=np.int64)
-    return LaidOut(tokens, column[0], length, column[1], tuple(classes or ()))
+    own = np.array([entries[i].donor is not None for i in kept])
+    given = padded([donors[i] for i in kept], pad)
+    return LaidOut(tokens, column[0], length, column[1], tuple(classes or ()), column[2], given, own)
+
+
+def _check_donor(number: int, entry: LabelledInput, ids: list[int], donor: list[int], label: int, foil: int) -> None:
+    """A donor and a foil that can be one: of the same length, another text, another answer."""
+    if (entry.donor is not None or entry.foil is not None) and label < 0:
+        raise RequestError(f"entry {number} has a donor or a foil and no label, against which they are held")
+    if foil >= 0 and foil == label:
+        raise RequestError(f"entry {number}: foil {quoted(entry.foil)} is the label itself: give another answer")
+    if entry.donor is None:
+        return
+    if foil < 0:
+        raise RequestError(f"entry {number} has a donor and no foil: say which answer the donor speaks for")
+    if len(donor) != len(ids) or donor == ids:
+        what = "the text itself" if donor == ids else f"of {len(donor)} tokens, and the text of {len(ids)}"
+        raise RequestError(f"entry {number}: donor {quoted(entry.donor)} is {what}: give another text of that length")
 
 
 def _bounded(model: Any) -> bool:
@@ -226,6 +263,8 @@ def _label(number: int, label: Any, classes: dict[str, int] | None, model: Any, 
     if classes is None:
         return _token(where, label, grammar, model)
     if free:
+        if str(label) not in classes:
+            raise RequestError(f"{where} {quoted(label)} is a foil that no input has as its label: no probe tells it")
         return classes[str(label)]
     if isinstance(label, str):
         named = getattr(getattr(model, "config", None), "class_names", None)

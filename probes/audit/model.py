@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ from probes.audit import thresholds as t
 from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.edits import Head as HeadAt
 from probes.audit.edits import hooked
-from probes.audit.kinds import by_kind, key_of, together
+from probes.audit.kinds import by_kind, enough, key_of, together
 from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
+from probes.audit.pattern_rules import least_score
+from probes.audit.rivals import Rivals, rivals_of
 from probes.audit.rows import Finding, Verdict, deciding
 from probes.audit.stats import Floats, high, low, sign_flips
+from probes.audit.tails import Tail, Tails, worst_tail
 from probes.audit.tasks import NoTask, Task
 from probes.audit.use import Used
 from probes.audit.verdicts import verdict_of
@@ -43,6 +47,7 @@ class Subject:
 
     def __init__(self, model: Any, laid: Laid, *, values: bool = True):
         self.model, self.laid = model, laid
+        self._elsewhere: dict[str, Subject] | None = None
         tokens = torch.from_numpy(laid.inputs.tokens).to(model.cfg.device)
         patterns = attention_patterns(model, tokens)
         norms = _value_norms(model, tokens) if values else None
@@ -51,6 +56,13 @@ class Subject:
             for layer, pattern in enumerate(patterns)
             for head in range(pattern.shape[1])
         }
+
+    def elsewhere(self, tails: Tails | None) -> "dict[str, Subject]":
+        """The same model on inputs of other laws, run when it is first asked for."""
+        if self._elsewhere is None:
+            laid = {} if tails is None else tails.laid
+            self._elsewhere = {words: Subject(self.model, one, values=False) for words, one in laid.items()}
+        return self._elsewhere
 
     def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> list[tuple[HeadAt, ...]]:
         """Who "some head" (or `count` of them) of these layers (None: all) may be, by fit in half A.
@@ -123,7 +135,10 @@ class Nulls:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all models of an audit share. `level` of intervals; `number` of claims audited together."""
+    """What all models of an audit share.
+
+    `level` of intervals; `number` of claims audited together; `tails`: rarer inputs, where the audit draws its own.
+    """
 
     laid: Laid
     nulls: Nulls
@@ -131,6 +146,7 @@ class Setting:
     level: float
     number: int
     seed: int
+    tails: Tails | None = None
 
     @property
     def draws(self) -> int:
@@ -143,15 +159,18 @@ def audit_model(
 ) -> list[Outcome]:
     """Every claim of one model, with the heads it is about."""
     inputs = setting.laid.inputs
-    looks: list[tuple[Asked, list[tuple[HeadAt, Look]]]] = []
+    looks: list[tuple[Asked, list[tuple[HeadAt, Look, Rivals]]]] = []
     for claim, heads in asked:
         laid = setting.laid.asked(claim)
-        looks.append((laid, [(head, _look(subject.heads[head], laid, setting)) for head in heads]))
-    corrected = _corrected([[look for _, look in pairs] for _, pairs in looks], setting)
+        each = [(head, subject.heads[head]) for head in heads]
+        level = setting.level
+        looks.append((laid, [(at, _look(head, laid, setting), rivals_of(head, laid, level)) for at, head in each]))
+    corrected = _corrected([[look for _, look, _ in pairs] for _, pairs in looks], setting)
     users: dict[tuple[str, str], Used] = {}
     out = []
     for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
-        pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs)
+        tail_of = partial(_tail_of, subject, laid, setting)
+        pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs, tail_of)
         task = setting.task(claim)
         if isinstance(task, NoTask):
             use = Finding("not asked", task.reason, ())
@@ -160,8 +179,10 @@ def audit_model(
             for one in kinds:
                 if key_of(one) not in users:
                     users[key_of(one)] = Used(model, inputs, one, setting.level, setting.seed)
-            found = [decide_use(users[key_of(one)].evidence(laid, heads), one, heads_text(heads)) for one in kinds]
-            use = together(kinds, found)
+            gathers = [users[key_of(one)].evidence(laid, heads) for one in kinds]
+            kinds, gathers = enough(kinds, gathers)
+            found = [decide_use(gather, one, heads_text(heads)) for one, gather in zip(kinds, gathers, strict=True)]
+            use = together(task, kinds, found)
         else:
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         verdict = verdict_of(pattern.word, use.word, claim)
@@ -170,10 +191,17 @@ def audit_model(
     return out
 
 
+def _tail_of(subject: Subject, asked: Asked, setting: Setting, at: HeadAt) -> Tail | None:
+    """Where a claim that holds of a head fails all the same."""
+    others = {}
+    for words, other in subject.elsewhere(setting.tails).items():
+        others[words] = other.heads[at], other.laid.asked(asked.claim)
+    return worst_tail(subject.heads[at], asked, others, least_score(asked.claim), setting.level)
+
+
 def _look(head: Head, asked: Asked, setting: Setting) -> Look:
     look = head.look(asked, setting.level)
-    few, most = t.MIXED
-    if not (low(look.share) > few and high(look.share) < most) or asked.claim.relation.kind == "even":
+    if look.top1 is None or not (low(look.top1) > t.MIXED[0] and high(look.top1) < t.TOP1):
         return look
     inputs = setting.laid.inputs
     best: tuple[str, float] | None = None
@@ -181,7 +209,7 @@ def _look(head: Head, asked: Asked, setting: Setting) -> Look:
         if condition == asked.claim.when:
             continue
         share = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
-        if share >= most and (best is None or share > best[1]):
+        if share >= t.MIXED[1] and (best is None or share > best[1]):
             best = condition.words, share
     return replace(look, when=best)
 

@@ -1,4 +1,4 @@
-"""What an audit measures on a pattern: scores, rivals and nulls of one claim about one head.
+"""What an audit measures on a pattern: scores and nulls of one claim about one head.
 
 Sinks. Many heads rest on the first token when they have nothing to do. So the score counts all weight, and is asked
 to reach a quarter only; everything that tells where the head looks *when it looks* (top-1, share of rows, rivals, the
@@ -14,14 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.errors import InterpError
+from interp.rng import generator
 from interp.stats import Estimate
-from probes.audit.inputs import ROLES, Bools, Inputs
-from probes.audit.stats import SUPPORTS, Floats, low, ratio
-from probes.audit.thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES, ROW
-from probes.claims import BUILT_IN, Claim, Relation, offset, position, relation_scores, same_relation, usable
+from probes.audit.inputs import ROLES, Bools, Inputs, Ints
+from probes.audit.stats import SUPPORTS, Floats, ratio
+from probes.audit.thresholds import MIN_DIFFERENT, ROW
+from probes.claims import BUILT_IN, Claim, Relation, has_keys, relation_scores, same_relation
 
 TIE = 1e-5  # weights this close (relative) to the largest share the top place: float32 tells no more
 RESTS = 0.01  # with less outside the first key, a row looks nowhere else
+AT_RANDOM = 4_000_000  # pairs of query and key of sequences at random, on which relations are compared
+ALPHABETS = (2, 3, 6, 10_000)  # tokens of such a sequence
 FEW = 20  # edges a stratum of the matched null needs
 
 
@@ -43,35 +47,18 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Another relation against the claimed one: how many rows tell them apart, and how much better the claim fits.
-
-    `lead`: mean fit of the claim less that of the rival where both name keys and differ, in half B; `lead_a`: in
-    half A. A pattern's fit is its overlap with an even spread over the keys, 1 - total variation: a relation that
-    merely contains the right keys does not fit as well. None where there are too few rows.
-    """
-
-    name: str
-    words: str
-    different: int
-    lead: Estimate | None
-    lead_a: float | None
-
-
-@dataclass(frozen=True)
 class Look:
     """Everything measured on one head. Estimates are over half B; see the fields' words in `probes.audit.rows`."""
 
     score: Estimate
     top1: Estimate | None
-    share: Estimate
+    share: Estimate | None
     matched: Estimate | None
     on_sink: Estimate
     without_sink: Estimate
     by_value: Estimate
-    rivals: tuple[Rival, ...]
     matched_rows: Floats  # [sequence of half B], for the permutation test
-    when: tuple[str, float] | None  # a condition under which nearly all rows fit, and their share
+    when: tuple[str, float] | None = None  # a condition under which nearly all rows fit, and their share
 
 
 class Laid:
@@ -80,7 +67,8 @@ class Laid:
     def __init__(self, inputs: Inputs):
         self.inputs = inputs
         self._keys: dict[Relation, Bools] = {}
-        self._told: dict[Any, tuple[Bools, Bools]] = {}
+        self.told: dict[Any, Any] = {}  # rows of a claim beside a rival, the same for all heads
+        self._agree: dict[Any, bool] = {}
         self._asked: dict[Any, Asked] = {}
         self._free = inputs.visible.copy()
         self._free[:, :, 0] = False
@@ -94,17 +82,48 @@ class Laid:
     def rivals(self, claim: Claim) -> Iterator[Relation]:
         """The other built-in relations that the grammar knows."""
         for relation in BUILT_IN.values():
-            if usable(relation, self.inputs.grammar) and not same_relation(relation, claim.relation):
+            even = relation.kind == "even" and claim.relation.kind != "even"  # the chance level of a mass claim
+            known = not even and has_keys(relation, self.inputs.grammar)
+            if known and not same_relation(relation, claim.relation):
                 yield relation
 
-    def told(self, asked: Asked, rival: Relation) -> tuple[Bools, Bools]:
-        """Rows of the claim where the rival names other keys, and those of them where it names any [input, query]."""
-        key = (asked.claim.relation, asked.claim.when, rival)
-        if key not in self._told:
-            keys = self.keys(rival) & asked.seen
-            differ = asked.free & (keys != asked.keys).any(-1)
-            self._told[key] = differ, differ & keys.any(-1)
-        return self._told[key]
+    def must_agree(self, claim: Claim, rival: Relation) -> bool:
+        """Whether two relations name the same keys wherever the claim's condition holds, whatever the tokens are.
+
+        Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat. Relations
+        that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
+        """
+        key = (claim.relation, claim.when, rival)
+        if key not in self._agree:
+            self._agree[key] = self._agree_at_random(claim, rival)
+        return self._agree[key]
+
+    def _agree_at_random(self, claim: Claim, rival: Relation) -> bool:
+        i = self.inputs
+        tokens, visible = self._at_random
+        try:
+            one, other = (r.keys(tokens, i.grammar, visible) for r in (claim.relation, rival))
+            rows = (one | other).any(-1)
+            if claim.when is not None:
+                rows &= claim.when.rows(tokens, i.grammar, one)
+        except (InterpError, LookupError, ValueError):  # what no string of the language is has no truth
+            return False
+        return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
+
+    @cached_property
+    def _at_random(self) -> tuple[Ints, Bools]:
+        """Sequences at random, as long as the inputs, and what their queries see."""
+        i = self.inputs
+        count, width = i.tokens.shape
+        rng = generator(0, "audit/at random")
+        chosen = rng.integers(0, count, max(2, min(2 * count, AT_RANDOM // width**2)))
+        visible = i.visible[chosen]
+        known = np.unique(i.tokens[i.visible.any(1)])
+        tokens = i.tokens[chosen].copy()
+        for row, there in zip(tokens, visible.any(1), strict=True):
+            few = rng.choice(known, min(len(known), int(rng.choice(ALPHABETS))), replace=False)
+            row[there] = rng.choice(few, int(there.sum()))
+        return tokens, visible
 
     def asked(self, claim: Claim) -> Asked:
         key = (claim.relation, claim.when)
@@ -130,7 +149,7 @@ class Head:
     def __init__(self, laid: Laid, weights: Floats, norms: Floats | None = None):
         self.laid, self.weights = laid, weights
         self.norms = norms  # [input, key]: of what each key's value writes
-        self._fits: dict[tuple[Relation, bool], Floats] = {}
+        self._fits: dict[tuple[Relation, bool, bool], Floats] = {}
 
     @cached_property
     def without(self) -> Floats:
@@ -143,12 +162,14 @@ class Head:
         """The weights in which a claim's rows are compared."""
         return np.where(asked.sink[..., None], self.weights, self.without)
 
-    def fit(self, relation: Relation, sink: bool) -> Floats:
-        """Overlap of each row with an even spread over the relation [input, query]."""
-        if (relation, sink) not in self._fits:
-            keys = self.laid.keys(relation) & (self.laid.inputs.visible if sink else self.laid._free)
-            self._fits[relation, sink] = overlap(self.weights if sink else self.without, keys)
-        return self._fits[relation, sink]
+    def fit(self, relation: Relation, sink: bool, even: bool) -> Floats:
+        """How well each row fits a relation [input, query]: its overlap with an even spread, or its score."""
+        key = (relation, sink, even)
+        if key not in self._fits:
+            seen = self.laid.inputs.visible if sink else self.laid._free
+            weights, keys = self.weights if sink else self.without, self.laid.keys(relation) & seen
+            self._fits[key] = overlap(weights, keys) if even else scored(weights, keys, seen)
+        return self._fits[key]
 
     # -- one claim ----------------------------------------------------------------------------------
 
@@ -166,88 +187,41 @@ class Head:
         return float(np.nanmean(rows)) if np.isfinite(rows).any() else -1.0
 
     def look(self, asked: Asked, level: float) -> Look:
+        """Scores and nulls of a claim, over half B."""
         half = self.laid.inputs.half_b
         scores, even = self.score_rows(asked), asked.claim.relation.kind == "even"
         taken = self.taken(asked)
-        mass, chance = (taken * asked.keys).sum(-1), asked.keys.sum(-1) / np.maximum(asked.seen.sum(-1), 1)
-        free_scores = scores if even else (mass - chance) / np.maximum(1 - chance, 1e-12)
 
         def mean(name: str, values: Floats, rows: Bools) -> Estimate:
-            return _mean(name, values, rows, half, level)
+            return mean_of(name, values, rows, half, level)
 
-        matched, each = None, np.zeros(len(half))
-        if not even:
+        top1 = share = matched = None
+        each = np.zeros(len(half))
+        if even:
+            share = mean("share", (scores > ROW).astype(float), asked.free)
+        else:
+            top1 = mean("top1", top_share(taken, asked), asked.free)
             lift = matched_lift(taken, asked, self.laid.inputs.roles, half)
             matched = mean("matched", lift, asked.free)
             each = np.where(asked.free, lift, 0.0)[half].sum(1)
         by_value = self.weights if self.norms is None else self.weights * self.norms[:, None]
         total = by_value.sum(-1)
-        fits = free_scores > ROW
-        share = mean("share", fits.astype(float), asked.free)
         return Look(
             score=mean("score", scores, asked.rows),
-            top1=None if even else mean("top1", top_share(taken, asked), asked.free),
+            top1=top1,
             share=share,
             matched=matched,
             on_sink=mean("sink", self.weights[:, :, 0], asked.rows & ~asked.sink),
-            without_sink=mean("without_sink", mass, asked.free),
+            without_sink=mean("without_sink", (taken * asked.keys).sum(-1), asked.free),
             by_value=mean("by_value", (by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
-            rivals=tuple(self._rivals(asked, taken, level)),
             matched_rows=each,
-            when=None,
         )
 
-    def _rivals(self, asked: Asked, taken: Floats, level: float) -> Iterator[Rival]:
-        """Every built-in rival, and the offset and the position that come nearest in half A."""
-        inputs, claimed = self.laid.inputs, asked.claim.relation
-        own = overlap(taken, asked.keys)
-        for rival in self.laid.rivals(asked.claim):
-            other = self.fit(rival, False)
-            if asked.sink.any():
-                other = np.where(asked.sink, self.fit(rival, True), other)
-            differ, named = self.laid.told(asked, rival)
-            yield self._against(rival.name, rival.words, own - other, differ, named, level)
-        last = inputs.tokens.shape[1] - 1
-        places = np.arange(last + 1)
-        # The one key of each row; where there are several, what no target is: only a relation of one key can be an
-        # offset.
-        only = np.where(asked.keys.sum(-1) == 1, asked.keys.argmax(-1), -last - 1)
-        for family in (
-            [(offset(step), places + step) for step in range(-last, last + 1)],
-            [(position(place), np.full(last + 1, place)) for place in range(last + 1)],
-        ):
-            best: tuple[float, Relation, Bools, Bools, Floats] | None = None
-            for rival, target in family:
-                inside = np.clip(target, 0, last)
-                named = asked.free & (target == inside) & asked.seen[:, places, inside]
-                if same_relation(rival, claimed) or not named.any():
-                    continue
-                differ = asked.free & (only != target)
-                lead = own - np.take_along_axis(taken, inside[None, :, None], -1)[..., 0]
-                if differ[inputs.half_b].sum() < MIN_DIFFERENT:
-                    yield self._against(rival.name, rival.words, lead, differ, named & differ, level)
-                told = named & differ
-                mean = float(lead[inputs.half_a][told[inputs.half_a]].mean()) if self._enough(told) else np.inf
-                if best is None or mean < best[0]:
-                    best = mean, rival, differ, named & differ, lead
-            if best is not None:
-                yield self._against(best[1].name, best[1].words, best[4], best[2], best[3], level)
 
-    def _enough(self, rows: Bools) -> bool:
-        """Whether rows [input, query] are enough to compare two relations on, in either half."""
-        halves = [rows[half] for half in (self.laid.inputs.half_a, self.laid.inputs.half_b)]
-        return all(r.sum() >= MIN_DIFFERENT and r.any(1).sum() >= RIVAL_SEQUENCES for r in halves)
-
-    def _against(self, name: str, words: str, lead: Floats, differ: Bools, named: Bools, level: float) -> Rival:
-        a, b = self.laid.inputs.half_a, self.laid.inputs.half_b
-        enough = self._enough(named)
-        return Rival(
-            name,
-            words,
-            int(differ[b].sum()),
-            _mean("rival", lead, named, b, level) if enough else None,
-            float(lead[a][named[a]].mean()) if enough else None,
-        )
+def scored(weights: Floats, keys: Bools, seen: Bools) -> Floats:
+    """(m - c) / (1 - c) of each row, m being the weight on the keys and c their share of the seen [input, query]."""
+    chance = keys.sum(-1) / np.maximum(seen.sum(-1), 1)
+    return np.asarray(((weights * keys).sum(-1) - chance) / np.maximum(1 - chance, 1e-12))
 
 
 def overlap(weights: Floats, keys: Bools) -> Floats:
@@ -301,22 +275,15 @@ def matched_lift(weights: Floats, asked: Asked, roles: NDArray[np.int64], half: 
 
 
 def fits_when(head: Head, asked: Asked, rows: Bools) -> float:
-    """Share of rows that fit, among `rows` of half A; 0 where too few count."""
+    """Share of rows whose top place the relation holds, among `rows` of half A; 0 where too few count."""
     half = head.laid.inputs.half_a
-    taken = head.taken(asked)
-    chance = asked.keys.sum(-1) / np.maximum(asked.seen.sum(-1), 1)
-    score = ((taken * asked.keys).sum(-1) - chance) / np.maximum(1 - chance, 1e-12)
     counted = (asked.free & rows)[half]
-    return float((score[half] > ROW)[counted].mean()) if counted.sum() >= MIN_DIFFERENT else 0.0
+    top = top_share(head.taken(asked), asked)[half]
+    return float(top[counted].mean()) if counted.sum() >= MIN_DIFFERENT else 0.0
 
 
-def worst(rivals: tuple[Rival, ...]) -> Rival | None:
-    """The rival whose lower bound is least: the one that comes nearest."""
-    compared = [r for r in rivals if r.lead is not None]
-    return min(compared, key=lambda r: low(r.lead) if r.lead is not None else 0.0) if compared else None
-
-
-def _mean(name: str, values: Floats, rows: Bools, half: NDArray[np.int64], level: float) -> Estimate:
+def mean_of(name: str, values: Floats, rows: Bools, half: NDArray[np.int64], level: float) -> Estimate:
+    """Mean over the rows [input, query] of a half, with an interval over its inputs; of the range of `name`."""
     picked = rows[half]
     total = np.where(picked, np.nan_to_num(values[half]), 0.0).sum(1)
     return ratio(total, picked.sum(1).astype(float), level, SUPPORTS[name])

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from interp.numbers import number, percent
 from interp.stats import Estimate
 from probes.audit import thresholds as t
-from probes.audit.conditions import ALWAYS, Bound, Is, Not, Some, all_of, any_of
-from probes.audit.pattern import Look, Rival, worst
+from probes.audit.conditions import ALWAYS, Bound, Given, Is, Not, Some, all_of, any_of
+from probes.audit.pattern import Look
+from probes.audit.rivals import Rival, Rivals, worst
 from probes.audit.rules import Phrases, Rule, span
 from probes.audit.stats import high, low
+from probes.audit.tails import Tail
 from probes.claims import Claim
 
 # -- conditions that several rules or rows of the table speak of
 
-BEATS = all_of(Bound("lead.high", "<", 0.0), Bound("lead_a", "<", 0.0))  # a rival, for sure and in both halves
+BEATS = all_of(Bound("lead.high", "<", -t.LEAD), Bound("lead_a", "<", 0.0))  # a rival, for sure and in both halves
 IN_SOME = all_of(Bound("share.low", ">", t.MIXED[0]), Bound("share.high", "<", t.MIXED[1]))
 NOT_IN_SOME = any_of(Bound("share.low", ">=", t.MIXED[1]), Bound("share.high", "<=", t.MIXED[0]))
 _BEATEN_BY = (("rival", Is("best_is_nearest", True)), ("better", Is("best_is_nearest", False)))
@@ -24,7 +26,8 @@ class PatternEvidence:
     """What is known of one head's pattern, over half B.
 
     - `rows`, `sequences`: rows to which the relation applies, and the inputs that they are in.
-    - `score`, `top1`, `share`, `rivals`, `when`: as of `Look`.
+    - `score`, `top1`, `share`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it fails all the
+      same.
     - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
       kind `mass`. None where there is none.
     """
@@ -34,18 +37,18 @@ class PatternEvidence:
     sequences: int
     score: Estimate
     top1: Estimate | None
-    share: Estimate
+    share: Estimate | None
     rivals: tuple[Rival, ...]
     p_value: float | None
     untrained: float | None
     when: tuple[str, float] | None
+    same: tuple[str, ...] = ()
+    tail: Tail | None = None
 
     @property
     def least(self) -> float:
         """The score that the claim asks for."""
-        if self.claim.relation.kind == "even":
-            return t.EVEN
-        return t.MAINLY if self.claim.mainly else t.SCORE
+        return least_score(self.claim)
 
     @property
     def nearest(self) -> Rival | None:
@@ -59,18 +62,40 @@ class PatternEvidence:
         return min(won, key=lambda r: high(r.lead) if r.lead else 0.0) if won else None
 
     @property
+    def narrower(self) -> Rival | None:
+        """The narrower description that comes nearest to the claim, if any scores about as high."""
+        return self._nested("narrower", t.LEAD)
+
+    @property
+    def wider(self) -> Rival | None:
+        """The wider description that scores higher for sure; of several the one that leads most."""
+        return self._nested("wider", 0.0)
+
+    def _nested(self, kind: str, least: float) -> Rival | None:
+        found = [(high(r.beside), r) for r in self.rivals if r.nested == kind and r.beside is not None]
+        return min((pair for pair in found if pair[0] < least), key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    @property
     def best_is_nearest(self) -> bool | None:
         """Whether the rival that fits better is the nearest one; None without one."""
         return None if self.best is None else self.best is self.nearest
 
 
+def least_score(claim: Claim) -> float:
+    """The score that a claim asks for."""
+    if claim.relation.kind == "even":
+        return t.EVEN
+    return t.MAINLY if claim.mainly else t.SCORE
+
+
 def pattern_evidence(
-    claim: Claim, look: Look, rows: int, sequences: int, p_value: float | None, untrained: Estimate | None
-) -> PatternEvidence:
+    claim: Claim, look: Look, rivals: Rivals, rows: int, sequences: int, p_value: float | None,
+    untrained: Estimate | None,
+) -> PatternEvidence:  # fmt: skip
     """The evidence on the head that was looked at."""
     null = untrained.value if untrained is not None and claim.relation.kind == "mass" else None
     return PatternEvidence(
-        claim, rows, sequences, look.score, look.top1, look.share, look.rivals, p_value, null, look.when
+        claim, rows, sequences, look.score, look.top1, look.share, rivals.rivals, p_value, null, look.when, rivals.same
     )
 
 
@@ -105,7 +130,7 @@ PATTERN_RULES = (
         "not_on_top",
         Bound("top1.high", "<", t.TOP1),
         "fails",
-        "{said}, but looks there most in {top1} of the rows only, less than {TOP1}{instead}",
+        "{said}, but looks there most in {top1} of the rows only, less than {TOP1}{instead}{hint}",
         ("top1", *_BEATEN_BY),
     ),
     Rule(
@@ -115,7 +140,7 @@ PATTERN_RULES = (
         "{said}, but {best} fits better where the two differ",
         _BEATEN_BY,
     ),
-    Rule("in_some_rows", IN_SOME, "fails", "{said}, but fits in {share} of the rows only{hint}", ("share",)),
+    Rule("in_some_rows", IN_SOME, "fails", "{said}, but fits in {share} of the rows only", ("share",)),
     Rule(
         "score_in_doubt",
         Bound("score.low", "<", "least"),
@@ -134,7 +159,7 @@ PATTERN_RULES = (
     ),
     Rule(
         "share_in_doubt",
-        Not(NOT_IN_SOME),
+        all_of(Given("share"), Not(NOT_IN_SOME)),
         "undecided",
         "the share of rows that fit ({share}) may be that of a claim that is right at times",
         ("share",),
@@ -168,7 +193,7 @@ PATTERN_RULES = (
         "pattern_holds",
         ALWAYS,
         "holds",
-        "{said}{top}{lead}",
+        "{said}{top}{lead}{nested}{tail}",
         ("score", "top1", "share", "matched", "untrained", "rival"),
     ),
 )
@@ -181,7 +206,7 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
     close = [rival for rival in e.rivals if rival.lead and low(rival.lead) <= 0]
     return Phrases(
         e,
-        said=f"scores {span(e.score)} on {words}",
+        said=f"scores {span(e.score)} on {words}{_same(e)}",
         least=f"{e.least:g}",
         uniform="" if e.top1 is None else " (a uniform head scores 0)",
         instead=f"; {e.best.words} fits better" if e.best else "",
@@ -192,4 +217,24 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
         close=min(close, key=lambda r: low(r.lead) if r.lead else 0.0).words if close else "",
         top="" if e.top1 is None else f" and looks there most in {percent(e.top1.value)} of the rows",
         lead=lead,
+        nested=_nested(e),
+        tail="" if e.tail is None else _tail(e.tail),
     )
+
+
+def _same(e: PatternEvidence) -> str:
+    """Other names of the same keys; a few, since any offset is some position where the query is always at one place."""
+    return f" (which are the same keys here as {' and '.join(e.same[:3])})" if e.same else ""
+
+
+def _nested(e: PatternEvidence) -> str:
+    """Wider and narrower descriptions that do as well: they refute nothing, and may be what is meant."""
+    told = (("narrower", e.narrower, "describes it more narrowly"), ("wider", e.wider, "describes more of it"))
+    return "".join(f"; {rival.words} {what}" for _, rival, what in told if rival is not None)
+
+
+def _tail(tail: Tail) -> str:
+    """Where it fails all the same."""
+    what = "scores" if tail.what == "score" else "looks there most in"
+    of = "" if tail.what == "score" else " of the rows"
+    return f"; but not {tail.words}, where it {what} {span(tail.seen)}{of} only"

@@ -177,9 +177,15 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("with_partners", f"effect with {heads_text(e.partners)} ablated", e.with_partners),
         ("raw_with_partners", "the same, the exchange as it is", e.raw_with_partners),
         ("held_with_partners", "the same, later patterns frozen", e.held_with_partners),
+        ("look", "the donor's pattern, own values", e.look),
+        ("look_raw", "the same, the exchange as it is", e.look_raw),
+        ("both", "the donor's pattern and values", e.both),
+        ("both_raw", "the same, the exchange as it is", e.both_raw),
+        ("look_beside", f"the donor's pattern, {heads_text(e.look_partners)} ablated", e.look_beside),
+        ("both_beside", "pattern and values, the same ablated", e.both_beside),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
-        shown = name not in ("direct_fill", "raw_with_partners") or name in chosen
+        shown = name not in ("direct_fill", "raw_with_partners", "look_raw", "both_raw") or name in chosen
         if estimate is not None and shown:
             row = Evidence("use", name, words, estimate)
             rows.append(_required(row, word) if name in chosen or name == "effect" else row)

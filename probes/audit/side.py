@@ -23,6 +23,7 @@ class Side:
     model: Any
     items: Items
     level: float
+    left_out: float = 0.0  # share of the items that were left out, since nothing that is claimed could matter there
     tokens: Tensor = field(init=False)
     read: Tensor = field(init=False)
     base: Run = field(init=False)
@@ -55,6 +56,10 @@ class Side:
         """logit(answer) - logit(foil) of each item."""
         logits, each = done.logits.cpu().numpy(), np.arange(len(self.items))
         return np.asarray(logits[each, self.items.answer] - logits[each, self.items.foil])
+
+    def sees(self, layer: int) -> Tensor:
+        """Keys that a query of the recipient gives any weight in some head [item, query, key]."""
+        return self.cache.patterns[layer].sum(1) > 0
 
     def loudness(self) -> Floats:
         """The larger of the two logits of each margin, by size [item]."""
@@ -89,7 +94,7 @@ class Side:
         if len(self.items) <= count:
             return self
         if count not in self._parts:
-            self._parts[count] = Side(self.model, self.items.first(count), self.level)
+            self._parts[count] = Side(self.model, self.items.first(count), self.level, self.left_out)
         return self._parts[count]
 
     def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:

@@ -6,7 +6,7 @@ All are bounds on Estimates at level 1 - `ALPHA` / m, m being the number of clai
 ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-corrected over them
 
 # 0. Eligible. Otherwise `undecided`. Counted in the half of the inputs that decides.
-MIN_ROWS = 200  # rows where the relation applies ...
+MIN_ROWS = 100  # rows where the relation applies: half a row in two of the 200 inputs that decide by default ...
 MIN_SEQUENCES = 50  # ... in as many different inputs
 MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival
 RIVAL_SEQUENCES = 10  # inputs that those rows must come from for the two to be compared: position 60 may exist in one
@@ -16,8 +16,11 @@ SCORE = 0.25  # of (m - c) / (1 - c), sinks included: low enough for a head that
 MAINLY = 0.5  # the same, for "mainly attends to"
 TOP1 = 0.75  # how often the largest weight, sinks apart, is on the relation
 EVEN = 0.8  # score of a relation of kind `even`
-ROW = 0.5  # a row fits if its score, sinks apart, is above this ...
+LEAD = 0.05  # by which a rival must score higher to refute: less is no other story
+ROW = 0.5  # of a relation of kind `even`: a row fits if its score is above this ...
 MIXED = (0.2, 0.8)  # ... and a claim whose rows fit in such a share is right of some rows only: it fails
+
+TAIL_INPUTS = 200  # drawn of each other law that a world names, on which a claim that holds is looked at again
 
 # 2. Power, as a share of the intact margin.
 POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move

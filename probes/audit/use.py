@@ -2,12 +2,14 @@
 
 The primary edit is a value interchange: at every claimed edge the pattern stays, and the value is that of the minimal
 pair's donor. e is the change of the margin, less what a sham of the same size does, as a share of the intact margin.
+Where that shows nothing, the head may still tell by *where* it looks: at the claimed queries it is then given the
+donor's pattern over its own values, and both. Of these only what goes through the claimed edges counts: the same
+exchange that leaves the claimed edges as they are is taken off.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from interp.rng import generator
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.conditions import Bound, Condition, Given, Not, all_of
-from probes.audit.edits import Cache, Edges, Head, is_pattern_times_values, reaches_output
+from probes.audit.edits import Edges, Head, is_pattern_times_values, reaches_output, z_change
 from probes.audit.effects import Effects
+from probes.audit.exchanges import donor_keys, interchange, live_items, output_change, sham_pairs, whole_rows
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads
 from probes.audit.pattern import Asked
@@ -28,9 +30,16 @@ from probes.audit.rules import Gather, known
 from probes.audit.side import Side
 from probes.audit.stats import Floats, ratio
 from probes.audit.tasks import Items, Task
-from probes.audit.use_rules import ENOUGH_ITEMS, NEEDED_BESIDE, POWERFUL, SHOWN_DIRECTLY, STILL, USED_WHOLE
-
-DRAWS = 6  # tries to find two sham values that differ
+from probes.audit.use_rules import (
+    BOTH_USED,
+    ENOUGH_ITEMS,
+    LOOK_USED,
+    NEEDED_BESIDE,
+    POWERFUL,
+    SHOWN_DIRECTLY,
+    STILL,
+    USED_WHOLE,
+)
 
 
 class Used:
@@ -39,25 +48,46 @@ class Used:
     def __init__(self, model: Any, inputs: Inputs, task: Task, level: float, seed: int):
         self.model, self.inputs, self.task, self.level, self.seed = model, inputs, task, level, seed
         self._sides: dict[Any, Side | None] = {}
+        self._made_of: dict[Any, Side] = {}
         self._dead: dict[int, str | None] = {}
         self._every: dict[Any, Estimate] = {}
 
-    def side(self, asked: Asked, half: str) -> Side | None:
-        """Items of half "a" or "b" in the rows a claim is about; None where there are fewer than two."""
+    def side(self, asked: Asked, half: str, heads: tuple[Head, ...]) -> Side | None:
+        """Items of half "a" or "b" on which the claimed edges of these heads can matter; None: fewer than two.
+
+        They are read in the rows that the claim is about; where a condition leaves too few of those, anywhere after.
+        """
         when = asked.claim.when
-        # Rows differ between relations only through a condition that asks for the relation's keys.
-        # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
-        on_keys = getattr(self.task, "items_on", None)
-        key = (half, when, asked.claim.relation if when or on_keys else None)
+        side = self._side(asked, half, heads, within=True)
+        if when is None or (side is not None and len(side.by_unit(np.ones(len(side.items)))) >= t.MIN_SEQUENCES):
+            return side
+        anywhere = self._side(asked, half, heads, within=False)
+        return side if anywhere is None else anywhere
+
+    def _side(self, asked: Asked, half: str, heads: tuple[Head, ...], within: bool) -> Side | None:
+        when = asked.claim.when if within else None
+        last = all(layer == self.model.cfg.n_layers - 1 for layer, _ in heads)
+        key = (half, when, within, asked.claim.relation, asked.claim.when, last)
         if key not in self._sides:
             rows = np.zeros(self.inputs.tokens.shape, dtype=bool)
             rows[self.inputs.half_a if half == "a" else self.inputs.half_b] = True
             if when is not None:
                 rows &= when.rows(self.inputs.tokens, self.inputs.grammar, asked.keys)
             about = self.inputs.tokens, self.inputs.grammar, rows, self.seed
+            # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
+            on_keys = getattr(self.task, "items_on", None)
             items = self.task.items(*about) if on_keys is None else on_keys(*about, asked.keys)
-            self._sides[key] = Side(self.model, items, self.level) if len(items) > 1 else None
+            self._sides[key] = self._made(live_items(items, asked.keys, last), len(items))
         return self._sides[key]
+
+    def _made(self, items: Items, count: int) -> Side | None:
+        """One side for all claims that have the same items."""
+        if len(items) < 2:
+            return None
+        key = (count, items.sequence.tobytes(), items.read.tobytes(), items.donors.tobytes(), items.tokens.tobytes())
+        if key not in self._made_of:
+            self._made_of[key] = Side(self.model, items, self.level, left_out=1 - len(items) / count)
+        return self._made_of[key]
 
     def dead(self, side: Side, layer: int) -> str | None:
         """Why an edit of this layer proves nothing, or None."""
@@ -71,18 +101,25 @@ class Used:
         return self._dead[layer]
 
     def every_head(self, asked: Asked, side: Side, keys: Tensor) -> Estimate:
-        """The interchange in all heads at once, which is the same for all claims of one relation and condition."""
-        key = (asked.claim.relation, asked.claim.when)
+        """The exchange in all heads at once, of values, or of patterns and values through the claimed edges.
+
+        The larger of both, which is the same for all claims of one relation and condition on one side.
+        """
+        key = (asked.claim.relation, asked.claim.when, id(side))
         if key not in self._every:
             cfg = self.model.cfg
             every = tuple((layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads))
-            done = side.edited(interchange(side.donor_cache, keys, every))
-            self._every[key] = side.share(side.margin - side.margin_of(done))
+            values = side.margin - side.margin_of(side.edited(interchange(side.donor_cache, keys, every)))
+            spared = keys | donor_keys(asked, side, self.inputs)
+            whole, rest = (whole_rows(side, keys, every, True, kept) for kept in (None, spared))
+            through = side.margin_of(side.edited(rest)) - side.margin_of(side.edited(whole))
+            found = [side.share(values), side.share(through)]
+            self._every[key] = max(found, key=lambda estimate: estimate.value or 0.0)
         return self._every[key]
 
     def evidence(self, asked: Asked, heads: tuple[Head, ...]) -> Gather[Effects]:
         """What the edits of one claim do, measured when it is asked for."""
-        side = self.side(asked, "b")
+        side = self.side(asked, "b", heads)
         if side is None:
             return known(Effects(0, Estimate.undefined("there are no items", 0, "inputs"), self.level))
         return Measuring(self, asked, side, heads)
@@ -102,7 +139,8 @@ class Measuring:
         dead = next((reason for reason in reasons if reason), None)
         if not np.isfinite(side.margin).all():
             dead = "the logit of an answer or a foil is not finite"
-        self.found = Effects(len(units), ratio(side.by_unit(side.margin), units, used.level), used.level, dead)
+        margin = ratio(side.by_unit(side.margin), units, used.level)
+        self.found = Effects(len(units), margin, used.level, dead, left_out=side.left_out)
 
     def __call__(self, needs: frozenset[str]) -> Effects:
         """Evidence in which the fields of these names have been measured, where they mean something."""
@@ -178,7 +216,7 @@ class Measuring:
     @cached_property
     def search(self) -> Side | None:
         """The half in which partners and company are looked for."""
-        return self.used.side(self.asked, "a")
+        return self.used.side(self.asked, "a", self.heads)
 
     @cached_property
     def others(self) -> list[Head]:
@@ -188,6 +226,33 @@ class Measuring:
     def swap_in(self, part: Side) -> list[Edges]:
         """The interchange on other items."""
         return interchange(part.donor_cache, self._keys_of(part), self.heads)
+
+    def rows_of(self, part: Side, values: bool, spared: bool = False) -> list[Edges]:
+        """The donor's pattern at the claimed queries, over its values or the own; `spared`: off the claimed edges."""
+        keys = self._keys_of(part)
+        kept = keys | donor_keys(self.asked, part, self.used.inputs) if spared else None
+        return whole_rows(part, keys, self.heads, values, kept)
+
+    def whole(self, rest: Floats, values: bool, **how: Any) -> tuple[Floats, Floats]:
+        """What an exchange of whole rows takes off `rest` by the claimed edges; net of shams of that size, and raw."""
+        side = self.side
+        full, spared = self.rows_of(side, values), self.rows_of(side, values, spared=True)
+        raw = self.change(rest, full, **how) - self.change(rest, spared, **how)
+        shams: list[list[Edges]] = [[], []]
+        for one, other, sham in zip(full, spared, self.shams[0], strict=True):
+            pattern, v = side.cache.patterns[one.layer], side.cache.v[one.layer]
+            heads = list(one.heads)
+            size = (z_change(one, pattern, v) - z_change(other, pattern, v)).norm(dim=-1, keepdim=True)
+            assert sham.shift is not None
+            first = self.keys.to(torch.int8).argmax(-1)  # of each query, the first claimed key
+            direction = sham.shift.gather(1, first[..., None, None].expand(-1, -1, *sham.shift.shape[2:]))[:, :, heads]
+            direction = direction / direction.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+            for edits, sign in zip(shams, (1.0, -1.0), strict=True):
+                add = torch.zeros_like(v)
+                add[:, :, heads] = sign * size * direction
+                edits.append(Edges(one.layer, one.heads, one.keys, add=add))
+        sham_change = np.mean([self.change(rest, edits, **how) for edits in shams], axis=0)
+        return raw - sham_change, raw
 
     def change(self, rest: Floats, edges: list[Edges], **how: Any) -> Floats:
         """What an edit takes off the margins `rest` [item]."""
@@ -247,6 +312,26 @@ class Measuring:
         change = self.change(self.side.margin, self.fills, frozen=self.side.cache)
         return {"direct_fill": self.side.share(change)}
 
+    def where_it_looks(self) -> dict[str, Any]:
+        """The donor's pattern over the own values, and over the donor's."""
+        side, found = self.side, dict[str, Any]()
+        for name, values in (("look", False), ("both", True)):
+            net, raw = self.whole(side.margin, values)
+            found |= {name: side.share(net), f"{name}_raw": side.share(raw)}
+        return found
+
+    def looks_beside(self) -> dict[str, Any]:
+        """The same with partners ablated: those that were found for values, or else that are found for both."""
+        side, partners = self.side, self.found.partners
+        if not partners and self.search is not None:
+            swap = partial(self.rows_of, values=True)
+            partners = find_partners(self.search, swap, self.others, self.used.seed)
+        if not partners:
+            return {}
+        rest, how = side.without(partners), {"ablated": side.fill(partners)}
+        nets = {name: self.whole(rest, values, **how)[0] for name, values in (("look", False), ("both", True))}
+        return {"look_partners": partners, **{f"{name}_beside": side.share(net) for name, net in nets.items()}}
+
     def partners(self) -> dict[str, Any]:
         """The interchange with partners ablated."""
         side = self.side
@@ -298,7 +383,17 @@ STAGES = (
     Stage(frozenset(("token", "every")), all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0)), Measuring.power),
     Stage(frozenset(("total", "raw", "sham", "direct", "fill", "unnatural")), POWERFUL, Measuring.exchange),
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
+    Stage(
+        frozenset(("look", "look_raw", "both", "both_raw")),
+        all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
+        Measuring.where_it_looks,
+    ),
     Stage(frozenset(("partners", "with_partners", "raw_with_partners")), _MEASURED, Measuring.partners),
+    Stage(
+        frozenset(("look_partners", "look_beside", "both_beside")),
+        all_of(Given("look"), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
+        Measuring.looks_beside,
+    ),
     Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, Measuring.held),
     Stage(
         frozenset(("company", "in_company")),
@@ -307,56 +402,3 @@ STAGES = (
     ),
     Stage(frozenset(("idle",)), _MEASURED, Measuring.idle),
 )
-
-
-def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
-    """Edges on which the heads read the donor's values."""
-    layers = sorted({layer for layer, _ in heads})
-    return [
-        Edges(layer, tuple(head for at, head in heads if at == layer), keys, values=donor.v[layer]) for layer in layers
-    ]
-
-
-def output_change(logits: Tensor) -> float:
-    """The most that any finite output [item, d_out] changes from item to item, each by its own size.
-
-    An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
-    one near 0 count: outputs smaller than the usual one are held to that one's size. Infinite where none is finite.
-    """
-    finite = logits[:, torch.isfinite(logits).all(0)]
-    if finite.shape[1] == 0:
-        return math.inf
-    size = finite.abs().amax(0)
-    usual = size.sort().values[(len(size) - 1) // 2]
-    change, size = (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
-    return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
-
-
-def sham_pairs(
-    items: Items, roles: NDArray[np.int64], keys: NDArray[np.bool_], seed: int
-) -> list[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
-    """For every key of every item two keys (item, pos) of its class, off the relation where that class has such.
-
-    Several draws: two values may be the same, and then give no direction.
-    """
-    count, width = roles.shape
-    each = np.arange(count)
-    upto = items.upto
-    off = upto & ~keys[each, items.read]
-    rng = generator(seed, "audit/sham")
-    out = []
-    for _ in range(DRAWS):
-        ends = []
-        for _ in range(2):
-            rows, columns = np.zeros((2, count, width), dtype=np.int64)
-            for role in np.unique(roles):
-                pool = np.argwhere(off & (roles == role))
-                if len(pool) < 2:
-                    pool = np.argwhere(upto & (roles == role))
-                place = roles == role
-                if len(pool):
-                    drawn = pool[rng.integers(0, len(pool), int(place.sum()))]
-                    rows[place], columns[place] = drawn.T
-            ends.append((torch.from_numpy(rows), torch.from_numpy(columns)))
-        out.append((ends[0], ends[1]))
-    return out

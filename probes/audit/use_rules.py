@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from interp.numbers import percent
+from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.conditions import ALWAYS, Bound, Given, Is, Not, Some, all_of, any_of
 from probes.audit.edits import Head
 from probes.audit.effects import Effects
 from probes.audit.rules import Gather, Phrases, Rule, span
+from probes.audit.stats import reach
 from probes.audit.tasks import Task
 from probes.claims import heads_text
 
@@ -33,7 +35,15 @@ NONE_BESIDE = Bound("with_partners.reach", "<", t.UNUSED)
 NONE_ALONE = any_of(NO_TOTAL, NO_RAW)
 NONE_WITH_PARTNERS = any_of(Not(Given("with_partners")), NONE_BESIDE, Bound("raw_with_partners.reach", "<", t.UNUSED))
 NONE_DIRECT = Bound("direct.high", "<", t.USED)
-NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT)
+# By where the head looks: the donor's pattern over the own values, and over the donor's.
+LOOK_USED = all_of(Bound("look.low", ">=", t.USED), Bound("look_raw.low", ">=", t.USED))
+BOTH_USED = all_of(Bound("both.low", ">=", t.USED), Bound("both_raw.low", ">=", t.USED))
+LOOK_BESIDE = any_of(Bound("look_beside.low", ">=", t.USED), Bound("both_beside.low", ">=", t.USED))
+NO_LOOK = any_of(Bound("look.reach", "<", t.UNUSED), Bound("look_raw.reach", "<", t.UNUSED))
+NO_BOTH = any_of(Bound("both.reach", "<", t.UNUSED), Bound("both_raw.reach", "<", t.UNUSED))
+NO_LOOK_BESIDE = any_of(Not(Given("look_beside")), Bound("look_beside.reach", "<", t.UNUSED))
+NO_BOTH_BESIDE = any_of(Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED))
+NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
 
 OPEN = "Use cannot be decided: "
 USE_RULES = (
@@ -62,6 +72,13 @@ USE_RULES = (
     Rule("used_directly", all_of(SHOWN_DIRECTLY, Bound("direct_fill.value", ">", 0.0)), "used",
          "To {task} the model uses it, and what comes later makes up for a part: {moved}, and {direct} with later "
          "patterns and the scales of norms frozen", ("direct", "direct_fill")),
+    Rule("used_by_look", LOOK_USED, "used",
+         "To {task} the model uses it by where it looks: the donor's pattern over its own values moves {look} of the "
+         "margin through the claimed edges, the donor's values under its own pattern {raw}", ("look", "look_raw")),
+    Rule("used_by_both", BOTH_USED, "used",
+         "To {task} the model uses it by where it looks and by what is there: the donor's pattern with the donor's "
+         "values moves {both} of the margin through the claimed edges, values alone {raw}, the pattern alone {look}",
+         ("both", "both_raw")),
     Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
          OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
     Rule("mean_differs", Bound("total.low", ">=", t.USED), "undecided",
@@ -71,6 +88,10 @@ USE_RULES = (
          "redundant",
          "To {task} the model can do without it, but not without it and {partners}: {moved}, and {with_partners} once "
          "the others are ablated", ("with_partners", "held_with_partners")),
+    Rule("redundant_by_look", LOOK_BESIDE, "redundant",
+         "To {task} the model can do without where it looks, but not without that and {look_partners}: with these "
+         "ablated the donor's pattern moves {look_beside} of the margin through the claimed edges, with the donor's "
+         "values {both_beside}", ("look_beside", "both_beside")),
     Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",
          OPEN + "{moved}, but {in_company} while {company} give what they give for the donor: it may be one of many "
          "that say the same", ("in_company",)),
@@ -78,12 +99,16 @@ USE_RULES = (
          OPEN + "{moved}, but filling in the mean costs {fill}: what it reads there matters by something other than "
          "what the minimal pairs change", ("mean_fill",)),
     Rule("unused", NONE, "unused",
-         "The model does not use it to {task}: {moved}{also}, less than {UNUSED}",
+         "The model does not use it to {task}: {nothing}{also}, each less than {UNUSED}",
          (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", ("with_partners", NONE_BESIDE),
-          ("raw_with_partners", Not(NONE_BESIDE)), "in_company")),
+          ("raw_with_partners", Not(NONE_BESIDE)), "in_company", ("look", Bound("look.reach", "<", t.UNUSED)),
+          ("look_raw", Not(Bound("look.reach", "<", t.UNUSED))), ("both", Bound("both.reach", "<", t.UNUSED)),
+          ("both_raw", Not(Bound("both.reach", "<", t.UNUSED))), "look_beside", "both_beside")),
     Rule("neither", ALWAYS, "undecided",
-         OPEN + "{moved}, neither {USED} for sure nor below {UNUSED}",
-         (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)))),
+         OPEN + "{open}, neither {USED} for sure nor below {UNUSED}",
+         (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)),
+          ("look", Not(NO_LOOK)), ("both", Not(NO_BOTH)), ("look_beside", Not(NO_LOOK_BESIDE)),
+          ("both_beside", Not(NO_BOTH_BESIDE)))),
 )  # fmt: skip
 
 
@@ -119,6 +144,8 @@ TOGETHER_RULES = (
 
 # Said after the words of whichever rule decided.
 USE_REMARKS = (
+    Rule("left_out", Bound("left_out", ">", 0.0), "",
+         " ({left_out} of the inputs have no claimed edge that could matter there, and are left out)"),
     Rule("unnatural", Bound("unnatural", ">", t.UNNATURAL), "",
          " (edits took {outside} of the residual norms out of the natural range)"),
 )  # fmt: skip
@@ -126,12 +153,42 @@ USE_REMARKS = (
 
 def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
     """What the words of the rules on use speak of; `heads`: the names of those that are claimed."""
+    value, sham = (f"{span(x)}" for x in (e.raw if not NO_TOTAL(e) else e.total, e.sham))
+    exchanged = f"exchanging what {heads} reads there moves {value} of the margin towards the other answer"
+    nothing = [exchanged + ("" if NO_TOTAL(e) else f" (a sham of the same size {sham})")]
+    pieces = {"moves": (e.look, e.look_raw), "and with the donor's values": (e.both, e.both_raw)}
+    shown = [f"{words} {span(_least(pair, e.level))}" for words, pair in pieces.items() if pair[0] is not None]
+    nothing += [f"the donor's pattern there {' '.join(shown)}"] if shown else []
     return Phrases(
         e,
         task=task.words,
+        nothing="; ".join(nothing),
+        open=_open(e, heads),
+        left_out=percent(e.left_out),
         needs=getattr(task, "needs", "have a place to read"),
         moved=f"exchanging what {heads} reads there moves {span(e.total)} of the margin towards the other answer",
         pairs="minimal pairs" if e.paired else "donors",
         also=f", nor with {heads_text(e.partners)} ablated" if e.partners else "",
         outside=percent(e.unnatural),
     )
+
+
+def _least(pair: tuple[Estimate | None, Estimate | None], level: float) -> Estimate | None:
+    """Of a net and a raw effect, the one on which an absence rests: the net one where it shows it."""
+    net, raw = pair
+    return net if net is None or raw is None or reach(net, level) < t.UNUSED else raw
+
+
+def _open(e: Effects, heads: str) -> str:
+    """The effects that leave a use open, each with its words."""
+    pieces = (
+        (NONE_ALONE, f"exchanging what {heads} reads there moves {span(e.total)} of the margin to the other answer"),
+        (NONE_WITH_PARTNERS, f"with {heads_text(e.partners)} ablated it moves {span(e.with_partners)}"),
+        (NONE_DIRECT, f"with later patterns and the scales of norms frozen {span(e.direct)}"),
+        (NO_LOOK, f"the donor's pattern over its own values moves {span(e.look)} through the claimed edges"),
+        (NO_BOTH, f"the donor's pattern and values move {span(e.both)} through the claimed edges"),
+        (NO_LOOK_BESIDE, f"the donor's pattern moves {span(e.look_beside)} with {heads_text(e.look_partners)} ablated"),
+        (NO_BOTH_BESIDE, f"pattern and values move {span(e.both_beside)} with {heads_text(e.look_partners)} ablated"),
+    )
+    said = [words for none, words in pieces if not none(e)]
+    return "; ".join(said) if said else pieces[0][1]

@@ -22,7 +22,7 @@ VERDICTS = (
     VerdictRow("fails", ANY, "refuted", "refuted"),
     VerdictRow("undecided", ANY, "undecided", "undecided"),
     VerdictRow("holds", ("used", "redundant"), "supported", "supported"),
-    VerdictRow("holds", ("unused",), "misleading", "misleading"),
+    VerdictRow("holds", ("unused",), "supported", "misleading"),
     VerdictRow("holds", ("undecided", "not asked"), "supported", "undecided"),
 )
 
@@ -30,8 +30,8 @@ VERDICTS = (
 def verdict_of(pattern: str, use: str, claim: Claim) -> Verdict:
     """One word from two findings.
 
-    A claim about attention alone stands or falls with the pattern; but a pattern that is proven to be of no use is
-    misleading, whoever shows it. A claim of use needs the use.
+    A claim about attention alone stands or falls with the pattern; that the model does not use it is said beside it. A
+    claim of use needs the use, and one whose use is proven absent is misleading.
     """
     row = next(row for row in VERDICTS if row.pattern == pattern and use in row.uses)
     return row.attention if claim.uses is None else row.use

@@ -1,7 +1,7 @@
 """What can be said of heads in strings of brackets: relations, conditions, questions."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -313,6 +313,12 @@ def _roles(tokens: Tokens, grammar: DyckGrammar) -> Ints:
     return np.where(tokens < grammar.start, tokens % 2, special)
 
 
+def _tails(grammar: Any) -> dict[str, Any]:
+    """Strings that are deep most of the time; none where no string is deep."""
+    known = _dyck(grammar)
+    return {"strings that are deep most of the time": replace(known, open_prob=0.8)} if known.max_depth > 1 else {}
+
+
 CLAIMS = Claims(
     relations=OWN_RELATIONS,
     conditions=(CLOSING, OPENING),
@@ -330,6 +336,7 @@ CLAIMS = Claims(
     question=_question,
     refuse=_refuse,
     suggest=_suggest,
+    tails=_tails,
     inputs=_inputs,
     longest=lambda grammar, length: length + 1,
     roles=_roles,

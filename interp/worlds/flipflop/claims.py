@@ -1,6 +1,6 @@
 """What can be said of heads in flip-flops: relations, conditions, the question and its two kinds of minimal pair."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -219,6 +219,10 @@ CLAIMS = Claims(
     question=lambda grammar: "stored-bit",
     refuse=_refuse,
     suggest=_suggest,
+    tails=lambda grammar: {
+        "strings with a write in fifty steps": replace(grammar, ignore=(0.98,)),
+        "strings with few no-ops": replace(grammar, ignore=(0.1,)),
+    },
     roles=_roles,
     truth="a grammar of flip-flops",
     use="is about flip-flops, and the model has no grammar of flip-flops",

@@ -1,0 +1,122 @@
+"""What is exchanged between a run and its donor's: values along claimed edges, whole rows of patterns; and shams."""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from interp.errors import InterpError
+from interp.rng import generator
+from probes.audit.edits import Cache, Edges, Head
+from probes.audit.inputs import Inputs
+from probes.audit.pattern import Asked
+from probes.audit.side import Side
+from probes.audit.tasks import Items
+
+DRAWS = 6  # tries to find two sham values that differ
+
+
+def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
+    """Edges on which the heads read the donor's values."""
+    layers = sorted({layer for layer, _ in heads})
+    return [
+        Edges(layer, tuple(head for at, head in heads if at == layer), keys, values=donor.v[layer]) for layer in layers
+    ]
+
+
+def whole_rows(
+    side: Side, keys: Tensor, heads: tuple[Head, ...], donor_values: bool, spared: Tensor | None = None
+) -> list[Edges]:
+    """Edits by which heads look, at the queries of `keys`, where they look in the donor's run.
+
+    `donor_values`: and read what is there. `spared` [item, query, key]: edges that stay as they are; the rest of the
+    row's weight is laid out as the donor's rest is. Only keys that the recipient's query sees get any weight.
+    """
+    out = []
+    rows = keys.any(-1)
+    for layer in sorted({layer for layer, _ in heads}):
+        own, new = side.cache.patterns[layer], side.donor_cache.patterns[layer]
+        new = new * side.sees(layer)[:, None]
+        total = new.sum(-1, keepdim=True)
+        new = torch.where(total > 0, new / total.clamp(min=1e-12), own)
+        read = torch.ones_like(keys)
+        if spared is not None:
+            kept = spared[:, None]
+            rest = torch.where(kept, 0.0, new)
+            left, there = torch.where(kept, 0.0, own).sum(-1, keepdim=True), rest.sum(-1, keepdim=True)
+            laid = torch.where(there > 1e-6, rest * left / there.clamp(min=1e-6), torch.where(kept, 0.0, own))
+            new, read = torch.where(kept, own, laid), ~spared
+        mine = tuple(head for at, head in heads if at == layer)
+        values = side.donor_cache.v[layer] if donor_values else None
+        out.append(Edges(layer, mine, read & rows[..., None], values=values, patterns=new, rows=rows))
+    return out
+
+
+def donor_keys(asked: Asked, side: Side, inputs: Inputs) -> Tensor:
+    """The claimed relation in the donors [item, query, key]; none where it cannot be read off them."""
+    visible = inputs.visible[side.items.sequence]
+    try:
+        keys = asked.claim.relation.keys(side.items.donors, inputs.grammar, visible)
+    except InterpError:
+        keys = np.zeros_like(visible)
+    return torch.from_numpy(np.ascontiguousarray(keys)).to(side.tokens.device)
+
+
+def live_items(items: Items, keys: NDArray[np.bool_], last: bool) -> Items:
+    """The items on which claimed `keys` [input, query, key] can matter: some edge up to where it is read.
+
+    `last`: the heads are of the last layer, of which only the query that is read counts.
+    """
+    if not len(items):
+        return items
+    of_rows: NDArray[np.bool_] = np.asarray(keys[items.sequence].any(-1))
+    at_read = of_rows[np.arange(len(items)), items.read]
+    live = at_read if last else (of_rows & items.upto).any(-1)
+    return items if np.all(live) else items.only(np.flatnonzero(live))
+
+
+def output_change(logits: Tensor) -> float:
+    """The most that any finite output [item, d_out] changes from item to item, each by its own size.
+
+    An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
+    one near 0 count: outputs smaller than the usual one are held to that one's size. Infinite where none is finite.
+    """
+    finite = logits[:, torch.isfinite(logits).all(0)]
+    if finite.shape[1] == 0:
+        return math.inf
+    size = finite.abs().amax(0)
+    usual = size.sort().values[(len(size) - 1) // 2]
+    change, size = (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
+    return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
+
+
+def sham_pairs(
+    items: Items, roles: NDArray[np.int64], keys: NDArray[np.bool_], seed: int
+) -> list[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
+    """For every key of every item two keys (item, pos) of its class, off the relation where that class has such.
+
+    Several draws: two values may be the same, and then give no direction.
+    """
+    count, width = roles.shape
+    each = np.arange(count)
+    upto = items.upto
+    off = upto & ~keys[each, items.read]
+    rng = generator(seed, "audit/sham")
+    out = []
+    for _ in range(DRAWS):
+        ends = []
+        for _ in range(2):
+            rows, columns = np.zeros((2, count, width), dtype=np.int64)
+            for role in np.unique(roles):
+                pool = np.argwhere(off & (roles == role))
+                if len(pool) < 2:
+                    pool = np.argwhere(upto & (roles == role))
+                place = roles == role
+                if len(pool):
+                    drawn = pool[rng.integers(0, len(pool), int(place.sum()))]
+                    rows[place], columns[place] = drawn.T
+            ends.append((torch.from_numpy(rows), torch.from_numpy(columns)))
+        out.append((ends[0], ends[1]))
+    return out

@@ -1,0 +1,175 @@
+"""Other relations beside the claimed one: which tell a different story of the same pattern, and which only a wider one.
+
+Two relations are compared in rows where neither set of keys holds the other, on the scale on which the claim itself is
+scored. A rival that contains the claimed keys, or is contained in them, is a wider or narrower description of the same
+thing, and is told as such. A claim of evenness is the exception: evenness over more or fewer keys is another claim.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interp.stats import Estimate
+from probes.audit.pattern import Asked, Head, Laid, mean_of, overlap, scored
+from probes.audit.stats import Floats, low
+from probes.audit.thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES
+from probes.claims import Relation, offset, position, same_relation
+
+Bools = NDArray[np.bool_]
+Nested = Literal["wider", "narrower"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another relation against the claimed one.
+
+    - `different`: rows of half B in which the two name different keys.
+    - `lead`: mean score of the claim less that of the rival where neither set of keys holds the other, in half B;
+      `lead_a`: in half A. None where there are too few rows.
+    - `nested`: what the rival is where, but for such rows, one set always holds the other; `beside`: the claim's score
+      less the rival's there.
+    """
+
+    name: str
+    words: str
+    different: int
+    lead: Estimate | None
+    lead_a: float | None
+    nested: Nested | None = None
+    beside: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """All rivals of a claim, and the words of relations that must name the very same keys wherever it applies."""
+
+    rivals: tuple[Rival, ...] = ()
+    same: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Rows [input, query] of a claim beside a rival: keys differ; neither holds the other; the rival is the wider."""
+
+    differ: Bools
+    apart: Bools
+    wider: Bools
+    narrower: Bools
+
+
+def rivals_of(head: Head, asked: Asked, level: float) -> Rivals:
+    """Every relation that the grammar knows, and the offset and the position that come nearest in half A."""
+    found, same = [], []
+    for one in (*_named(head, asked, level), *_placed(head, asked, level)):
+        if isinstance(one, Rival):
+            found.append(one)
+        else:
+            same.append(one.words)
+    return Rivals(tuple(found), tuple(same))
+
+
+def worst(rivals: tuple[Rival, ...]) -> Rival | None:
+    """The rival whose lower bound is least: the one that comes nearest."""
+    compared = [r for r in rivals if r.lead is not None]
+    return min(compared, key=lambda r: low(r.lead) if r.lead is not None else 0.0) if compared else None
+
+
+# -- inside -------------------------------------------------------------------------------------------------
+
+
+def _named(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]:
+    """Relations of the grammar; one that is the same wherever the claim applies comes as it is."""
+    laid, taken = head.laid, head.taken(asked)
+    even = asked.claim.relation.kind == "even"
+    own = overlap(taken, asked.keys) if even else scored(taken, asked.keys, asked.seen)
+    for rival in laid.rivals(asked.claim):
+        told = _told(laid, asked, rival)
+        if _equal(laid, told, asked, rival):
+            yield rival
+            continue
+        other = head.fit(rival, False, even)
+        if asked.sink.any():
+            other = np.where(asked.sink, head.fit(rival, True, even), other)
+        yield _against(laid, rival, own - other, told, even, level)
+
+
+def _placed(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]:
+    """Of offsets and of positions: those that are the same, those that cannot be told apart, and the best of the rest.
+
+    Offset and position name one key in each row, so that no set of keys is made for each of them.
+    """
+    laid, taken = head.laid, head.taken(asked)
+    inputs, claimed = laid.inputs, asked.claim.relation
+    even = claimed.kind == "even"
+    own = overlap(taken, asked.keys) if even else scored(taken, asked.keys, asked.seen)
+    chance = np.zeros(own.shape) if even else 1 / np.maximum(asked.seen.sum(-1), 2)
+    last = inputs.tokens.shape[1] - 1
+    places, single = np.arange(last + 1), asked.keys.sum(-1) == 1
+    for family in (
+        [(offset(step), places + step) for step in range(-last, last + 1)],
+        [(position(place), np.full(last + 1, place)) for place in range(last + 1)],
+    ):
+        best: tuple[float, Rival] | None = None
+        for rival, target in family:
+            inside = np.clip(target, 0, last)
+            named = asked.free & (target == inside) & asked.seen[:, places, inside]
+            if same_relation(rival, claimed) or not named.any():
+                continue
+            held = asked.keys[:, places, inside] & named  # the one key is among the claimed ones
+            told = _Told(asked.free & ~(held & single), named & ~held, np.zeros_like(held), held & ~single)
+            if _equal(laid, told, asked, rival):
+                yield rival
+                continue
+            weight = np.take_along_axis(taken, inside[None, :, None], -1)[..., 0]
+            one = _against(laid, rival, own - (weight - chance) / (1 - chance), told, even, level)
+            if one.different < MIN_DIFFERENT:
+                yield one
+            elif one.lead_a is not None and (best is None or one.lead_a < best[0]):
+                best = one.lead_a, one
+        if best is not None:
+            yield best[1]
+
+
+def _told(laid: Laid, asked: Asked, rival: Relation) -> _Told:
+    """The rows, which are the same for all heads."""
+    key = (asked.claim.relation, asked.claim.when, rival)
+    if key not in laid.told:
+        keys = laid.keys(rival) & asked.seen
+        more, less = (keys & ~asked.keys).any(-1), (asked.keys & ~keys).any(-1)
+        named = asked.free & keys.any(-1)
+        both, one, other = named & more & less, named & more & ~less, named & less & ~more
+        laid.told[key] = _Told(asked.free & (more | less), both, one, other)
+    told = laid.told[key]
+    assert isinstance(told, _Told)
+    return told
+
+
+def _equal(laid: Laid, told: _Told, asked: Asked, rival: Relation) -> bool:
+    """Whether the two name the same keys here, and must do so whatever the tokens are."""
+    return not told.differ.any() and laid.must_agree(asked.claim, rival)
+
+
+def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool, level: float) -> Rival:
+    a, b = laid.inputs.half_a, laid.inputs.half_b
+    nested = told.wider | told.narrower
+    rows = (told.apart | nested) if even else told.apart
+    enough, held = _enough(laid, rows), _enough(laid, nested) and not even
+    kind: Nested = "wider" if told.wider[b].sum() >= told.narrower[b].sum() else "narrower"
+    return Rival(
+        rival.name,
+        rival.words,
+        int(told.differ[b].sum()),
+        mean_of("rival", lead, rows, b, level) if enough else None,
+        float(lead[a][rows[a]].mean()) if enough else None,
+        kind if held and not enough else None,
+        mean_of("rival", lead, nested, b, level) if held and not enough else None,
+    )
+
+
+def _enough(laid: Laid, rows: Bools) -> bool:
+    """Whether rows [input, query] are enough to compare two relations on, in either half."""
+    halves = [rows[half] for half in (laid.inputs.half_a, laid.inputs.half_b)]
+    return all(r.sum() >= MIN_DIFFERENT and r.any(1).sum() >= RIVAL_SEQUENCES for r in halves)
