@@ -129,16 +129,15 @@ def audit_claims(
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
     asked = _asked(claims, own_relations(relations))
-    for claim in asked:
-        _check(claim, models[0], grammar)
+    _check(asked, models[0], grammar)
     given = _given(inputs, models[0], grammar, readout)
     labels = _with_labels(given, models[0], readout)
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
     laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     tasks = tasks or dict.fromkeys(asked, _label_task(labels, laid))
-    tails = Tails(models[0], grammar, size, seed) if inputs is None else None
-    setting = _setting(laid, tasks, _untrained(models[0]) if untrained else (), seed, tails)
+    nulls, tails = _untrained(models[0]) if untrained else (), Tails(models[0], grammar, size, seed, inputs is None)
+    setting = _setting(laid, tasks, nulls, seed, tails)
     with _bar(len(models) * len(asked), progress) as tick:
         views = (_view(one, grammar, given, laid, readout) for one in models)
         found = [_one_model(view, asked, setting, len(models) > 1, tick) for view in views]
@@ -214,7 +213,12 @@ def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
     return asked
 
 
-def _check(claim: Claim, model: Any, grammar: Any) -> None:
+def _check(claims: Sequence[Claim], model: Any, grammar: Any) -> None:
+    for claim in claims:
+        _check_one(claim, model, grammar)
+
+
+def _check_one(claim: Claim, model: Any, grammar: Any) -> None:
     layers, heads = model.cfg.n_layers, model.cfg.n_heads
     for layer, head in claim.heads:
         if layer >= layers or head >= heads:
@@ -363,9 +367,10 @@ def _one_model(
     return out
 
 
-def _rank(outcome: Outcome) -> int:
-    """Which of the candidates for "some head" decides: one is enough, and an open one leaves it open."""
-    return ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
+def _rank(outcome: Outcome) -> tuple[int, int]:
+    """Which of the candidates for "some head" decides: one is enough, best one that is used; open ones leave it so."""
+    verdict = ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
+    return verdict, ("used", "redundant", "undecided", "not asked", "unused").index(outcome.use.word)
 
 
 def _results(

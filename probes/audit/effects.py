@@ -27,7 +27,7 @@ class Effects:
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
-      the claimed edges as they are. `look_beside`, `both_beside`: net, once `look_partners` are ablated.
+      the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
@@ -62,6 +62,8 @@ class Effects:
     look_partners: tuple[Head, ...] = ()
     look_beside: Estimate | None = None
     both_beside: Estimate | None = None
+    look_beside_raw: Estimate | None = None
+    both_beside_raw: Estimate | None = None
     direct_fill: Estimate | None = None
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None

@@ -61,11 +61,11 @@ def enough(asked: Sequence[Task], gathers: Sequence[Gather[Effects]]) -> tuple[t
     return tuple(asked), list(gathers)
 
 
-def together(task: Task, asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
+def together(asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
     """One finding of use for all kinds; of one kind, it is that one's as it is."""
     kinds = [key_of(one)[1] for one in asked]
     if len(findings) == 1:
-        left = [kind for kind in kinds_of(task) if kind not in kinds]
+        left = [kind for kind in kinds_of(getattr(asked[0], "question", asked[0])) if kind not in kinds]
         if not left:
             return findings[0]
         more = f"Of {kinds[0]} pairs ({findings[0].word}), so that {' and '.join(left)} pairs need not be asked: "

@@ -182,7 +182,7 @@ def audit_model(
             gathers = [users[key_of(one)].evidence(laid, heads) for one in kinds]
             kinds, gathers = enough(kinds, gathers)
             found = [decide_use(gather, one, heads_text(heads)) for one, gather in zip(kinds, gathers, strict=True)]
-            use = together(task, kinds, found)
+            use = together(kinds, found)
         else:
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         verdict = verdict_of(pattern.word, use.word, claim)

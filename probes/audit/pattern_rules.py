@@ -69,7 +69,7 @@ class PatternEvidence:
     @property
     def wider(self) -> Rival | None:
         """The wider description that scores higher for sure; of several the one that leads most."""
-        return self._nested("wider", 0.0)
+        return self._nested("wider", -t.LEAD)
 
     def _nested(self, kind: str, least: float) -> Rival | None:
         found = [(high(r.beside), r) for r in self.rivals if r.nested == kind and r.beside is not None]
@@ -185,7 +185,7 @@ PATTERN_RULES = (
         "rival_as_good",
         Some("rivals", Bound("lead.low", "<=", 0.0)),
         "undecided",
-        "{close} may fit as well",
+        "{close} may fit as well{nested}",
         ("rival",),
         joins=True,
     ),

@@ -183,9 +183,12 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("both_raw", "the same, the exchange as it is", e.both_raw),
         ("look_beside", f"the donor's pattern, {heads_text(e.look_partners)} ablated", e.look_beside),
         ("both_beside", "pattern and values, the same ablated", e.both_beside),
+        ("look_beside_raw", "the donor's pattern, the exchange as it is", e.look_beside_raw),
+        ("both_beside_raw", "pattern and values, the exchange as it is", e.both_beside_raw),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
-        shown = name not in ("direct_fill", "raw_with_partners", "look_raw", "both_raw") or name in chosen
+        shown = name not in ("direct_fill", "raw_with_partners") and not name.startswith(("look_", "both_"))
+        shown = shown or name.endswith("_beside") or name in chosen
         if estimate is not None and shown:
             row = Evidence("use", name, words, estimate)
             rows.append(_required(row, word) if name in chosen or name == "effect" else row)

@@ -36,16 +36,16 @@ class Tail:
 
 
 class Tails:
-    """The rarer inputs of a grammar, drawn once for all claims and models."""
+    """The rarer inputs of a grammar, drawn once for all claims and models; none where users give their own inputs."""
 
-    def __init__(self, model: Any, grammar: Any, length: int, seed: int):
-        self._about = model, grammar, length, seed
+    def __init__(self, model: Any, grammar: Any, length: int, seed: int, drawn: bool = True):
+        self._about, self._drawn = (model, grammar, length, seed), drawn
 
     @cached_property
     def laid(self) -> Mapping[str, Laid]:
         """Relations laid over inputs of each of the other laws, by its words."""
         model, grammar, length, seed = self._about
-        laws = {} if grammar is None else claims_of(grammar).tails(grammar)
+        laws = {} if grammar is None or not self._drawn else claims_of(grammar).tails(grammar)
         return {words: Laid(make_inputs(model, law, None, TAIL_INPUTS, length, seed)) for words, law in laws.items()}
 
 

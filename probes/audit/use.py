@@ -329,8 +329,11 @@ class Measuring:
         if not partners:
             return {}
         rest, how = side.without(partners), {"ablated": side.fill(partners)}
-        nets = {name: self.whole(rest, values, **how)[0] for name, values in (("look", False), ("both", True))}
-        return {"look_partners": partners, **{f"{name}_beside": side.share(net) for name, net in nets.items()}}
+        found: dict[str, Any] = {"look_partners": partners}
+        for name, values in (("look", False), ("both", True)):
+            net, raw = self.whole(rest, values, **how)
+            found |= {f"{name}_beside": side.share(net), f"{name}_beside_raw": side.share(raw)}
+        return found
 
     def partners(self) -> dict[str, Any]:
         """The interchange with partners ablated."""
@@ -390,7 +393,7 @@ STAGES = (
     ),
     Stage(frozenset(("partners", "with_partners", "raw_with_partners")), _MEASURED, Measuring.partners),
     Stage(
-        frozenset(("look_partners", "look_beside", "both_beside")),
+        frozenset(("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw")),
         all_of(Given("look"), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
         Measuring.looks_beside,
     ),

@@ -38,11 +38,18 @@ NONE_DIRECT = Bound("direct.high", "<", t.USED)
 # By where the head looks: the donor's pattern over the own values, and over the donor's.
 LOOK_USED = all_of(Bound("look.low", ">=", t.USED), Bound("look_raw.low", ">=", t.USED))
 BOTH_USED = all_of(Bound("both.low", ">=", t.USED), Bound("both_raw.low", ">=", t.USED))
-LOOK_BESIDE = any_of(Bound("look_beside.low", ">=", t.USED), Bound("both_beside.low", ">=", t.USED))
+LOOK_BESIDE = any_of(
+    all_of(Bound("look_beside.low", ">=", t.USED), Bound("look_beside_raw.low", ">=", t.USED)),
+    all_of(Bound("both_beside.low", ">=", t.USED), Bound("both_beside_raw.low", ">=", t.USED)),
+)
 NO_LOOK = any_of(Bound("look.reach", "<", t.UNUSED), Bound("look_raw.reach", "<", t.UNUSED))
 NO_BOTH = any_of(Bound("both.reach", "<", t.UNUSED), Bound("both_raw.reach", "<", t.UNUSED))
-NO_LOOK_BESIDE = any_of(Not(Given("look_beside")), Bound("look_beside.reach", "<", t.UNUSED))
-NO_BOTH_BESIDE = any_of(Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED))
+NO_LOOK_BESIDE = any_of(
+    Not(Given("look_beside")), Bound("look_beside.reach", "<", t.UNUSED), Bound("look_beside_raw.reach", "<", t.UNUSED)
+)
+NO_BOTH_BESIDE = any_of(
+    Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED), Bound("both_beside_raw.reach", "<", t.UNUSED)
+)
 NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
 
 OPEN = "Use cannot be decided: "

@@ -138,6 +138,8 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
         word: str = found.verdict
         if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
             word = "undecided"
+        if case.kind == "decoy" and case.claim.uses is None and (word, found.use) == ("supported", "unused"):
+            word = "misleading"  # a claim about attention alone is true of a decoy, and the line says that it is idle
         return word, detector_score(case)
 
 

@@ -30,13 +30,14 @@ from interp.worlds.dyck.claims import Closers, Copies
 from probes.audit import thresholds as limits
 from probes.audit.edits import Edges, _Editing, is_pattern_times_values, reaches_output, run
 from probes.audit.effects import Effects
+from probes.audit.exchanges import interchange
 from probes.audit.inputs import Inputs, make_inputs
 from probes.audit.labels import LabelledInput, labelled
 from probes.audit.model import Nulls, Subject
 from probes.audit.pattern import Head, Laid, matched_lift
 from probes.audit.population import binomial
 from probes.audit.side import Side
-from probes.audit.use import Used, interchange
+from probes.audit.use import Used
 from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
 
@@ -161,13 +162,13 @@ FAMILIES = {
         [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]], lambda a: clip(a.sum(-1)), STACK, "holds used supported",
     ),
     # decoys
-    "writes nothing": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused misleading"),
-    "constant output": ([[(TOP, TYPE)]], lambda a: 0 * a[..., 0], STACK, "holds unused misleading"),
+    "writes nothing": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused supported"),
+    "constant output": ([[(TOP, TYPE)]], lambda a: 0 * a[..., 0], STACK, "holds unused supported"),
     "writes nothing, nor does any other": (
         [[(TOP, TYPE), (onto("current"), (0, 3, 0, 5, 0, 0, 0))]], lambda a: a[..., 1],
-        STACK, "holds unused misleading",
+        STACK, "holds unused supported",
     ),
-    "read by nobody": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused misleading"),
+    "read by nobody": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused supported"),
     # false
     "uniform": ([[(EVEN, TYPE)]], lambda a: clip(9 * a[..., 0]), STACK, "fails not asked refuted"),
     "slightly tilted": ([[(mixed(0.15, TOP, EVEN), TYPE)]], lambda a: a[..., 0], STACK, "fails not asked refuted"),
@@ -223,7 +224,7 @@ def test_a_head_used_for_another_task_is_not_used_for_this_one():
         return torch.cat([logits[..., :5], logits[..., 5:] + read[..., :1]], -1)
 
     result = audit_claim(Toy([[(TOP, TYPE)] * 2], lambda a: a[..., 1], extra=extra), STACK)
-    assert words(result) == "holds unused misleading"
+    assert words(result) == "holds unused supported"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_a_head_used_for_another_task_is_not_used_for_this_one():
      "the token 3 positions before", "brackets of type 1"],
 )  # fmt: skip
 @pytest.mark.slow
-def test_a_perfect_head_of_any_relation_is_supported_or_misleading_never_refuted(phrase):
+def test_a_perfect_head_of_any_relation_is_never_refuted(phrase):
     relation = Claim.parse(f"L0H0 attends to {phrase}").relation
     result = audit_claim(Toy([[(onto(relation), TYPE)]], lambda a: a[..., 0]), f"L0H0 attends to {phrase}")
     assert result.pattern == "holds", result.reason
@@ -256,9 +257,6 @@ def test_a_perfect_head_scores_one_and_a_uniform_one_zero():
 def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
     layers = [[(either(lambda t: t % 2 == 0, TOP, mixed(0.45, TOP, onto("previous"))), TYPE)]]
     result = audit_claim(Toy(layers, lambda a: a[..., 0]), STACK)
-    assert result.pattern == "fails"
-    share = Toy([[(either(lambda t: t % 2 == 0, TOP, mixed(0.42, TOP, EVEN)), TYPE)]], lambda a: a[..., 0])
-    result = audit_claim(share, STACK)
     assert result.pattern == "fails"
     assert "it would fit in 100 % of those where the current token is an open bracket" in result.reason
 
@@ -296,12 +294,12 @@ CONSTRUCTED = [
     ("stack", "L1H0 attends to the last unmatched open bracket", "holds used supported"),
     ("stack", "L1H0 uses the last unmatched open bracket to predict closing brackets", "holds used supported"),
     ("stack", "L1H0 mainly attends to the last unmatched open bracket", "holds used supported"),
-    ("stack", "L1H0 attends to all unmatched open brackets", "fails not asked refuted"),
+    ("stack", "L1H0 attends to all unmatched open brackets", "undecided not asked undecided"),
     ("stack", "L1H0 attends to the previous token", "fails not asked refuted"),
     ("stack", "L0H0 attends to the last unmatched open bracket", "fails not asked refuted"),
     # Layer 0 finds the depth: exchanging types moves nothing there, filling in means does. Not called useless.
     ("stack", "L0H0 attends to all visible tokens evenly", "holds undecided supported"),
-    ("constant", "L1H0 attends to the last unmatched open bracket", "holds unused misleading"),
+    ("constant", "L1H0 attends to the last unmatched open bracket", "holds unused supported"),
     ("constant", "L1H0 uses the last unmatched open bracket to predict closing brackets", "holds unused misleading"),
     ("uniform", "L0H0 attends to all visible tokens evenly", "holds undecided supported"),
     ("uniform", "L1H0 attends evenly to all visible tokens", "holds used supported"),
@@ -349,7 +347,7 @@ def test_claims_audited_together_share_the_level():
     model = Toy([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
     claims = [STACK, STACK.replace("L0H0", "L0H1"), "L0H1 attends to all visible tokens evenly"]
     results = audit_claims(model, claims)
-    assert [r.verdict for r in results] == ["supported", "refuted", "misleading"]
+    assert [r.verdict for r in results] == ["supported", "refuted", "supported"]
     assert all(r.level == pytest.approx(1 - 0.05 / 3) for r in results)
     alone, row = audit_claim(model, claims[2]), evidence(results[2], "rival")
     assert row["high"] - row["low"] > evidence(alone, "rival")["high"] - evidence(alone, "rival")["low"]
@@ -413,7 +411,7 @@ def test_a_scan_finds_each_head():
         "L0H0 attends to the previous token": "refuted",
         "L0H0 attends to open brackets": "refuted",
         "L0H1 attends to the last unmatched open bracket": "refuted",
-        "L0H1 attends to the previous token": "misleading",
+        "L0H1 attends to the previous token": "supported",
         "L0H1 attends to open brackets": "refuted",
     }
     assert "L0H1" in scan.summary()
@@ -456,7 +454,7 @@ def test_verdicts_follow_from_two_findings():
         ("holds", "used"): ("supported", "supported"),
         ("holds", "redundant"): ("supported", "supported"),
         ("holds", "undecided"): ("supported", "undecided"),
-        ("holds", "unused"): ("misleading", "misleading"),
+        ("holds", "unused"): ("supported", "misleading"),
     }
     for (pattern, found), expected in table.items():
         assert (verdict_of(pattern, found, plain), verdict_of(pattern, found, use)) == expected
@@ -650,7 +648,7 @@ def test_too_few_inputs_decide_nothing():
     texts = ["()" * n + "[" * m for n in range(1, 8) for m in range(4)]
     result = audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0]), STACK, texts)
     assert result.verdict == "undecided"
-    assert "200 in 50 are needed" in result.reason
+    assert "100 in 50 are needed" in result.reason
     assert result.num_inputs == len(set(texts))
     assert audit_claim(Toy([[(TOP, TYPE)]], lambda a: a[..., 0]), STACK, texts * 9).num_inputs == len(set(texts))
 
@@ -755,7 +753,7 @@ def measuring(layers, answer, claim=STACK, heads=((0, 0),), **toy):
     model = Toy(layers, answer, **toy)
     laid = Laid(make_inputs(model, GRAMMAR, None, 160, 16, 0))
     used, asked = Used(model, laid.inputs, Closers(), 0.95, 0), laid.asked(Claim.parse(claim))
-    return used.evidence(asked, heads), used.side(asked, "b")
+    return used.evidence(asked, heads), used.side(asked, "b", heads)
 
 
 ALONE, PAIR = [[(TOP, TYPE)]], [[(TOP, TYPE), (TOP, TYPE)]]
@@ -1223,3 +1221,24 @@ def test_numpy_numbers_are_numbers_in_labelled_inputs(kind):
 def test_claims_name_the_tasks_as_they_name_themselves():
     assert {name: task.words for name, task in questions().items()}.items() <= TASKS.items()
     assert set(TASKS) - set(questions()) == {"labels", "task"}
+
+
+# -- where a head looks, and how much -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mass", "pattern"), [(0.42, "holds"), (0.2, "fails")])
+def test_a_steady_head_needs_a_quarter_of_the_weight_and_the_top_place(mass, pattern):
+    """.42 on the claimed key in every row, the rest even: what trained heads do. Below the least score it fails."""
+    head = mixed(mass, TOP, EVEN)
+    assert audit_claim(Toy([[(head, TYPE)]], lambda a: a[..., 0]), STACK).pattern == pattern
+
+
+@pytest.mark.slow
+def test_a_wider_description_refutes_nothing_and_is_told():
+    """Of two relations of which one holds the other both are true of a head on the narrower."""
+    model = Toy([[(onto("earlier-copies"), TYPE)]], lambda a: a[..., 0])
+    narrow = audit_claim(model, "L0H0 attends to earlier copies of the current token")
+    wide = audit_claim(model, "L0H0 attends to earlier or current copies of the current token")
+    assert narrow.pattern == "holds"
+    assert wide.pattern != "fails"
+    assert "earlier copies of the current token describes it more narrowly" in wide.reason

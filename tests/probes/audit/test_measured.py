@@ -17,13 +17,16 @@ from closeness import assert_close
 from interp.claims.types import Condition, Relation
 from interp.stats import Estimate
 from probes.audit import thresholds as limits
+from probes.audit.exchanges import live_items, output_change, sham_pairs
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, find_company, find_partners, idle_heads
 from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
+from probes.audit.rivals import _enough as enough_rows
+from probes.audit.rivals import rivals_of
 from probes.audit.side import Side
 from probes.audit.stats import high, low, ratio, reach, sign_flips
 from probes.audit.tasks import Items
-from probes.audit.use import Measuring, Used, output_change, sham_pairs
+from probes.audit.use import Measuring, Used
 from probes.claims import Claim, offset, position
 
 
@@ -103,11 +106,10 @@ def literal(laid, keys, weights, norms, kind, when):
                 found["sink"] = row[0]
                 row = np.where(np.arange(WIDTH) > 0, row, 0.0) / rest if rest > 0.01 else np.zeros(WIDTH)
             if len(seen) > 1 if kind == "even" else len(named) < len(seen):
-                mass, chance = sum(row[k] for k in named), len(named) / len(seen)
+                mass = sum(row[k] for k in named)
                 most = max(row[k] for k in seen)
                 top = [k for k in seen if most > 0 and row[k] >= most * (1 - 1e-5)]
-                fits = score if kind == "even" else (mass - chance) / (1 - chance)
-                found |= {"without_sink": mass, "share": float(fits > 0.5)}
+                found |= {"without_sink": mass, "share": float(score > 0.5)}
                 found |= {"top1": sum(k in named for k in top) / max(len(top), 1)}
             else:
                 seen = None
@@ -156,7 +158,7 @@ def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when,
              "by_value": "by_value"}  # fmt: skip
     for name, field in names.items():
         found = getattr(look, field)
-        if kind == "even" and name == "top1":
+        if name == ("top1" if kind == "even" else "share"):
             assert found is None
         else:
             assert found.value == of_half(rows, half, name), name
@@ -174,37 +176,56 @@ def test_every_number_of_a_look_is_what_a_literal_loop_says(several, kind, when,
         assert look.matched.value == pytest.approx(np.mean(list(lift.values())))
         each = [sum(value for (b, _), value in lift.items() if b == one) for one in sorted(half)]
         assert look.matched_rows == pytest.approx(each)
-    expected = list(literal_rivals(laid, rows))
-    assert [rival.name for rival in look.rivals] == [name for name, *_ in expected]
-    for rival, (_, different, lead, lead_a) in zip(look.rivals, expected, strict=True):
+    expected = list(literal_rivals(laid, rows, kind))
+    found = rivals_of(head, asked, 0.95)
+    assert found.same == ()
+    assert [rival.name for rival in found.rivals] == [name for name, *_ in expected]
+    for rival, (_, different, lead, lead_a, nested, beside) in zip(found.rivals, expected, strict=True):
         assert rival.different == different, rival.name
         assert (rival.lead is None, rival.lead_a is None) == (lead is None, lead_a is None), rival.name
         if lead is not None:
             assert (rival.lead.value, rival.lead_a) == pytest.approx((lead, lead_a)), rival.name
-    assert len({rival.lead is None for rival in look.rivals}) == 2 - (when is FEW_TOKENS)  # both kinds are met
+        assert rival.nested == nested, rival.name
+        assert (rival.beside and rival.beside.value) == (beside and pytest.approx(beside)), rival.name
+    assert len({rival.lead is None for rival in found.rivals}) == 2 - (when is FEW_TOKENS)  # both kinds are met
 
 
-def literal_rivals(laid, rows):
-    """(name, rows of half B that differ, lead in B, lead in A) of each rival that the look must name."""
+def literal_rivals(laid, rows, kind):
+    """(name, rows of half B that differ, leads in B and A, nested, lead there) of each rival that must be named."""
     halves = set(laid.inputs.half_a), set(laid.inputs.half_b)
     free = {place: (row, named, seen) for place, (_, row, named, seen) in rows.items() if seen}
 
+    def score(row, keys, seen):
+        if kind == "even":
+            return fit(row, keys)
+        chance = len(keys) / len(seen)
+        return (sum(row[k] for k in keys) - chance) / (1 - chance) if chance < 1 else 0.0
+
+    def mean_of(leads):
+        enough = all(len(found) >= 50 and len({b for b, *_ in found}) >= 10 for found in leads)
+        return [np.mean([lead for _, lead in found]) if enough else None for found in leads]
+
     def against(relation, keys_of):
-        differ, leads = 0, ([], [])
+        differ, leads, inside, wider = 0, ([], []), ([], []), 0
         for (b, q), (row, named, seen) in free.items():
             rival = {k for k in keys_of(b, q) if k in seen}
             if rival == named:
                 continue
             which = int(b in halves[1])
             differ += which
-            if rival:
-                leads[which].append((b, fit(row, named) - fit(row, rival)))
-        enough = all(len(found) >= 50 and len({b for b, _ in found}) >= 10 for found in leads)
-        of_a, of_b = (np.mean([lead for _, lead in found]) if enough else None for found in leads)
-        return relation.name, differ, of_b, of_a
+            held = rival < named or named < rival
+            if rival and (kind == "even" or not held):
+                leads[which].append((b, score(row, named, seen) - score(row, rival, seen)))
+            elif rival:
+                inside[which].append((b, score(row, named, seen) - score(row, rival, seen)))
+                wider += which * (1 if named < rival else -1)
+        of_a, of_b = mean_of(leads)
+        beside = mean_of(inside)[1] if of_b is None else None
+        nested = None if beside is None else "wider" if wider >= 0 else "narrower"
+        return relation.name, differ, of_b, of_a, nested, beside
 
     known = {}
-    for relation in laid.rivals(Claim([(0, 0)], Relation("mine", "mine", "mass", "tokens", None))):
+    for relation in laid.rivals(Claim([(0, 0)], Relation("mine", "mine", kind, "tokens", None))):
         known[relation] = relation.keys(laid.inputs.tokens, None, laid.inputs.visible)
         yield against(relation, lambda b, q, relation=relation: np.flatnonzero(known[relation][b, q]))
     last = WIDTH - 1
@@ -219,9 +240,10 @@ def literal_rivals(laid, rows):
             one = against(relation, keys_of)
             if one[1] < 50:
                 yield one
-            compared.append(one)
+            elif one[3] is not None:
+                compared.append(one)
         if compared:
-            yield min(compared, key=lambda one: math.inf if one[3] is None else one[3])
+            yield min(compared, key=lambda one: one[3])
 
 
 def test_a_head_without_a_row_scores_less_than_any():
@@ -253,12 +275,12 @@ def test_two_relations_are_compared_on_enough_rows_of_either_half(half, rows, in
     there[mine] = False
     for row in range(rows):
         there[mine[row % inputs], row // inputs] = True
-    assert Head(laid, np.zeros((40, 60, 60)))._enough(there) is enough
+    assert bool(enough_rows(laid, there)) is enough
 
 
 @pytest.mark.parametrize(("count", "expected"), [(49, 0.0), (50, 0.8)])
 def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
-    """Four of five rows fit; half B, where none does, does not count; one row sees nothing but the first key."""
+    """Four of five rows have it on top; half B, where none does, does not count; one row sees the first key only."""
     laid = halves(4)
     laid.inputs.visible[0, 59, 1:] = laid._free[0, 59, 1:] = False
     keys = np.zeros((4, 60, 60), dtype=bool)
@@ -266,9 +288,8 @@ def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
     keys[0, 59] = False
     asked = laid.asked(Claim([(0, 0)], Relation("second", "second", "mass", "tokens", lambda *_: keys)))
     weights = np.zeros((4, 60, 60))
-    # Of 59 keys the second has a share of 1/59, so that a weight of w scores (59 w - 1) / 58.
     weights[0, :, 1], weights[0, :, 2] = 0.51, 0.49
-    weights[0, 1::5, 1], weights[0, 1::5, 2] = 0.505, 0.495
+    weights[0, 1::5, 1], weights[0, 1::5, 2] = 0.49, 0.51
     weights[1:, :, 2] = 1.0
     rows = np.zeros((4, 60), dtype=bool)
     rows[0, :count] = True
@@ -393,7 +414,20 @@ class Counts:
 
     def items(self, tokens, grammar, rows, seed, *keys):
         self.asked.append((rows, keys))
-        return np.flatnonzero(rows.any(1))
+        there = np.flatnonzero(rows.any(1))
+        last = rows.shape[1] - 1 - rows[there, ::-1].argmax(1)
+        none = np.zeros_like(there)
+        return Items(there, tokens[there], tokens[there], last, None, none, none)
+
+
+def plain_side(monkeypatch):
+    """Sides that run no model: the inputs that their items are of, the level, and what was left out."""
+    made = lambda model, items, level, left_out: SimpleNamespace(  # noqa: E731
+        items=items, left_out=left_out, seen=(items.sequence.tolist(), level), by_unit=lambda values: values
+    )
+    monkeypatch.setattr("probes.audit.use.Side", made)
+    model = SimpleNamespace(cfg=SimpleNamespace(n_layers=2))
+    return lambda used, *about: (used.model, used.side(*about, ((0, 0),)).seen)[1], model
 
 
 class Keyed(Counts):
@@ -403,33 +437,59 @@ class Keyed(Counts):
 ODD = Condition("odd tokens", "the token is odd", "tokens", lambda tokens, grammar, keys: tokens % 2 == 1)
 
 
-@pytest.mark.parametrize(("question", "times"), [(Counts, 3), (Keyed, 4)])
-def test_sides_are_those_of_a_half_and_a_condition(question, times, monkeypatch):
-    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: (items.tolist(), level))
+@pytest.mark.parametrize("question", [Counts, Keyed])
+def test_sides_are_those_of_a_half_and_a_condition(question, monkeypatch):
+    side_of, model = plain_side(monkeypatch)
+    monkeypatch.setattr("probes.audit.thresholds.MIN_SEQUENCES", 2)
     tokens = np.array([[0, 1], [0, 2], [0, 4], [0, 3], [0, 5], [0, 5]])
     laid = Laid(Inputs(tokens, np.repeat(np.tri(2, dtype=bool)[None], 6, 0), tokens * 0, None))
     task = question()
-    used = Used(None, laid.inputs, task, 0.9, 3)
+    used = Used(model, laid.inputs, task, 0.9, 3)
     plain, other = (laid.asked(Claim([(0, 0)], name)) for name in ("previous", "current"))
     for _ in range(2):
-        assert used.side(plain, "a") == ([0, 2, 4], 0.9)
-        assert used.side(other, "a") == ([0, 2, 4], 0.9)
-        assert used.side(plain, "b") == ([1, 3, 5], 0.9)
-    assert len(task.asked) == times - 1
-    assert used.side(laid.asked(Claim([(0, 0)], "previous", when=ODD)), "b") == ([3, 5], 0.9)
-    assert used.side(laid.asked(Claim([(0, 0)], "current", when=EVEN_TOKENS)), "a") == ([0, 2, 4], 0.9)
-    assert (task.asked[times - 1][0] == (tokens % 2 == 1) * (np.arange(6) % 2 == 1)[:, None]).all()
-    assert used.side(laid.asked(Claim([(0, 0)], "current", when=ODD)), "b") == ([3, 5], 0.9)
-    assert len(task.asked) == times + 2
+        assert side_of(used, plain, "a") == ([0, 2, 4], 0.9)
+        assert side_of(used, other, "a") == ([0, 2, 4], 0.9)
+        assert side_of(used, plain, "b") == ([1, 3, 5], 0.9)
+    assert len(task.asked) == 3
+    assert used.side(plain, "a", ((0, 0),)) is used.side(other, "a", ((0, 0),))  # the same items: the same runs
+    assert side_of(used, laid.asked(Claim([(0, 0)], "previous", when=ODD)), "b") == ([3, 5], 0.9)
+    assert (task.asked[3][0] == (tokens % 2 == 1) * (np.arange(6) % 2 == 1)[:, None]).all()
+    assert side_of(used, laid.asked(Claim([(0, 0)], "current", when=ODD)), "b") == ([3, 5], 0.9)
+    assert len(task.asked) == 5
     assert {len(keys) for _, keys in task.asked} == {int(question is Keyed)}
 
 
 @pytest.mark.parametrize(("count", "there"), [(1, False), (2, True)])
 def test_one_item_is_no_side(count, there, monkeypatch):
-    monkeypatch.setattr("probes.audit.use.Side", lambda model, items, level: items)
+    _, model = plain_side(monkeypatch)
     laid = halves(2 * count)
-    found = Used(None, laid.inputs, Counts(), 0.95, 0).side(laid.asked(Claim([(0, 0)], "previous")), "b")
+    found = Used(model, laid.inputs, Counts(), 0.95, 0).side(laid.asked(Claim([(0, 0)], "previous")), "b", ((0, 0),))
     assert (found is not None) is there
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_where_a_condition_leaves_too_few_places_to_read_any_later_one_counts(number, monkeypatch):
+    """The claim is about position 1, of which the first `number` inputs of half B are; they are read at 3 or at 1."""
+    _, model = plain_side(monkeypatch)
+    monkeypatch.setattr("probes.audit.thresholds.MIN_SEQUENCES", 3)
+    tokens = np.zeros((12, 4), dtype=int)
+    tokens[[1, 3, 5][:number], 1] = 1
+    laid = Laid(Inputs(tokens, np.repeat(np.tri(4, dtype=bool)[None], 12, 0), tokens * 0, None))
+    asked = laid.asked(Claim([(0, 0)], "previous", when=ODD))
+    side = Used(model, laid.inputs, Counts(), 0.95, 0).side(asked, "b", ((0, 0),))
+    assert side.items.sequence.tolist() == [1, 3, 5][:number]  # elsewhere no claimed edge can matter
+    assert set(side.items.read.tolist()) == ({1} if number == 3 else {3})
+    assert side.left_out == pytest.approx(0 if number == 3 else 1 - 2 / 6)
+
+
+@pytest.mark.parametrize(("last", "live"), [(True, [1]), (False, [0, 1])])
+def test_items_without_a_claimed_edge_that_could_matter_are_left_out(last, live):
+    """The first has an edge before the place that is read, the second there, the third after it."""
+    keys = np.zeros((3, 4, 4), dtype=bool)
+    keys[0, 1, 0] = keys[1, 2, 0] = keys[2, 3, 0] = True
+    none = np.zeros(3, dtype=int)
+    items = Items(np.arange(3), np.zeros((3, 4), dtype=int), np.zeros((3, 4), dtype=int), none + 2, None, none, none)
+    assert live_items(items, keys, last).sequence.tolist() == live
 
 
 def measured_on(side, heads=((0, 0), (1, 1)), keys=None, **known):

@@ -16,9 +16,9 @@ from probes.audit import thresholds as limits
 from probes.audit.conditions import Bound, Not, all_of, any_of
 from probes.audit.decide import SHOWN, decide_use
 from probes.audit.effects import Effects
-from probes.audit.pattern import Rival
 from probes.audit.pattern_rules import PatternEvidence, pattern_evidence, pattern_phrases
 from probes.audit.population_rules import SeedShares, seed_shares
+from probes.audit.rivals import Rival, Rivals
 from probes.audit.rules import Rule, decide, first, joined, known
 from probes.audit.tables import TABLES
 from probes.audit.use import STAGES
@@ -39,8 +39,9 @@ def span(low, value, high, n=10_000):
 
 RIVAL = Rival("r", "a rival", 400, span(0.4, 0.5, 0.6), 0.5)
 HOLDS = PatternEvidence(
-    PLAIN, 1000, 100, span(0.85, 0.9, 0.95), span(0.85, 0.9, 0.99), span(0.85, 0.9, 0.99), (RIVAL,), 0.001, 0.1, None
+    PLAIN, 1000, 100, span(0.85, 0.9, 0.95), span(0.85, 0.9, 0.99), None, (RIVAL,), 0.001, 0.1, None
 )
+FITS = replace(HOLDS, share=span(0.85, 0.9, 0.99))
 BETTER = replace(RIVAL, lead=span(-0.5, -0.3, -0.1), lead_a=-0.2)
 CLOSE = replace(RIVAL, lead=span(-0.5, 0.1, 0.6))
 
@@ -49,7 +50,8 @@ USED = Effects(
     200, span(4.0, 5.0, 6.0), output_change=1.0, answer_change=1.0, aimed=1.0, every=MUCH, token=MUCH, total=MUCH,
     raw=MUCH, sham=NONE, direct=SOME, fill=MUCH,
 )  # fmt: skip
-UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE)
+NOWHERE = {"look": NONE, "look_raw": NONE, "both": NONE, "both_raw": NONE}
+UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE, **NOWHERE)
 BESIDE = {"partners": ((1, 0),), "with_partners": NONE, "raw_with_partners": NONE}
 ALONE = replace(UNUSED, **BESIDE)
 MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
@@ -57,6 +59,11 @@ MATTERS = replace(ALONE, fill=MUCH)
 REDUNDANT = replace(UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH)
 POWERLESS = replace(USED, every=NONE, token=NONE)
 SILENT = replace(USED, answer_change=0.0)
+LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH)
+BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH)
+NOT_BESIDE = {"look_beside": NONE, "look_beside_raw": NONE, "both_beside": NONE, "both_beside_raw": NONE}
+LOOK_BESIDE = replace(UNUSED, look_partners=((1, 0),), **(NOT_BESIDE | {"look_beside": MUCH, "look_beside_raw": MUCH}))
+BOTH_BESIDE = replace(LOOK_BESIDE, **(NOT_BESIDE | {"both_beside": MUCH, "both_beside_raw": MUCH}))
 
 HALF, ALL = span(0.2, 0.5, 0.8), span(0.6, 0.8, 1.0)
 SEEDS = SeedShares(**{f.name: HALF for f in fields(SeedShares)} | {"used_ahead": -1})
@@ -70,7 +77,7 @@ def idle(*effects):
 # Table -> rule -> (evidence that it decides, what is found).
 EXAMPLES = {
     "inputs": {
-        "few_rows": (replace(HOLDS, rows=100), "undecided"),
+        "few_rows": (replace(HOLDS, rows=60), "undecided"),
         "not_told_apart": (replace(HOLDS, rivals=(replace(RIVAL, different=3),)), "undecided"),
     },
     "pattern": {
@@ -97,9 +104,12 @@ EXAMPLES = {
         "no_power": (POWERLESS, "undecided"),
         "used": (USED, "used"),
         "used_directly": (replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used"),
+        "used_by_look": (LOOKS, "used"),
+        "used_by_both": (BOTH, "used"),
         "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
         "mean_differs": (replace(USED, fill=NONE), "undecided"),
         "redundant": (REDUNDANT, "redundant"),
+        "redundant_by_look": (LOOK_BESIDE, "redundant"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
         "unused": (ALONE, "unused"),
@@ -109,7 +119,7 @@ EXAMPLES = {
         "one_is_unused": (Together(idle(replace(UNUSED, total=SOME, raw=SOME), UNUSED)), "unused"),
         "one_is_idle": (Together(idle(replace(UNUSED, total=SOME, raw=SOME))), "undecided"),
     },
-    "remarks": {"unnatural": (replace(USED, unnatural=0.3), "")},
+    "remarks": {"left_out": (replace(USED, left_out=0.2), ""), "unnatural": (replace(USED, unnatural=0.3), "")},
     "seeds: pattern": {
         "most_fail": (replace(SEEDS, not_failing=span(0.0, 0.1, 0.2)), "fails"),
         "most_hold": (replace(SEEDS, holds=ALL), "holds"),
@@ -253,8 +263,8 @@ def test_what_the_words_of_a_use_stand_for(words, change, said):
 ])  # fmt: skip
 def test_untrained_heads_are_the_null_of_weight_and_not_of_evenness(kind, untrained, null):
     claim = PLAIN if kind == "mass" else EVENLY
-    look = SimpleNamespace(score=None, top1=None, share=None, rivals=(), when=None)
-    found = pattern_evidence(claim, look, 3, 2, 0.5, untrained)
+    look = SimpleNamespace(score=None, top1=None, share=None, when=None)
+    found = pattern_evidence(claim, look, Rivals(), 3, 2, 0.5, untrained)
     assert (found.untrained, found.rows, found.sequences, found.p_value) == (null, 3, 2, 0.5)
 
 
@@ -310,26 +320,36 @@ class Pin:
 
 
 def nothing_measured(rule, base, met, unmet):
-    """The five bounds by which no effect is shown, each where the other way to show it is barred."""
+    """The bounds by which no effect is shown, each where the other way to show it is barred."""
+    beside = {"look_partners": ((1, 0),), **NOT_BESIDE}
     return [
         Pin("use", rule, "total.reach < 0.05", replace(base, raw=SOME), met, unmet),
         Pin("use", rule, "raw.reach < 0.05", replace(base, total=SOME), met, unmet),
         Pin("use", rule, "with_partners.reach < 0.05", replace(base, raw_with_partners=SOME), met, unmet),
         Pin("use", rule, "raw_with_partners.reach < 0.05", replace(base, with_partners=SOME), met, unmet),
         Pin("use", rule, "direct.high < 0.1", base, met, unmet),
+        Pin("use", rule, "look.reach < 0.05", replace(base, look_raw=SOME), met, unmet),
+        Pin("use", rule, "look_raw.reach < 0.05", replace(base, look=SOME), met, unmet),
+        Pin("use", rule, "both.reach < 0.05", replace(base, both_raw=SOME), met, unmet),
+        Pin("use", rule, "both_raw.reach < 0.05", replace(base, both=SOME), met, unmet),
+        *(
+            Pin("use", rule, f"{name}.reach < 0.05", replace(base, **(beside | {other: SOME})), met, unmet)
+            for one in ("look_beside", "both_beside")
+            for name, other in ((one, f"{one}_raw"), (f"{one}_raw", one))
+        ),
     ]
 
 
 ASKS_LEAST = ((HOLDS, 0.25), (replace(HOLDS, claim=MAINLY), 0.5), (replace(HOLDS, claim=EVENLY, top1=None), 0.8))
 PINS = [
-    Pin("inputs", "few_rows", "rows < 200", HOLDS, "few_rows", None),
+    Pin("inputs", "few_rows", "rows < 100", HOLDS, "few_rows", None),
     Pin("inputs", "few_rows", "sequences < 50", HOLDS, "few_rows", None),
     Pin("inputs", "not_told_apart", "different < 50", HOLDS, "not_told_apart", None),
     *(Pin("pattern", "low_score", "score.high < least", replace(base, score=span(-0.5, 0.1, 0.2)), "low_score",
           "score_in_doubt", least) for base, least in ASKS_LEAST),
     Pin("pattern", "not_on_top", "top1.high < 0.75", replace(HOLDS, top1=span(0.1, 0.5, 0.6)), "not_on_top",
         "top_in_doubt"),
-    Pin("pattern", "rival_fits_better", "lead.high < 0", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
+    Pin("pattern", "rival_fits_better", "lead.high < -0.05", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
         "rival_as_good"),
     Pin("pattern", "rival_fits_better", "lead_a < 0", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
         "rival_as_good"),
@@ -340,7 +360,7 @@ PINS = [
     *(Pin("pattern", "score_in_doubt", "score.low < least", base, "score_in_doubt", "pattern_holds", least)
       for base, least in ASKS_LEAST),
     Pin("pattern", "top_in_doubt", "top1.low < 0.75", HOLDS, "top_in_doubt", "pattern_holds"),
-    Pin("pattern", "share_in_doubt", "share.low >= 0.8", HOLDS, "pattern_holds", "share_in_doubt"),
+    Pin("pattern", "share_in_doubt", "share.low >= 0.8", FITS, "pattern_holds", "share_in_doubt"),
     Pin("pattern", "share_in_doubt", "share.high <= 0.2", replace(HOLDS, share=span(0.0, 0.1, 0.15)), "pattern_holds",
         "share_in_doubt"),
     Pin("pattern", "keys_alike", "p_value > 0.05", HOLDS, "keys_alike", "pattern_holds"),
@@ -366,6 +386,14 @@ PINS = [
         "neither"),
     Pin("use", "used_directly", "direct_fill.value > 0", replace(UNUSED, direct=MUCH, direct_fill=MUCH),
         "used_directly", "neither"),
+    Pin("use", "used_by_look", "look.low >= 0.1", LOOKS, "used_by_look", "neither"),
+    Pin("use", "used_by_look", "look_raw.low >= 0.1", LOOKS, "used_by_look", "neither"),
+    Pin("use", "used_by_both", "both.low >= 0.1", BOTH, "used_by_both", "neither"),
+    Pin("use", "used_by_both", "both_raw.low >= 0.1", BOTH, "used_by_both", "neither"),
+    Pin("use", "redundant_by_look", "look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant_by_look", "look_beside_raw.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant_by_look", "both_beside_raw.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant_by_look", "both_beside.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "sham_hides_it", "total.low >= 0.1", replace(USED, raw=SOME), "sham_hides_it", "neither"),
     Pin("use", "sham_hides_it", "raw.low < 0.1", replace(USED, fill=NONE), "sham_hides_it", "mean_differs"),
     Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=NONE), "mean_differs", "neither"),
@@ -376,6 +404,7 @@ PINS = [
     *nothing_measured("mean_matters", MATTERS, "mean_matters", "neither"),
     Pin("use", "mean_matters", "fill.low >= 0.1", MATTERS, "mean_matters", "unused"),
     *nothing_measured("unused", ALONE, "unused", "neither"),
+    Pin("remarks", "left_out", "left_out > 0", USED, "left_out", None),
     Pin("remarks", "unnatural", "unnatural > 0.1", USED, "unnatural", None),
     Pin("seeds: pattern", "most_fail", "not_failing.high < 0.5", SEEDS, "most_fail", "pattern_open"),
     Pin("seeds: pattern", "most_hold", "holds.low > 0.5", SEEDS, "most_hold", "pattern_open"),
@@ -446,7 +475,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     told = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
-        "SOME_HEADS": 4, "SHARED_DONOR": 2, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
     }  # fmt: skip
 
 
@@ -514,7 +543,7 @@ def test_what_was_not_measured_speaks_for_nothing():
     assert {f.name: getattr(bare, f.name) for f in fields(Effects)} == {
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
-        "company": (), "idle": (),
+        "company": (), "idle": (), "left_out": 0.0, "look_partners": (),
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -522,14 +551,22 @@ def test_what_was_not_measured_speaks_for_nothing():
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     given = [name for stage in STAGES for name in stage.gives]
     assert len(set(given)) == len(given)
-    assert {*given, "items", "margin", "level", "dead"} == {f.name for f in fields(Effects)} == {*SHOWN, "idle"}
+    assert (
+        {*given, "items", "margin", "level", "dead", "left_out"}
+        == {f.name for f in fields(Effects)}
+        == {*SHOWN, "idle"}
+    )
     alive = "(items >= 50 and not (dead is there))"
+    used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)"
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
         f"{alive} and not (output_change <= 1e-05) and margin.value > 0",
         "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
-        "direct.low >= 0.1 and not (total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)",
+        f"direct.low >= 0.1 and not {used}",
+        f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",
         "total is there",
+        "look is there and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
+        "both_raw.low >= 0.1) and not (with_partners.low >= 0.1)",
         "with_partners.low >= 0.1",
         "not (with_partners.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
         "total is there",
@@ -543,7 +580,7 @@ RULED = {
     "undecided": dict.fromkeys(("used", "redundant", "unused", "undecided", "not asked"), ("undecided", "undecided")),
     "holds": {
         "used": ("supported", "supported"), "redundant": ("supported", "supported"),
-        "unused": ("misleading", "misleading"), "undecided": ("supported", "undecided"),
+        "unused": ("supported", "misleading"), "undecided": ("supported", "undecided"),
         "not asked": ("supported", "undecided"),
     },
 }  # fmt: skip
