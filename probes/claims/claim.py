@@ -62,14 +62,21 @@ class Claim:
         when: Condition | str | None = None,
         uses: str | Question | None = None,
         mainly: bool = False,
+        question: Question | None = None,
     ):
         put = object.__setattr__
         put(self, "heads", _heads(heads))
         put(self, "relation", relation_said(relation) if isinstance(relation, str) else relation)
         put(self, "when", condition_said(when) if isinstance(when, str) else when)
-        own = own_questions([uses]) if is_question(uses) else ()
-        put(self, "question", own[0] if own else None)
-        put(self, "uses", own[0].name if own else task_said(uses) if isinstance(uses, str) else uses)
+        if question is None and is_question(uses):
+            question = uses  # type: ignore[assignment]  # it has the parts of one
+        if question is not None:
+            name = own_questions([question])[0].name
+            if uses not in (None, name, question):
+                raise RequestError(f"uses={quoted(uses)} is not what the question asks, {quoted(name)}: leave it out")
+            uses = name
+        put(self, "question", question)
+        put(self, "uses", task_said(uses) if isinstance(uses, str) and question is None else uses)
         if not isinstance(mainly, (bool, np.bool_)):
             raise RequestError(f"mainly={quoted(mainly)} is neither True nor False")
         put(self, "mainly", bool(mainly))
