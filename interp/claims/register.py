@@ -169,9 +169,10 @@ def has_keys(relation: Relation, grammar: Any) -> bool:
 
 
 def same_relation(one: Relation, other: Relation) -> bool:
-    """Two names of one relation."""
+    """Two names of one relation, or one set of keys held against a pattern in two ways: neither is the other's rival."""
     aliases = (names for _, own in _every() for names in own.aliases)
-    return one.name == other.name or any({one.name, other.name} <= names for names in aliases)
+    alike = one.name == other.name or one.keys is other.keys
+    return alike or any({one.name, other.name} <= names for names in aliases)
 
 
 def suggestions(grammar: Any, longest: int) -> list[Condition]:

@@ -21,6 +21,7 @@ from probes.claims import (
     position_at_most,
     position_between,
     position_is,
+    same_relation,
     target_gap_at_least,
     token,
     token_in,
@@ -103,6 +104,16 @@ def test_what_is_made_of_a_relation_needs_what_it_needs():
             check_usable(make(BUILT_IN["type-1"]), DyckGrammar(1, 4))
         with pytest.raises(RequestError, match="needs a grammar of brackets"):
             check_usable(make(BUILT_IN["closers"]), None)
+
+
+def test_a_set_of_keys_is_no_rival_of_itself():
+    openers = BUILT_IN["openers"]
+    for one in (openers, evenly(openers), evenly_among(openers)):
+        for other in (openers, evenly(openers), evenly_among(openers)):
+            assert same_relation(one, other)
+        assert not same_relation(one, complement(openers))
+        assert not same_relation(one, BUILT_IN["closers"])
+    assert same_relation(BUILT_IN["writes-of-value"], BUILT_IN["writes-of-value-even"])
 
 
 def test_conditions_are_what_they_say():

@@ -1,6 +1,7 @@
 """Claims as people in the field write them; every listed wording; and from words to claims and back."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -281,3 +282,39 @@ def test_odd_sentences_are_understood_or_refused_in_a_line(one):
     for other in ODD:
         for text in (f"L0H0 {one} {other}", f"L0H0 attends to {one} {other}", f"L0H0 uses START {one} {other}"):
             assert "\n" not in refusal(text)
+
+
+def quoted_in_the_manual():
+    """(part, wording) of the manual's table."""
+    text = (Path(__file__).parents[3] / "docs" / "manual.md").read_text(encoding="utf-8")
+    table = text[text.index("| part | wordings |") :].split("\n\n")[0].splitlines()[2:]
+    return [(row.split("|")[1].strip(), said) for row in table for said in re.findall(r'"([^"]*)"', row)]
+
+
+# Sentences with the wording in its place; one of them at least must be understood.
+PLACES = {
+    "heads": ["{} attends to START"],
+    "verbs": ["L0H0 {} START", "L0H0 {} attends to START", "L0H0 attends {} to START",
+              "L0H0 attends to START and uses it to predict the label"],
+    "what a head is called": ["L0H0 {}"],
+    'positions, after "when"': [
+        "L0H0 attends to START when {}",
+        "L0H0 attends to START when the position {}",
+    ],
+    "queries": ["L0H0 attends to START when {}", "L0H0 attends to START when the current token {}", "L0H0 {}"],
+    "targets": ["L0H0 attends to START when {}"],
+    "brackets": ["L0H0 attends to START when {}", "L0H0 attends to START when the depth {}"],
+    "uses": ["L0H0 uses START {}"],
+}  # fmt: skip
+
+
+def test_the_manual_lists_what_is_understood():
+    listed = quoted_in_the_manual()
+    assert len(listed) > 70
+    for part, said in listed:
+        said = said.replace("X", "closing brackets").replace("(not) ", "not ").replace(" (after)", "")
+        said = re.sub(r" \([^)]*\)", "", said)
+        places = PLACES.get(part, ["L0H0 attends to {}"])
+        if said == "when":
+            continue
+        assert any(not refusal(place.replace("{}", said)) for place in places), (part, said)
