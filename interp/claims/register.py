@@ -169,7 +169,7 @@ def has_keys(relation: Relation, grammar: Any) -> bool:
 
 
 def same_relation(one: Relation, other: Relation) -> bool:
-    """Two names of one relation, or one set of keys held against a pattern in two ways: neither is the other's rival."""
+    """Two names of one relation, or one set of keys held against a pattern in two ways: neither is a rival."""
     aliases = (names for _, own in _every() for names in own.aliases)
     alike = one.name == other.name or one.keys is other.keys
     return alike or any({one.name, other.name} <= names for names in aliases)

@@ -132,9 +132,7 @@ def audit_claims(
     count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
-    asked = _asked(claims, Own(relations, conditions, questions).checked())
-    for claim in asked:
-        _check(claim, models[0], grammar)
+    asked = _asked(claims, Own(relations, conditions, questions).checked(), models[0], grammar)
     given = _given(inputs, models[0], grammar, readout)
     labels = _with_labels(given, models[0], readout)
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
@@ -194,7 +192,7 @@ def _check_task(task: Any) -> None:
         )
 
 
-def _asked(claims: Any, own: Own) -> list[Claim]:
+def _asked(claims: Any, own: Own, model: Any, grammar: Any) -> list[Claim]:
     single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
     listed = [] if single else list(claims)
     if len(listed) > MOST_CLAIMS:
@@ -213,6 +211,8 @@ def _asked(claims: Any, own: Own) -> list[Claim]:
             raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
         asked.append(claim)
     check_each_once(asked)
+    for claim in asked:
+        _check(claim, model, grammar)
     return asked
 
 
