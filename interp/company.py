@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from interp.claims import Claims, Condition, Relation, general
+from interp.claims import Claims, Condition, Relation, general, places, rows
 from interp.claims.register import ANYWHERE
 from interp.errors import WorldError, quoted
 from interp.presets import MODEL_KEYS
@@ -17,6 +17,11 @@ from interp.vocabulary import Vocabulary
 from interp.world import Column, Embedding, Overlay, Preset, World
 
 _PARTS: Mapping[str, type] = {"presets": Preset, "overlays": Overlay, "embeddings": Embedding, "constructed": str}
+
+EVERYWHERE: Mapping[str, Sequence[Any]] = {
+    "relations": (*general.RELATIONS, *places.RELATIONS),
+    "conditions": (*general.CONDITIONS, *rows.CONDITIONS),
+}
 
 
 def check_joins(world: World, others: Sequence[World]) -> None:
@@ -88,7 +93,7 @@ def _check_claims(world: World, others: Sequence[World]) -> None:
         mine, theirs = getattr(own, part), [thing for one in known for thing in getattr(one, part)]
         if any(not isinstance(thing, kind) or not hasattr(thing, "words") for thing in mine):
             _refuse(world, f"its {part} are no {kind.__name__}s")
-        theirs += [*general.RELATIONS] if part == "relations" else [*general.CONDITIONS] if part == "conditions" else []
+        theirs += EVERYWHERE.get(part, ())
         taken = _said(theirs)
         if clash := next((said for said in _said(m for m in mine if m not in theirs) if said in taken), None):
             _refuse(world, f"{quoted(clash)} of its {part} is said by another world, or by all")
@@ -97,7 +102,7 @@ def _check_claims(world: World, others: Sequence[World]) -> None:
     words = [
         word for one in known for part in ("relations", "conditions", "questions") for word in _said(getattr(one, part))
     ]
-    words += _said([*general.RELATIONS, *general.CONDITIONS])
+    words += _said([*EVERYWHERE["relations"], *EVERYWHERE["conditions"]])
     for pattern, word in own.same:
         try:
             changed = next((said for said in words if re.sub(pattern, word, said) != said), None)

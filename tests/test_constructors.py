@@ -4,6 +4,7 @@ An object that holds what it was given shows nothing. So each is put to its use,
 the given value count for nothing (see `walk`).
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -26,6 +27,7 @@ from interp.claims import Claims
 from interp.grammars import BracketStrings, Grammar, Vocabulary
 from interp.world import World
 from interp.worlds.binary_chain import BinaryChain
+from interp.worlds.dyck.claims import Closers
 from interp.worlds.facts import FactsGrammar
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
 from interp.worlds.markov import CausalGraphGrammar, MarkovGrammar, OrderGrammar
@@ -45,6 +47,7 @@ CONFIG = TransformerConfig(7, n_layers=1, d_model=8, d_head=8, d_mlp=8, init_std
 IDS = torch.tensor([[4, 0, 2, 3, 1], [4, 2, 3, 6, 6]])
 # What nobody makes to call something with: a world's parts, which `check_world` walks.
 PARTS = {
+    interp.claims.Called: "of a world",
     Claims: "of a world",
     interp.claims.Made: "of a world",
     Items: "of a question",
@@ -86,6 +89,14 @@ def sampled(grammar):
 
 
 CHAIN = {"states": (3, 2), "order": (1, 2), "length": (12, 9), "beta": (1.0, 5.0)}
+
+
+@dataclass(frozen=True)
+class Mine(Closers):
+    """A question of one's own."""
+
+    name: str = "mine"
+    words: str = "guess what closes"
 
 
 def two(tokens, grammar, visible):
@@ -263,7 +274,7 @@ TABLE = {
         used(Claim, audited),
         {
             "heads": ([(1, 0)], [(0, 0)]), "relation": ("stack-top", "start"), "when": (None, "closing"),
-            "uses": (None, "closers"), "mainly": (False, True),
+            "uses": (None, "closers"), "mainly": (False, True), "question": (None, Mine()),
         },
         base={"heads": [(1, 0)], "relation": "stack-top"},
         like=Claim,
@@ -279,11 +290,13 @@ TABLE = {
         {
             "name": ("mine", "start"), "words": ("my first token", "the first one of mine"),
             "kind": ("mass", "even", {"keys": two}), "needs": ("tokens", "dyck"), "keys": (constant, own),
+            "tokens": Pair(("(",), ("x",), {"needs": "vocab"}, refusal="'my first token' needs that token"),
         },
         base={"name": "mine", "words": "my first token", "kind": "mass", "needs": "tokens", "keys": constant},
         unwalked={
             "also": "other ways to say it, which only the worlds' register reads",
             "instead": "a part of a refusal",
+            "of": "what it was made from, which says what it needs: see test_sets.py",
         },
         like=Relation,
     ),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from interp.checking.subject import (
     same,
 )
 from interp.checking.suite import must
-from interp.claims import Claims, Condition, Made, Relation
+from interp.claims import Claims, Condition, Kind, Made, Relation
 from interp.claims.register import check_usable, same_words
 from interp.errors import RequestError, quoted
 from interp.rng import generator
@@ -29,7 +29,7 @@ from interp.world import World
 
 SHOWN = 8  # inputs that are drawn to be shown
 SEEDS, MANY = 8, 400  # seeds of which not all give the same, and strings that tell how likely that is
-KINDS = ("mass", "even")
+KINDS = get_args(Kind)
 NUMBERS = ("1", "2")  # that stand in wordings for a letter
 LETTER = r"\b[a-z]\b"
 
@@ -113,7 +113,7 @@ def check_relations(subject: Subject) -> None:
     claims = own(subject)
     for relation in claims.relations:
         said = f"relation {quoted(relation.name)}"
-        must(relation.kind in KINDS, f"{said} is of kind {quoted(relation.kind)}, which is not {' or '.join(KINDS)}")
+        must(relation.kind in KINDS, f"{said} is of kind {quoted(relation.kind)}, which is none of {', '.join(KINDS)}")
         _check_needs(subject, relation, said)
     for grammar, tokens in subject.asked():
         for relation in claims.relations:
@@ -155,7 +155,7 @@ def _refused(relation: Relation, grammar: Any) -> bool:
 
 
 def _check_needs(subject: Subject, thing: Relation | Condition, said: str) -> None:
-    known = ("tokens", "vocab", subject.world.name, *subject.world.kin)
+    known = ("tokens", "vocab", "numbers", subject.world.name, *subject.world.kin)
     must(thing.needs in known, f"{said} needs {quoted(thing.needs)}, which is none of {', '.join(known)}")
 
 

@@ -4,9 +4,23 @@ A world adds relations, conditions and questions of its own (`Claims`); `interp.
 Imports no torch.
 """
 
-from interp.claims.types import Claims, Condition, Items, Keys, Kind, Made, Pairs, Question, Relation, Rows, Tokens
+from interp.claims.types import (
+    Called,
+    Claims,
+    Condition,
+    Items,
+    Keys,
+    Kind,
+    Made,
+    Pairs,
+    Question,
+    Relation,
+    Rows,
+    Tokens,
+)
 
 __all__ = [
+    "Called",
     "Claims",
     "Condition",
     "Items",

@@ -79,7 +79,7 @@ CURRENT = Relation(
     "mass",
     "tokens",
     _current,
-    ("itself", "the current position", "the query itself"),
+    ("itself", "the current position", "its own position", "its own token", "the query itself", "the token itself"),
 )
 PREVIOUS = Relation(
     "previous",
@@ -87,9 +87,36 @@ PREVIOUS = Relation(
     "mass",
     "tokens",
     _previous,
-    ("the preceding token", "the token before", "the token just before"),
+    (
+        "the preceding token",
+        "the token before",
+        "the token just before",
+        "the token right before",
+        "the token immediately before",
+        "the token before it",
+        "the previous position",
+    ),
 )
-FIRST = Relation("first", "the first token", "mass", "tokens", _first, ("the initial token", "the first position"))
+FIRST = Relation(
+    "first",
+    "the first token",
+    "mass",
+    "tokens",
+    _first,
+    (
+        "the initial token",
+        "the first position",
+        "the first token of the sequence",
+        "the beginning of the sequence",
+        "the beginning of sequence token",
+        "the start of the sequence",
+        "the beginning of the input",
+        "the start of the input",
+        "the beginning of the string",
+        "the attention sink",
+        "the sink",
+    ),
+)
 COPIES = Relation("copies", "earlier or current copies of the current token", "mass", "tokens", _copies)
 EARLIER_COPIES = Relation(
     "earlier-copies",
@@ -97,7 +124,18 @@ EARLIER_COPIES = Relation(
     "mass",
     "tokens",
     _earlier_copies,
-    ("an earlier copy of the current token", "earlier copies of itself"),
+    (
+        "an earlier copy of the current token",
+        "earlier copies of itself",
+        "earlier occurrences of the current token",
+        "previous occurrences of the current token",
+        "an earlier occurrence of the current token",
+        "the previous occurrence of the current token",
+        "previous copies of the current token",
+        "earlier instances of the current token",
+        "previous instances of the current token",
+        "duplicate tokens",
+    ),
 )
 ALL = Relation(
     "all",
@@ -105,7 +143,18 @@ ALL = Relation(
     "even",
     "tokens",
     _all,
-    ("all tokens evenly", "everything evenly", "all visible keys evenly"),
+    (
+        "all tokens evenly",
+        "everything evenly",
+        "all visible keys evenly",
+        "every token evenly",
+        "every visible token evenly",
+        "all previous tokens evenly",
+        "all positions evenly",
+        "all visible positions evenly",
+        "the whole sequence evenly",
+        "the whole context evenly",
+    ),
 )
 NEXT = Relation("next", "the next token", "mass", "tokens", _next, ("the following token", "the token after"))
 INDUCTION = Relation(
@@ -118,6 +167,16 @@ INDUCTION = Relation(
         "token after an earlier copy",
         "the token after an earlier copy",
         "the token that followed an earlier copy of the current token",
+        "the token after an earlier occurrence of the current token",
+        "the token after a previous occurrence of the current token",
+        "the token after the previous occurrence of the current token",
+        "the token following an earlier occurrence of the current token",
+        "the token following a previous occurrence of the current token",
+        "the token following the previous occurrence of the current token",
+        "the token following an earlier copy of the current token",
+        "the token that followed an earlier occurrence of the current token",
+        "the token that followed a previous occurrence of the current token",
+        "the token that followed the previous occurrence of the current token",
         "the induction target",
     ),
 )
@@ -160,6 +219,15 @@ def _position(place: int) -> Relation:
     return Relation(f"position-{place}", f"position {place}", "mass", "tokens", keys)
 
 
+def token_id(grammar: Any, text: str) -> int:
+    """Id of a token that a claim names; `RequestError` where the vocabulary has no such token."""
+    if (found := find_token(grammar, text)) is None:
+        vocabulary = tuple(getattr(grammar, "vocab", ()))
+        known = f"its first are {' '.join(vocabulary[:8])}" if vocabulary else "it has no vocabulary"
+        raise RequestError(f"no token {quoted(text)} in the model's vocabulary; {known}")
+    return found
+
+
 def token(text: str) -> Relation:
     """Every `text` of the grammar's vocabulary, such as [SEP]."""
     return _token(words_of("token", text))
@@ -168,27 +236,9 @@ def token(text: str) -> Relation:
 @cache
 def _token(text: str) -> Relation:
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
-        vocabulary = tuple(getattr(grammar, "vocab", ()))
-        if (found := find_token(grammar, text)) is None:
-            known = f"its first are {' '.join(vocabulary[:8])}" if vocabulary else "it has no vocabulary"
-            raise RequestError(f"no token {quoted(text)} in the model's vocabulary; {known}")
-        return visible & (tokens == found)[:, None, :]
+        return visible & (tokens == token_id(grammar, text))[:, None, :]
 
-    return Relation(f"token-{text}", f"the token {text}", "mass", VOCAB, keys)
-
-
-def complement(relation: Relation) -> Relation:
-    """Everything visible but the relation's keys: a head that scores 1 never attends to those.
-
-    Where the relation has no key there is nothing to avoid, and its complement's row (c = 1) has no score.
-    """
-    if not isinstance(relation, Relation):
-        raise RequestError(f"relation={quoted(relation)} is no Relation, and its complement none")
-
-    def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
-        return visible & ~relation.keys(tokens, grammar, visible)
-
-    return Relation(f"not-{relation.name}", f"anything but {relation.words}", "mass", relation.needs, keys)
+    return Relation(f"token-{text}", f"the token {text}", "mass", VOCAB, keys, tokens=(text,))
 
 
 RELATIONS_MADE: tuple[Made[Relation], ...] = (
@@ -196,14 +246,23 @@ RELATIONS_MADE: tuple[Made[Relation], ...] = (
     Made("offset -n", r"(?:token at )?offset ([+-]?\d+)", lambda n: offset(whole(n))),
     Made(
         "the token n positions before",
-        r"token (\d+) positions? (?:before|back|earlier)",
+        r"token (\d+) (?:positions?|tokens?|places?|steps?) (?:before|back|earlier|ago)",
         lambda n: offset(-whole(n)),
     ),
-    Made("the token n positions after", r"token (\d+) positions? (?:after|ahead|later)", lambda n: offset(whole(n))),
+    Made(
+        "the token n positions after",
+        r"token (\d+) (?:positions?|tokens?|places?|steps?) (?:after|ahead|later)",
+        lambda n: offset(whole(n)),
+    ),
 )
 TOKENS_MADE: tuple[Made[Relation], ...] = (
     Made("the token [SEP]", r"(?:special )?tokens? (\S+)", token, as_written=True),
-    Made("[SEP]", r"(\[[^\]\s]+\])(?: tokens?)?", token, as_written=True),
+    Made(
+        "[SEP]",  # what looks like a special token: [SEP], <s>, BOS
+        r"(\[[^\]\s]+\]|<[^>\s]+>|BOS|EOS|CLS|SEP|PAD|MASK|UNK|START|END)(?: tokens?)?",
+        token,
+        as_written=True,
+    ),
 )
 
 # -- conditions ---------------------------------------------------------------------------------------------

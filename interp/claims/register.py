@@ -5,17 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from interp.claims import general
-from interp.claims.types import Claims, Condition, Ints, Made, Question, Relation, Tokens
+from interp.claims import general, names, places, rows
+from interp.claims.types import Called, Claims, Condition, Ints, Made, Question, Relation, Tokens
 from interp.errors import RequestError, quoted
 from interp.registry import get_world, kept, world_of, worlds
 from interp.vocabulary import find_token
 
+NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SAME = (
     (r"\bmost recent\b|\blatest\b", "last"),
     (r"\bpreceding\b", "previous"),
     (r"\bcopies\b", "copy"),
+    (r"\boccurrences\b", "occurrence"),
     (r"\b(token|word|position|key|type)s\b", r"\1"),
+    *((rf"\b{word}\b", str(number)) for number, word in enumerate(NUMBER_WORDS, start=2)),
 )
 ARTICLES = (r"\b(the|a|an|their)\b ", "")
 # Questions that are of no world: whatever the inputs' labels are, and whatever a model is trained for.
@@ -61,14 +64,26 @@ def _every() -> tuple[tuple[str, Claims], ...]:
 
 @kept
 def relations() -> dict[str, Relation]:
-    """Every relation that has a name, general ones first."""
+    """Every relation that claims are held against as rivals, and scanned for, general ones first."""
     return _named((*general.RELATIONS, *(r for _, own in _every() for r in own.relations)))
+
+
+@kept
+def named_relations() -> dict[str, Relation]:
+    """Every relation that has a name: `relations`, and those that claims alone may name."""
+    return relations() | _named(places.RELATIONS)
 
 
 @kept
 def conditions() -> dict[str, Condition]:
     """Every condition that has a name, those of worlds first."""
-    return _named((*(c for _, own in _every() for c in own.conditions), *general.CONDITIONS))
+    return _named((*(c for _, own in _every() for c in own.conditions), *general.CONDITIONS, *rows.CONDITIONS))
+
+
+@kept
+def called() -> tuple[Called, ...]:
+    """What heads are called, and what that says of their attention; what holds anywhere first."""
+    return (*names.CALLED, *(one for _, own in _every() for one in own.called))
 
 
 @kept
@@ -80,12 +95,13 @@ def questions() -> dict[str, Question]:
 def relations_made() -> tuple[Made[Relation], ...]:
     """Wordings with a number or token in them."""
     own = (made for _, claims in _every() for made in claims.relations_made)
-    return (*general.RELATIONS_MADE, *own, *general.TOKENS_MADE)
+    return (*general.RELATIONS_MADE, *own, *places.MADE, *general.TOKENS_MADE)
 
 
 def conditions_made() -> tuple[Made[Condition], ...]:
     """Wordings with a number or token in them."""
-    return (*(made for _, claims in _every() for made in claims.conditions_made), *general.CONDITIONS_MADE)
+    own = (made for _, claims in _every() for made in claims.conditions_made)
+    return (*own, *rows.MADE, *general.CONDITIONS_MADE)
 
 
 def uses() -> dict[str, str]:
@@ -112,7 +128,10 @@ def usable(thing: Relation | Condition, grammar: Any) -> bool:
     if thing.needs == "tokens":
         return True
     if thing.needs == general.VOCAB:
-        return find_token(grammar, thing.name.removeprefix("token-")) is not None
+        named = _first(thing).tokens if isinstance(thing, Relation) else ()
+        return all(find_token(grammar, name) is not None for name in named or (thing.name.removeprefix("token-"),))
+    if thing.needs == places.NUMBERS:
+        return places.has_numbers(grammar)
     world = world_of(grammar)
     return world is not None and thing.needs in (world.name, *world.kin)
 
@@ -121,6 +140,8 @@ def truth_of(needs: str) -> str:
     """What a relation asks of a model, in words."""
     if needs == general.VOCAB:
         return "that token in the vocabulary"
+    if needs == places.NUMBERS:
+        return "a vocabulary with numbers"
     own: Claims | None = get_world(needs).load("claims")
     return own.truth if own is not None and own.truth else f"a grammar of the world {quoted(needs)}"
 
@@ -128,7 +149,7 @@ def truth_of(needs: str) -> str:
 def check_usable(relation: Relation, grammar: Any) -> None:
     """Raise `RequestError` naming the relation unless it is `usable`, and this very grammar has keys for it."""
     if usable(relation, grammar):
-        claims_of(grammar).refuse(relation, grammar)
+        claims_of(grammar).refuse(_first(relation), grammar)
         return
     names = tuple(getattr(grammar, "vocab", ()))
     have = "has no grammar"
@@ -148,9 +169,10 @@ def has_keys(relation: Relation, grammar: Any) -> bool:
 
 
 def same_relation(one: Relation, other: Relation) -> bool:
-    """Two names of one relation."""
+    """Two names of one relation, or one set of keys held against a pattern in two ways: neither is a rival."""
     aliases = (names for _, own in _every() for names in own.aliases)
-    return one.name == other.name or any({one.name, other.name} <= names for names in aliases)
+    alike = one.name == other.name or one.keys is other.keys
+    return alike or any({one.name, other.name} <= names for names in aliases)
 
 
 def suggestions(grammar: Any, longest: int) -> list[Condition]:
@@ -182,6 +204,13 @@ def question_for(grammar: Any, name: str | None) -> Question | None:
     owner = next((claims for _, claims in _every() if any(q.name == name for q in claims.questions)), Claims())
     why = owner.use or "is none that a model of this grammar can be asked"
     raise RequestError(f"use {quoted(name)} {why}")
+
+
+def _first(relation: Relation) -> Relation:
+    """What a relation was made from in the end, itself where from none."""
+    while relation.of is not None:
+        relation = relation.of
+    return relation
 
 
 def _named(things: Iterable[Any] | Sequence[Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ Bools = NDArray[np.bool_]
 Tokens = NDArray[np.int64]  # [batch, pos]
 Pairs = NDArray[np.bool_]  # [batch, query, key]
 Rows = NDArray[np.bool_]  # [batch, query]
-Kind = Literal["mass", "even"]
+Kind = Literal["mass", "even", "among"]
 Keys = Callable[[Tokens, Any, Pairs], Pairs]
 
 
@@ -23,13 +23,15 @@ class Relation:
     """A set of keys for every query.
 
     - `name`: short, for tables and files; `words`: how a claim says it, after "attends to".
-    - `kind`: how a pattern is held against the set: `mass`, the weight on it, or `even`, how evenly the weight is
-      spread over it (`probes.claims.relation_scores`).
+    - `kind`: how a pattern is held against the set: `mass`, the weight on it; `even`, how evenly the weight is spread
+      over it, and over nothing else; `among`, how evenly the weight that lies on it is spread within it
+      (`probes.claims.relation_scores`).
     - `needs`: what the set is made from: "tokens" alone (`grammar` may then be None), "vocab" (a vocabulary that has
-      the token it names), or the name of a world whose truth it needs.
+      the `tokens` it names), "numbers" (one with numbers in it), or the name of a world whose truth it needs.
     - `keys(tokens [batch, pos], grammar, visible [batch, query, key])`: the set, [batch, query, key], always within
       `visible`. A query that is not to be asked (PAD) is one that sees nothing.
     - `also`: other ways to say it.  `instead`: what to say of a model that lacks what it needs, in words.
+    - `tokens`: those that the vocabulary must have.  `of`: the relation that this one is made from, if any.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Relation:
     keys: Keys
     also: tuple[str, ...] = field(default=(), compare=False)
     instead: str = field(default="", compare=False)
+    tokens: tuple[str, ...] = field(default=(), compare=False)
+    of: "Relation | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,22 @@ class Made(Generic[Thing]):
 
 
 @dataclass(frozen=True)
+class Called:
+    """What a head is called in the field: "is an induction head", "matches brackets".
+
+    - `words`: how a claim says it, behind the heads; hyphens, articles and a last "head" do not matter, nor whether it
+      is, acts as or behaves like one.  `also`: other ways to say it.
+    - `relation`: the words of what it then attends to. Empty where no set of keys is meant, and then `instead` says
+      what to claim.
+    """
+
+    words: str
+    relation: str
+    also: tuple[str, ...] = ()
+    instead: str = ""
+
+
+@dataclass(frozen=True)
 class Claims:
     """What a world adds to what can be said of heads.
 
@@ -164,6 +184,7 @@ class Claims:
     - `tails(grammar)`: other laws of the same tokens, by words after "on", whose inputs are rare under this one. What
       holds of a head on this law's inputs is looked at there too.
     - `roles(tokens, grammar)`: class of each token [batch, pos] within which keys are compared.
+    - `called`: what heads are called in this world, and what that says of their attention.
     - `same`: words of claims that mean one thing, as regular expression and replacement.
     - `aliases`: names of relations that are one and the same here.
     - `truth`: what a relation that needs this world asks of a model, in words.
@@ -183,6 +204,7 @@ class Claims:
     longest: Callable[[Any, int], int] | None = None
     tails: Callable[[Any], Mapping[str, Any]] = lambda grammar: {}
     roles: Callable[[Tokens, Any], Ints] | None = None
+    called: Sequence[Called] = ()
     same: Sequence[tuple[str, str]] = ()
     aliases: Sequence[frozenset[str]] = ()
     truth: str = ""

@@ -20,11 +20,12 @@ def audit(arguments: argparse.Namespace) -> int:
         return bench(arguments)
     if arguments.checkpoint is None:
         raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
-    from probes.claims import Claim, check_each_once
+    from probes.claims import Own, check_each_once, read_own
 
     check_figure(arguments.figure)
+    own = Own() if arguments.relations is None else read_own(arguments.relations)
     # A wrong claim is refused before torch is loaded.
-    claims = [*map(Claim.parse, arguments.claim), *_claims_of(arguments.claims)]
+    claims = [*(_parsed(text, own) for text in arguments.claim), *_claims_of(arguments.claims, own)]
     if not claims:
         raise RequestError("nothing to audit: give --claim 'L1H0 attends to the previous token'")
     if arguments.figure is not None and len(claims) > 1:
@@ -44,7 +45,13 @@ def audit(arguments: argparse.Namespace) -> int:
     return int(arguments.strict and any(result.verdict != "supported" for result in results))
 
 
-def _claims_of(path: Path | None) -> list[Any]:
+def _parsed(text: str, own: Any) -> Any:
+    from probes.claims import Claim
+
+    return Claim.parse(text, relations=own.relations, conditions=own.conditions, questions=own.questions)
+
+
+def _claims_of(path: Path | None, own: Any) -> list[Any]:
     """Claims of a text file, one a line; behind " # " there may be a comment."""
     if path is None:
         return []
@@ -52,14 +59,12 @@ def _claims_of(path: Path | None) -> list[Any]:
         lines = read_whole(path, "claims").decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise RequestError(f"cannot read the claims {str(path)!r}: {error}") from error
-    from probes.claims import Claim
-
     claims = []
     for number, line in enumerate(lines, start=1):
         text = "" if line.lstrip().startswith("#") else re.sub(r"\s#(\s.*)?$", "", line).strip()
         if text:
             try:
-                claims.append(Claim.parse(text))
+                claims.append(_parsed(text, own))
             except InterpError as error:
                 raise RequestError(f"{path.name} line {number}: {error}") from error
     if not claims:
@@ -69,12 +74,16 @@ def _claims_of(path: Path | None) -> list[Any]:
 
 def wordings_help() -> str:
     """What `Claim.parse` understands, for the help."""
-    from probes.claims import wordings
+    from probes.claims import meanings, wordings
 
-    parts = (f"{part}:\n" + "".join(f"  {phrase}\n" for phrase in phrases) for part, phrases in wordings().items())
+    stands_for = {name: f"  (attends to {relation})" for name, relation in meanings().items()}
+    parts = (
+        f"{part}:\n" + "".join(f"  {phrase}{stands_for.get(phrase, '')}\n" for phrase in phrases)
+        for part, phrases in wordings().items()
+    )
     return (
-        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', or 'HEADS use(s) RELATION [to ...]'.\n"
-        + "".join(parts)
+        "\nA claim reads 'HEADS attend(s) to RELATION [when CONDITION]', 'HEADS use(s) RELATION [to ...]', or says\n"
+        "what a head is called; a verdict repeats it in the words that it stands for.\n" + "".join(parts)
     )
 
 

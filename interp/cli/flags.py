@@ -94,6 +94,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
                 "checkpoint",
                 "claim",
                 "claims",
+                "relations",
                 "inputs",
                 "num_inputs",
                 "model_config",

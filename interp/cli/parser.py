@@ -115,6 +115,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
     audits.add_argument(
+        "--relations",
+        type=Path,
+        metavar="FILE.py",
+        help="your own relations, conditions and questions for claims: lists RELATIONS, CONDITIONS, QUESTIONS of a "
+        "Python file, which is run (give none that you do not trust)",
+    )
+    audits.add_argument(
         "--inputs", type=Path, metavar="FILE.json",
         help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
     )  # fmt: skip

@@ -57,12 +57,14 @@ from probes.claims import (
     BUILT_IN,
     FORM,
     Claim,
+    Condition,
+    Own,
+    Question,
     Relation,
     check_each_once,
     check_usable,
     has_keys,
     heads_text,
-    own_relations,
     truth_of,
     usable,
 )
@@ -86,6 +88,8 @@ def audit_claims(
     *,
     grammar: Any = None,
     relations: Sequence[Relation] = (),
+    conditions: Sequence[Condition] = (),
+    questions: Sequence[Question] = (),
     readout: str | None = None,
     strata: Any = None,
     seed: int = 0,
@@ -97,7 +101,8 @@ def audit_claims(
 ) -> list[AuditResult]:
     """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
 
-    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`; each claim once.
+    `claims`: `Claim`s, or sentences that `Claim.parse` reads, with your own `relations`, `conditions` and `questions`;
+    each claim once.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
     Default: `num_inputs` (400) drawn with `seed` as the grammar's world draws them, of `length` (26) where it reads
     one. Or `LabelledInput`s, dicts of the same (text, label, position), or the path of a JSON file of them.
@@ -128,8 +133,7 @@ def audit_claims(
     count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
-    asked = _asked(claims, own_relations(relations))
-    _check(asked, models[0], grammar)
+    asked = _asked(claims, Own(relations, conditions, questions).checked(), models[0], grammar)
     given = _given(inputs, models[0], grammar, readout)
     labels = _with_labels(given, models[0], readout)
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
@@ -190,7 +194,7 @@ def _check_task(task: Any) -> None:
         )
 
 
-def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
+def _asked(claims: Any, own: Own, model: Any, grammar: Any) -> list[Claim]:
     single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
     listed = [] if single else list(claims)
     if len(listed) > MOST_CLAIMS:
@@ -199,26 +203,22 @@ def _asked(claims: Any, relations: Sequence[Relation]) -> list[Claim]:
         raise RequestError(
             f"claims={quoted(claims)} is not a list of at least one claim: audit_claim takes a single one"
         )
-    own = list(relations) if isinstance(relations, Iterable) else []
-    if len(own) > MOST_CLAIMS:
-        raise RequestError(f"{len(own):,} relations, and {MOST_CLAIMS:,} are the most: each claim is compared with all")
+    if (given := len(own.relations)) > MOST_CLAIMS:
+        raise RequestError(f"{given:,} relations, and {MOST_CLAIMS:,} are the most: each claim is compared with all")
     asked = []
     for claim in listed:
         if isinstance(claim, str):
-            claim = Claim.parse(claim, relations=relations)
+            claim = Claim.parse(claim, relations=own.relations, conditions=own.conditions, questions=own.questions)
         if not isinstance(claim, Claim):
             raise RequestError(f"claim {quoted(claim)} is neither a sentence nor a Claim: {FORM}")
         asked.append(claim)
     check_each_once(asked)
+    for claim in asked:
+        _check(claim, model, grammar)
     return asked
 
 
-def _check(claims: Sequence[Claim], model: Any, grammar: Any) -> None:
-    for claim in claims:
-        _check_one(claim, model, grammar)
-
-
-def _check_one(claim: Claim, model: Any, grammar: Any) -> None:
+def _check(claim: Claim, model: Any, grammar: Any) -> None:
     layers, heads = model.cfg.n_layers, model.cfg.n_heads
     for layer, head in claim.heads:
         if layer >= layers or head >= heads:
@@ -309,6 +309,8 @@ def _untrusted(model: Any, readout: str | None) -> NoTask | None:
 
 def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
     """The task of `task_for`, which supposes a causal model with next-token logits."""
+    if claim.question is not None:
+        return claim.question
     name = None if claim.uses in ("labels", "task") else claim.uses
     if claim.uses == "labels":
         return NoTask("Use is not asked: the inputs carry no labels to predict.")

@@ -116,6 +116,8 @@ def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) ->
     rows = [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]
     if e.top1 is not None:
         rows.append(bound("pattern", "top1", "largest weight on it, sink apart", e.top1, t.TOP1))
+    if e.within is not None:
+        rows.append(bound("pattern", "within", "evenness among its keys", e.within, t.EVEN))
     if e.share is not None:
         share = Evidence("pattern", "share", "share of rows that fit", e.share, "not in", t.MIXED[1])
         rows.append(replace(share, met=True if NOT_IN_SOME(e) else False if IN_SOME(e) else None))

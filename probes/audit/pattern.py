@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.claims import Kind
 from interp.errors import InterpError
 from interp.rng import generator
 from interp.stats import Estimate
@@ -58,6 +59,7 @@ class Look:
     without_sink: Estimate
     by_value: Estimate
     matched_rows: Floats  # [sequence of half B], for the permutation test
+    within: Estimate | None = None  # how evenly the weight on the keys is spread among them, where that is claimed
     when: tuple[str, float] | None = None  # a condition under which nearly all rows fit, and their share
 
 
@@ -173,11 +175,16 @@ class Head:
 
     # -- one claim ----------------------------------------------------------------------------------
 
-    def score_rows(self, asked: Asked) -> Floats:
-        """`relation_scores` of each row of the claim, NaN elsewhere [input, query]."""
+    def score_rows(self, asked: Asked, within: bool = False) -> Floats:
+        """`relation_scores` of each row of the claim, NaN elsewhere [input, query].
+
+        What is said to be spread evenly *among* keys must first be on them: its score is that of the weight.
+        `within`: how evenly what lies on the keys is spread among them.
+        """
+        kind: Kind = "even" if asked.claim.relation.kind == "even" else "mass"
         scores = relation_scores(
             self.weights[:, None], self.laid.keys(asked.claim.relation), self.laid.inputs.visible,
-            asked.claim.relation.kind,
+            "among" if within else kind,
         ).rows[:, 0]  # fmt: skip
         return np.where(asked.rows, scores, np.nan)
 
@@ -195,7 +202,7 @@ class Head:
         def mean(name: str, values: Floats, rows: Bools) -> Estimate:
             return mean_of(name, values, rows, half, level)
 
-        top1 = share = matched = None
+        top1 = share = matched = within = None
         each = np.zeros(len(half))
         if even:
             share = mean("share", (scores > ROW).astype(float), asked.free)
@@ -204,6 +211,9 @@ class Head:
             lift = matched_lift(taken, asked, self.laid.inputs.roles, half)
             matched = mean("matched", lift, asked.free)
             each = np.where(asked.free, lift, 0.0)[half].sum(1)
+        if asked.claim.relation.kind == "among":
+            each_row = self.score_rows(asked, within=True)
+            within = mean("score", each_row, asked.free & np.isfinite(each_row))
         by_value = self.weights if self.norms is None else self.weights * self.norms[:, None]
         total = by_value.sum(-1)
         return Look(
@@ -215,6 +225,7 @@ class Head:
             without_sink=mean("without_sink", (taken * asked.keys).sum(-1), asked.free),
             by_value=mean("by_value", (by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
             matched_rows=each,
+            within=within,
         )
 
 

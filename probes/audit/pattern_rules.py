@@ -26,7 +26,7 @@ class PatternEvidence:
     """What is known of one head's pattern, over half B.
 
     - `rows`, `sequences`: rows to which the relation applies, and the inputs that they are in.
-    - `score`, `top1`, `share`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it fails all the
+    - `score`, `top1`, `share`, `within`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it fails all the
       same.
     - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
       kind `mass`. None where there is none.
@@ -43,6 +43,7 @@ class PatternEvidence:
     untrained: float | None
     when: tuple[str, float] | None
     same: tuple[str, ...] = ()
+    within: Estimate | None = None
     tail: Tail | None = None
 
     @property
@@ -93,9 +94,20 @@ def pattern_evidence(
     untrained: Estimate | None,
 ) -> PatternEvidence:  # fmt: skip
     """The evidence on the head that was looked at."""
-    null = untrained.value if untrained is not None and claim.relation.kind == "mass" else None
+    null = untrained.value if untrained is not None and claim.relation.kind != "even" else None
     return PatternEvidence(
-        claim, rows, sequences, look.score, look.top1, look.share, rivals.rivals, p_value, null, look.when, rivals.same
+        claim,
+        rows,
+        sequences,
+        look.score,
+        look.top1,
+        look.share,
+        rivals.rivals,
+        p_value,
+        null,
+        look.when,
+        rivals.same,
+        look.within,
     )
 
 
@@ -140,6 +152,13 @@ PATTERN_RULES = (
         "{said}, but {best} fits better where the two differ",
         _BEATEN_BY,
     ),
+    Rule(
+        "uneven_within",
+        Bound("within.high", "<", t.EVEN),
+        "fails",
+        "{said}, but is spread among those keys with an evenness of {within} only, less than {EVEN}",
+        ("within",),
+    ),
     Rule("in_some_rows", IN_SOME, "fails", "{said}, but fits in {share} of the rows only", ("share",)),
     Rule(
         "score_in_doubt",
@@ -155,6 +174,14 @@ PATTERN_RULES = (
         "undecided",
         "it may look there most in less than {TOP1} of the rows ({top1})",
         ("top1",),
+        joins=True,
+    ),
+    Rule(
+        "within_in_doubt",
+        all_of(Given("within"), Not(Bound("within.low", ">=", t.EVEN))),
+        "undecided",
+        "it may be spread among those keys less evenly than {EVEN} ({within})",
+        ("within",),
         joins=True,
     ),
     Rule(
@@ -194,7 +221,7 @@ PATTERN_RULES = (
         ALWAYS,
         "holds",
         "{said}{top}{lead}{nested}{tail}",
-        ("score", "top1", "share", "matched", "untrained", "rival"),
+        ("score", "top1", "share", "within", "matched", "untrained", "rival"),
     ),
 )
 

@@ -11,22 +11,25 @@ A relation of your own is a `Relation` (see `interp.claims`), given to `Claim` a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from interp.claims import Condition, Relation
+from interp.claims import Condition, Question, Relation
 from interp.claims.general import MOST
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
+from probes.claims.heads import HEADS
+from probes.claims.sentence import VERBS, Own, meanings, said
 from probes.claims.words import (
     TASKS,
     condition_phrases,
     condition_said,
+    is_question,
+    own_questions,
     relation_phrases,
     relation_said,
-    sentence,
     task_said,
 )
 
@@ -39,9 +42,10 @@ class Claim:
       that fits best on half of the inputs.
     - `relation`: where it attends; a `Relation`, or the name or words of a built-in one.
     - `when`: the queries it is about, a `Condition` or its words; None: all that have a key in the relation.
-    - `uses`: what the model is said to use it for, one of `TASKS` (`task`: whatever its task is); None: the claim is
-      about attention only.
+    - `uses`: what the model is said to use it for, one of `TASKS` (`task`: whatever its task is), or a `Question` of
+      your own; None: the claim is about attention only.
     - `mainly`: more than half of the weight, sinks included.
+    - `question`: the `Question` of your own, whose name `uses` then is.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -49,40 +53,56 @@ class Claim:
     when: Condition | None = None
     uses: str | None = None
     mainly: bool = False
+    question: Question | None = field(default=None, compare=False)
 
     def __init__(
         self,
         heads: Sequence[tuple[int, int]],
         relation: Relation | str,
         when: Condition | str | None = None,
-        uses: str | None = None,
+        uses: str | Question | None = None,
         mainly: bool = False,
+        question: Question | None = None,
     ):
         put = object.__setattr__
         put(self, "heads", _heads(heads))
         put(self, "relation", relation_said(relation) if isinstance(relation, str) else relation)
         put(self, "when", condition_said(when) if isinstance(when, str) else when)
-        put(self, "uses", task_said(uses) if isinstance(uses, str) else uses)
+        if question is None and is_question(uses):
+            question = uses  # type: ignore[assignment]  # it has the parts of one
+        if question is not None:
+            name = own_questions([question])[0].name
+            if uses not in (None, name, question):
+                raise RequestError(f"uses={quoted(uses)} is not what the question asks, {quoted(name)}: leave it out")
+            uses = name
+        put(self, "question", question)
+        put(self, "uses", task_said(uses) if isinstance(uses, str) and question is None else uses)
         if not isinstance(mainly, (bool, np.bool_)):
             raise RequestError(f"mainly={quoted(mainly)} is neither True nor False")
         put(self, "mainly", bool(mainly))
         for name, kind in (("relation", Relation), ("when", Condition | None), ("uses", str | None)):
             if not isinstance(getattr(self, name), kind):
                 raise RequestError(f"{name}={quoted(getattr(self, name))} is neither words nor a {name} of a claim")
-        if self.mainly and self.relation.kind == "even":
+        if self.mainly and self.relation.kind != "mass":
             raise RequestError(f"{quoted(self.relation.words)} says how evenly: 'mainly' cannot be added")
 
     @classmethod
-    def parse(cls, text: str, *, relations: Sequence[Relation] = (), conditions: Sequence[Condition] = ()) -> "Claim":
-        """The claim a sentence makes. Raises `RequestError` with the nearest wordings for one not understood."""
-        heads, relation, when, task, mainly = sentence(text)
-        return cls(
-            heads,
-            relation_said(relation, relations),
-            None if when is None else condition_said(when, conditions),
-            None if task is None else task_said(task),
-            mainly,
-        )
+    def parse(
+        cls,
+        text: str,
+        *,
+        relations: Sequence[Relation] = (),
+        conditions: Sequence[Condition] = (),
+        questions: Sequence[Question] = (),
+    ) -> "Claim":
+        """The claim a sentence makes; what you add is looked up first.
+
+        Raises `RequestError` for one not understood, which names the part that is not, and the nearest wordings of it.
+        """
+        own = Own(relations, conditions, questions).checked()
+        found = said(text, own)
+        uses = next((question for question in own.questions if question.name == found.task), found.task)
+        return cls(found.heads, found.relation, found.when, uses, found.mainly)
 
     @property
     def text(self) -> str:
@@ -91,7 +111,8 @@ class Claim:
         mainly = "mainly " if self.mainly else ""
         verb = ("uses" if one else "use") if self.uses else ("attends to" if one else "attend to")
         when = f" when {self.when.words}" if self.when else ""
-        purpose = f" to {TASKS[self.uses]}" if self.uses and self.uses != "task" else ""
+        task = self.question.words if self.question else TASKS[self.uses] if self.uses else ""
+        purpose = f" to {task}" if task and self.uses != "task" else ""
         return f"{heads_text(self.heads)} {mainly}{verb} {self.relation.words}{purpose}{when}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,10 +143,14 @@ def check_each_once(claims: Iterable[Claim]) -> None:
 
 
 def wordings() -> dict[str, list[str]]:
-    """Everything that `Claim.parse` understands, by part of the sentence; plurals, articles and case do not matter."""
+    """Everything that `Claim.parse` understands, by part of the sentence; plurals, articles and case do not matter.
+
+    `names` are said in the place of verb and relation; `Claim.text` tells what they stand for.
+    """
     return {
-        "heads": ["L1H0", "1.0", "layer 1 head 0", "L0H1 and L1H0", "some head"],
-        "verbs": ["attends to", "mainly attends to", "uses", "uses ... to"],
+        "heads": list(HEADS),
+        "verbs": list(VERBS),
+        "names": list(meanings()),
         "relations": relation_phrases(),
         "conditions": [f"when {phrase}" for phrase in condition_phrases()],
         "uses": [f"to {words}" for words in TASKS.values()],

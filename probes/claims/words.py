@@ -6,19 +6,39 @@ are one word. What is not found is refused with the nearest phrases that are.
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
-from interp.claims import Condition, Made, Relation, register
-from interp.claims.general import whole
+from interp.claims import Condition, Made, Question, Relation, register
+from interp.claims.combined import AMONG, BUT, EVENLY, complement, evenly, evenly_among
 from interp.claims.register import Register
+from interp.claims.rows import IS, IS_NOT, not_so
 from interp.errors import RequestError, quoted
+from interp.names import first_duplicate
+from interp.registry import kept
 
 Thing = TypeVar("Thing", Relation, Condition, str)
 
 LONGEST = 200  # characters of a phrase that are compared with the known ones
+DEEPEST = 8  # "anything but anything but ..."
+NEAREST = 3  # wordings that a refusal prints
 # What a model may be said to use a relation for: name -> words, after "to".
 TASKS = Register(register.uses)
+ANY = "RELATION"  # stands in lists for any relation
+FORMS = (f"{BUT}{ANY}", f"{ANY}{EVENLY}", f"{ANY}{AMONG}")
+
+_BUT = re.compile(
+    r"(?:(?:anything|everything|everywhere|any|all|every)(?: (?:visible )?(?:other )?(?:tokens?|keys?|positions?))?|"
+    r"(?:other )?(?:tokens?|keys?|positions?)) (?:but|except(?: for)?|other than|besides|apart from) (.+)",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(r"(?:other than|not) (.+)", re.IGNORECASE)
+_EVENLY = re.compile(r"(.+?),? (?:evenly|uniformly|equally)", re.IGNORECASE)
+_EVENLY_OVER = re.compile(r"(?:evenly|uniformly|equally) (?:over|across|on|to) (.+)", re.IGNORECASE)
+_AMONG = re.compile(
+    r"(?:(?:evenly|uniformly|equally) (?:among|between|within) (.+)|(.+?),? (?:evenly|uniformly|equally) among them)",
+    re.IGNORECASE,
+)
 
 
 def plain(phrase: str) -> str:
@@ -29,37 +49,43 @@ def plain(phrase: str) -> str:
     return " ".join(text.split())
 
 
+# -- relations ----------------------------------------------------------------------------------------------
+
+
 def relation_said(phrase: str, own: Sequence[Relation] = ()) -> Relation:
     """The relation a phrase names, the user's `own` first."""
-    named = [*_own(own, Relation, "relations"), *register.relations().values()]
-    table = {key: r for r in reversed(named) for key in (r.name, *map(plain, (r.words, *r.also)))}
-    return _look_up("relation", phrase, table, register.relations_made(), relation_phrases(own))
+    found = find_relation(phrase, own)
+    if found is None:
+        _refuse("relation", phrase, {**_own_table(own), **_relations()}, relation_phrases(own))
+    return found
 
 
-def condition_said(phrase: str, own: Sequence[Condition] = ()) -> Condition:
-    """The condition a phrase names."""
-    named = [*_own(own, Condition, "conditions"), *register.conditions().values()]
-    table = {key: c for c in reversed(named) for key in (c.name, *map(plain, (c.words, *c.also)))}
-    return _look_up("condition", phrase, table, register.conditions_made(), condition_phrases(own))
+def find_relation(phrase: str, own: Sequence[Relation] = (), deep: int = DEEPEST) -> Relation | None:
+    """The same, None for a phrase that names none."""
+    table = _own_table(own_relations(own))
+    found: Relation | None = _find(phrase, (table, _relations()), register.relations_made())
+    if found is not None or not deep:
+        return found
+    for pattern, make in ((_AMONG, evenly_among), (_EVENLY_OVER, evenly), (_EVENLY, evenly), (_BUT, complement),
+                          (_OTHER, complement)):  # fmt: skip
+        part = pattern.fullmatch(phrase.strip())
+        inner = next(group for group in part.groups() if group) if part else None
+        if inner is None:
+            continue
+        if (of := find_relation(inner, own, deep - 1)) is not None:
+            return make(of)
+        if make in (evenly_among, evenly):  # "evenly over all tokens": that there are such has no words of its own
+            return _find(f"{inner}{EVENLY}", (table, _relations()), ())
+    return None
 
 
-def task_said(phrase: str) -> str:
-    """The name of the task a phrase names."""
-    also = register.also_uses()
-    table = {plain(p): task for task, words in TASKS.items() for p in (task, words, *also[task])}
-    return _look_up("use", phrase, table, (), list(TASKS.values()))
+@kept
+def _relations() -> dict[str, Relation]:
+    return _table(register.named_relations().values())
 
 
-def _own(things: Sequence[Thing], kind: type[Thing], name: str) -> Sequence[Thing]:
-    listed = isinstance(things, Iterable) and not isinstance(things, (str, bytes))
-    if not listed or not all(isinstance(thing, kind) for thing in things):
-        raise RequestError(f"{name}={quoted(things)} is no list of {kind.__name__}s")
-    return things
-
-
-def own_relations(relations: Any) -> Sequence[Relation]:
-    """`relations`, or a `RequestError` where they are no list of `Relation`s, whether a claim names one or not."""
-    return _own(relations, Relation, "relations")
+def _own_table(own: Sequence[Thing]) -> dict[str, Thing]:
+    return _table(own) if own else {}
 
 
 def relation_phrases(own: Sequence[Relation] = ()) -> list[str]:
@@ -68,10 +94,35 @@ def relation_phrases(own: Sequence[Relation] = ()) -> list[str]:
     patterns = [one.pattern for one in made if not one.as_written]
     fixed = [
         relation.words
-        for relation in (*own, *register.relations().values())
+        for relation in (*own, *register.named_relations().values())
         if not any(re.fullmatch(pattern, plain(relation.words)) for pattern in patterns)
     ]
-    return [*fixed, *(one.written for one in made)]
+    return [*fixed, *(one.written for one in made), *FORMS]
+
+
+# -- conditions and uses ------------------------------------------------------------------------------------
+
+
+def condition_said(phrase: str, own: Sequence[Condition] = ()) -> Condition:
+    """The condition a phrase names, the user's `own` first."""
+    found = find_condition(phrase, own)
+    if found is None:
+        _refuse("condition", phrase, {**_own_table(own), **_conditions()}, condition_phrases(own))
+    return found
+
+
+def find_condition(phrase: str, own: Sequence[Condition] = ()) -> Condition | None:
+    """The same, None for a phrase that names none."""
+    tables = (_own_table(own_conditions(own)), _conditions())
+    denied = re.fullmatch(rf"(?:{IS_NOT}|the query is not )(.+)", phrase.strip(), re.IGNORECASE)
+    if denied and (of := _find(f"{IS}{denied[1]}", tables, ())) is not None and of.words.startswith(IS):
+        return not_so(of)
+    return _find(phrase, tables, register.conditions_made())
+
+
+@kept
+def _conditions() -> dict[str, Condition]:
+    return _table(register.conditions().values())
 
 
 def condition_phrases(own: Sequence[Condition] = ()) -> list[str]:
@@ -80,107 +131,115 @@ def condition_phrases(own: Sequence[Condition] = ()) -> list[str]:
     return [*fixed, *(one.written for one in register.conditions_made())]
 
 
-def _look_up(
-    what: str, phrase: str, table: dict[str, Thing], made: Iterable[Made[Thing]], known: Sequence[str]
-) -> Thing:
+def task_said(phrase: str, own: Sequence[Question] = ()) -> str:
+    """The name of the task a phrase names, the user's `own` questions first."""
+    found = find_task(phrase, own)
+    if found is None:
+        words = {q.name: q.words for q in own} | dict(TASKS)
+        table = {said: words[name] for said, name in {**_tasks(), **_own_tasks(own)}.items()}
+        _refuse("use", phrase, table, list(words.values()))
+    return found
+
+
+def find_task(phrase: str, own: Sequence[Question] = ()) -> str | None:
+    """The same, None for a phrase that names none."""
+    return _find(phrase, (_own_tasks(own_questions(own)), _tasks()), ())
+
+
+@kept
+def _tasks() -> dict[str, str]:
+    also = register.also_uses()
+    return {key: task for task, words in TASKS.items() for key in (task, *map(plain, (words, *also[task])))}
+
+
+def _own_tasks(own: Sequence[Question]) -> dict[str, str]:
+    return {key: q.name for q in own for key in (q.name, *map(plain, (q.words, *getattr(q, "also", ()))))}
+
+
+# -- what the user adds -------------------------------------------------------------------------------------
+
+
+def own_relations(relations: Any) -> Sequence[Relation]:
+    """`relations`, or a `RequestError` where they are no list of `Relation`s, whether a claim names one or not."""
+    return _own(relations, Relation, "relations")
+
+
+def own_conditions(conditions: Any) -> Sequence[Condition]:
+    """`conditions`, or a `RequestError` where they are no list of `Condition`s."""
+    return _own(conditions, Condition, "conditions")
+
+
+def own_questions(questions: Any) -> Sequence[Question]:
+    """`questions`, or a `RequestError` where they are none, or take a name that is in use."""
+    given = _listed(questions)
+    if given is None or not all(map(is_question, given)):
+        raise RequestError(f"questions={quoted(questions)} is no list of questions, each with name, words and items")
+    if given and (twice := first_duplicate([*(q.name for q in given), *TASKS])) is not None:
+        raise RequestError(f"a question cannot be called {quoted(twice)}: another one is")
+    return given
+
+
+def is_question(given: Any) -> bool:
+    """Whether something has the parts of a `Question`."""
+    texts = all(isinstance(getattr(given, part, None), str) and getattr(given, part).strip() for part in
+                ("name", "words"))  # fmt: skip
+    return texts and callable(getattr(given, "items", None)) and not isinstance(given, type)
+
+
+def _own(things: Any, kind: type[Any], name: str) -> Sequence[Any]:
+    given = _listed(things)
+    if given is None or not all(isinstance(thing, kind) for thing in given):
+        raise RequestError(f"{name}={quoted(things)} is no list of {kind.__name__}s")
+    return given
+
+
+def _listed(things: Any) -> tuple[Any, ...] | None:
+    """What is listed, None where nothing is."""
+    return tuple(things) if isinstance(things, Iterable) and not isinstance(things, (str, bytes)) else None
+
+
+# -- looking up ---------------------------------------------------------------------------------------------
+
+
+def _table(things: Iterable[Any]) -> dict[str, Any]:
+    """By name, words and other words; of two that say the same, the first."""
+    return {key: t for t in reversed(list(things)) for key in (t.name, *map(plain, (t.words, *t.also)))}
+
+
+def _find(phrase: str, tables: Sequence[Mapping[str, Thing]], made: Iterable[Made[Thing]]) -> Thing | None:
     key = plain(phrase)
-    for said in (phrase.strip(), key):  # a name in a list of relations is taken as it stands
-        if said in table:
-            return table[said]
+    for table in tables:
+        for said in (phrase.strip(), key):  # a name in a list of relations is taken as it stands
+            if said in table:
+                return table[said]
     # A token's own letters are kept: "the token [SEP]" is not "[sep]".
-    kept = re.sub(r"^(the|a|an) ", "", " ".join(phrase.split()).strip(" ").removesuffix("."), flags=re.IGNORECASE)
+    kept = re.sub(r"^(the|a|an) ", "", without_stop(phrase), flags=re.IGNORECASE)
     for one in made:
         for text in (kept,) if one.as_written else (key, kept):
             if found := re.fullmatch(one.pattern, text):
                 return one.make(found[1])
-    words = {plain(p): p for p in known}
-    if key in words and re.search(r"\b[pnt]$", phrase.strip()):
-        example = re.sub(r"\b[pnt]$", "2", phrase.strip())
-        raise RequestError(
-            f"{what} {quoted(phrase)} has a letter in the place of a number: write {quoted(example)}, say"
-        )
-    near = [words[p] for p in difflib.get_close_matches(key[:LONGEST], words, n=3, cutoff=0.0)]
-    raise RequestError(f"{what} {quoted(phrase)} is not understood; the nearest are {', '.join(map(repr, near))}")
-
-
-# -- the sentence -------------------------------------------------------------------------------------------
-
-_HEAD = re.compile(r"(?:heads? )?(?:L(\d+)\s?H(\d+)|(\d+)\.(\d+)|layer (\d+),? head (\d+))", re.IGNORECASE)
-_SENTENCE = re.compile(
-    r"(?P<heads>.+?) (?P<mainly>(?:mainly|mostly) )?"
-    r"(?:(?P<use>uses?)|attends?(?P<late>(?: evenly| mainly| mostly)?) to) (?P<rest>.+)",
-    re.IGNORECASE,
-)
-_AND_USES = re.compile(r"(?P<relation>.+?),? and uses? (?:it|them) to (?P<task>.+)", re.IGNORECASE)
-_WHEN = re.compile(r"(?P<what>.+?),? (?:when|where|if) (?P<when>.+)", re.IGNORECASE)
-
-VERBS = {"attends": "attends to", "attend": "attend to", "uses": "uses", "use": "use"}
-FORM = (
-    "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
-    "'L1H0 uses RELATION [to do its task]'"
-)
-
-
-def _to_do() -> re.Pattern[str]:
-    """A relation and a purpose, which begins with the verb of a known one."""
-    phrases = [phrase for name, words in TASKS.items() for phrase in (words, *register.also_uses()[name])]
-    verbs = {" ".join(phrase.split()[: 2 if phrase.startswith("do ") else 1]) for phrase in phrases}
-    return re.compile(rf"(?P<relation>.+) to (?P<task>(?:{'|'.join(sorted(verbs))})\b.*)", re.IGNORECASE)
-
-
-def heads_said(text: str) -> tuple[tuple[int, int], ...] | None:
-    """Heads (layer, head), () for "some head", None where the text names none."""
-    if text.strip().lower() in ("some head", "a head", "one head"):
-        return ()
-    parts = [part for part in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", text.strip()) if part]
-    if re.fullmatch(r"layer \d+", parts[0], re.IGNORECASE) and len(parts) > 1:  # "layer 1, head 0"
-        parts = [f"{parts[0]} {parts[1]}", *parts[2:]]
-    found = [_HEAD.fullmatch(part) for part in parts]
-    if not found or not all(found):
-        return None
-    pairs = [[whole(n) for n in match.groups() if n is not None] for match in found if match]
-    return tuple((layer, head) for layer, head in pairs)
-
-
-def _verb_meant(text: str) -> str | None:
-    """Of a sentence without a known verb: the verb that its words after the heads come nearest."""
-    words = text[: 2 * LONGEST].split(" ")
-    for end in range(1, len(words)):
-        if heads_said(" ".join(words[:end])) is None:
-            continue
-        if near := difflib.get_close_matches(words[end].lower(), VERBS, n=1, cutoff=0.7):
-            return f"{quoted(words[end])} is no verb of claims; the nearest is {VERBS[near[0]]!r}"
     return None
 
 
-def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, str | None, bool]:
-    """(heads, relation, condition, task, mainly) of a claim, as phrases."""
-    if not isinstance(text, str):
-        raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
-    clean = " ".join(text.split()).rstrip(".")
-    found = _SENTENCE.fullmatch(clean)
-    heads = heads_said(found["heads"]) if found else None
-    if found is None:
-        raise RequestError(f"claim {quoted(text)} is not understood: {_verb_meant(clean) or FORM}")
-    if heads is None:
-        if re.search(r"\b(?:does|do|did)(?: not|n't)$|\bnever$", found["heads"], re.IGNORECASE):
-            raise RequestError(f"claim {quoted(text)} says what is not: claim what is, and see whether it is refuted")
+def without_stop(text: str) -> str:
+    """A text on one line, without the full stop of a sentence; one that stands alone is a token."""
+    return re.sub(r"(?<=[^\s.])\.$", "", " ".join(text.split()))
+
+
+def _refuse(what: str, phrase: str, table: Mapping[str, Any], known: Sequence[str]) -> NoReturn:
+    """Raise `RequestError` with the nearest wordings: of other words for a thing, its usual ones are printed."""
+    words = {said: getattr(thing, "words", thing) for said, thing in table.items()}
+    words |= {plain(phrase): phrase for phrase in known}
+    key = plain(phrase)
+    if key in words and re.search(r"\b[a-z]$", phrase.strip()):
+        example = re.sub(r"\b[a-z]$", "2", phrase.strip())
         raise RequestError(
-            f"claim {quoted(text)}: {quoted(found['heads'])} names no head; write L1H0, or L0H1 and L1H0"
+            f"{what} {quoted(phrase)} has a letter in the place of a number: write {quoted(example)}, say"
         )
-    late = (found["late"] or "").strip().lower()
-    rest, when, task = found["rest"], None, None
-    to_do = _to_do()
-    if part := _WHEN.fullmatch(rest):
-        rest, when = part["what"], part["when"]
-        if tail := to_do.fullmatch(when):  # "when ... to predict ...", the purpose last
-            when, task = tail["relation"], tail["task"]
-    if part := _AND_USES.fullmatch(rest) or to_do.fullmatch(rest):
-        rest, task = part["relation"], part["task"]
-    if found["use"] and task is None and " to " in rest:  # a purpose that is none of ours: `task_said` says which are
-        rest, task = rest.rsplit(" to ", 1)
-    if found["use"] and task is None:
-        task = "task"
-    if late == "evenly":
-        rest = f"{rest} evenly"
-    return heads, rest, when, task, bool(found["mainly"]) or late in ("mainly", "mostly")
+    raise RequestError(f"{what} {quoted(phrase)} is not understood; the nearest are {nearest(key, words)}")
+
+
+def nearest(said: str, words: Mapping[str, str]) -> str:
+    """The wordings that come nearest, most like first, each once, as a refusal prints them."""
+    near = difflib.get_close_matches(said[:LONGEST], words, n=4 * NEAREST, cutoff=0.0)
+    return ", ".join(map(repr, list(dict.fromkeys(words[one] for one in near))[:NEAREST]))

@@ -25,6 +25,11 @@ from walk import fingerprint
 FOREIGN = {
     "n_layers": 1, "n_heads": 1, "d_model": 4, "d_head": 4, "d_mlp": 4, "act_fn": "relu", "n_ctx": 8, "d_vocab": 4,
 }  # fmt: skip
+# A relation of one's own comes before the built-in one of these words.
+MINE = """
+from probes import Relation
+RELATIONS = [Relation("mine", "the previous token", "mass", "tokens", lambda tokens, grammar, visible: visible.copy())]
+"""
 CLAIM, OTHER = "L0H0 attends to the previous token", "L0H0 attends to START"
 
 
@@ -145,6 +150,10 @@ CASES = {
     ("audit", "claims"): [
         Case(AUDIT, AUDIT.replace("claims.txt", "others.txt")),
         Case("audit --bench", "audit --bench --claims claims.txt", "--claims 'claims.txt' changes nothing here"),
+    ],
+    ("audit", "relations"): [
+        Case(AUDIT, f"{AUDIT} --relations mine.py"),
+        Case("audit --bench", "audit --bench --relations mine.py", "--relations 'mine.py' changes nothing here"),
     ],
     ("audit", "inputs"): [
         Case(AUDIT, f"{AUDIT} --inputs inputs.json"),
@@ -339,6 +348,7 @@ def write_files(folder):
     for name, content in texts.items():
         (folder / name).write_text(json.dumps(content))
     (folder / "claims.txt").write_text(CLAIM)
+    (folder / "mine.py").write_text(MINE)
     (folder / "others.txt").write_text("L0H0 attends to START")
     quick = "--steps 1 --batch 2 --workers 1"
     assert main(f"train dyck-minimal --seeds 1 {quick} --out one.safetensors".split()) == 0

@@ -1,7 +1,7 @@
 """Every keyword of the analyzers: another value changes something, or is refused by name."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import probes
 from interp import DyckGrammar, SandboxTransformer, TopicGrammar, TransformerConfig, load_checkpoint
 from interp.population import Population
 from interp.presets import make_recipe
+from interp.worlds.dyck.claims import Closers
 from interp.worlds.flipflop import FlipFlopGrammar
 from interp.worlds.flipflop.constructed import reader
 from interp.worlds.topics.theory import TopicTheory
@@ -22,11 +23,23 @@ from probes.claims import (
     brackets_of_type,
     complement,
     depth_at_least,
+    depth_at_most,
+    depth_is,
+    evenly,
+    evenly_among,
+    not_so,
     offset,
     position,
     position_at_least,
+    position_at_most,
+    position_between,
+    position_is,
+    target_gap_at_least,
     token,
+    token_in,
     token_is,
+    token_is_not,
+    tokens_of,
     wordings,
 )
 from rules import constant, early, late, own
@@ -98,6 +111,20 @@ def asked(one):
 
 MINE, OTHER = (Relation(rule.__name__, "my first token", "mass", "tokens", rule) for rule in (constant, own))
 LATE, EARLY = (Condition(rule.__name__, "it is my turn", "tokens", rule) for rule in (late, early))
+
+
+@dataclass(frozen=True)
+class Mine(Closers):
+    """A question of one's own, asked of a share of the rows."""
+
+    name: str = "mine"
+    words: str = "guess"
+    kept: float = 1.0
+
+    def items(self, tokens, grammar, rows, seed):
+        return super().items(tokens, grammar, rows & (np.random.default_rng(0).random(rows.shape) < self.kept), seed)
+
+
 MODEL, MODELS = Made(lambda: TRAINED[0]), Made(lambda: TRAINED)
 TWO_HEADS = Made(lambda: [two_heads(0), two_heads(1)])
 STRANGERS = Made(lambda: [stranger(), stranger()])
@@ -313,6 +340,8 @@ TABLE = {
             "model": (MODEL, Made(lambda: TRAINED[1])),
             "claims": ([STACK], [START]),
             "relations": Pair([MINE], [OTHER], {"claims": ["L1H0 attends to my first token"]}),
+            "conditions": Pair([LATE], [EARLY], {"claims": [f"{STACK} when it is my turn"]}),
+            "questions": Pair([Mine()], [Mine(kept=0.5)], {"claims": [f"{STACK} and uses it to guess"]}),
             **HOW,
         },
         base={"claims": [STACK], **AUDIT},
@@ -372,6 +401,7 @@ TABLE = {
             "text": (STACK, START),
             "relations": Pair((MINE,), (OTHER,), {"text": "L1H0 attends to my first token"}),
             "conditions": Pair((LATE,), (EARLY,), {"text": "L1H0 attends to START when it is my turn"}),
+            "questions": Pair((Mine(),), (), {"text": f"{STACK} and uses it to guess"}, refusal="not understood"),
         },
     ),
     "wordings": Entry(wordings, {}),
@@ -381,6 +411,18 @@ TABLE = {
             (brackets_of_type, "kind", (0, 1), {}, {}),
             (bracket_tokens, "tokens", ([0], [2]), {"words": ("mine", "yours")}, {"tokens": [0], "words": "mine"}),
             (complement, "relation", (MINE, OTHER), {}, {}),
+            (evenly, "relation", (MINE, OTHER), {}, {}),
+            (evenly_among, "relation", (MINE, OTHER), {}, {}),
+            (tokens_of, "texts", (["(", "["], ["(", ")"]), {}, {}),
+            (token_in, "texts", (["(", "["], ["(", ")"]), {}, {}),
+            (token_is_not, "text", ("(", "["), {}, {}),
+            (not_so, "condition", (token_is("("), token_is("[")), {}, {}),
+            (position_is, "place", (1, 2), {}, {}),
+            (position_at_most, "most", (1, 2), {}, {}),
+            (position_between, "first", (1, 2), {"last": (3, 4)}, {"first": 1, "last": 3}),
+            (depth_is, "depth", (1, 2), {}, {}),
+            (depth_at_most, "most", (0, 1), {}, {}),
+            (target_gap_at_least, "least", (0, 1), {}, {}),
             (offset, "steps", (-2, -3), {}, {}),
             (position, "place", (2, 3), {}, {}),
             (token, "text", ("(", "["), {}, {}),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from interp.checks import MOST as MOST_ID
 from interp.checks import whole_from, words_of
-from interp.claims import Claims, Condition, Items, Made, Pairs, Question, Relation, Rows, Tokens, general
+from interp.claims import Called, Claims, Condition, Items, Made, Pairs, Question, Relation, Rows, Tokens, general
 from interp.claims.general import MOST, MOST_PLACE, places, whole
 from interp.errors import RequestError, quoted
 from interp.rng import generator
@@ -146,6 +146,8 @@ OWN_RELATIONS: tuple[Relation, ...] = (
         "the most recent unmatched open bracket",
         "the unmatched open bracket nearest by",
         "the innermost open bracket that is unmatched",
+        "the innermost unmatched open bracket",
+        "the open bracket on top of the stack",
         "the top of the stack",
         "the stack top",
     ),
@@ -159,7 +161,8 @@ OWN_RELATIONS: tuple[Relation, ...] = (
     ),
     _relation(
         "partner", "the matching open bracket", _partner, "the open bracket that matches it", "its partner",
-        "the partner",
+        "the partner", "its matching open bracket", "its matching bracket", "the matching bracket",
+        "the open bracket that it closes", "the corresponding open bracket",
     ),
     _relation("same-depth", "tokens at the same depth", _same_depth, "all tokens at the same depth"),
     _relation(
@@ -217,16 +220,29 @@ OPENING = Condition(
 
 def depth_at_least(least: int) -> Condition:
     """The stack, once the current token is read, holds `least` brackets or more."""
-    return _depth_at_least(whole_from("depth", least, 0, MOST_PLACE))
+    return _depth(whole_from("depth", least, 0, MOST_PLACE), MOST_PLACE, "at least ", "")
+
+
+def depth_is(depth: int) -> Condition:
+    """The stack, once the current token is read, holds `depth` brackets."""
+    depth = whole_from("depth", depth, 0, MOST_PLACE)
+    return _depth(depth, depth, "", "is-")
+
+
+def depth_at_most(most: int) -> Condition:
+    """The stack, once the current token is read, holds `most` brackets or fewer."""
+    return _depth(0, whole_from("depth", most, 0, MOST_PLACE), "at most ", "most-")
 
 
 @cache
-def _depth_at_least(least: int) -> Condition:
+def _depth(least: int, most: int, how: str, name: str) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
         inside = (tokens != grammar.pad) if isinstance(grammar, DyckGrammar) else _side(tokens, grammar, 0)
-        return np.asarray(inside & (grammar.depth(tokens) >= least))
+        depth = grammar.depth(tokens)
+        return np.asarray(inside & (depth >= least) & (depth <= most))
 
-    return Condition(f"depth-{least}", f"the depth is at least {least}", DYCK, rows)
+    number = most if name else least
+    return Condition(f"depth-{name}{number}", f"the depth is {how}{number}", DYCK, rows)
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
@@ -298,6 +314,35 @@ def _question(grammar: DyckGrammar) -> str | None:
     return "copies" if grammar.copies else "closers"
 
 
+CALLED = (
+    Called(
+        "matches brackets",
+        "the matching open bracket",
+        ("is a bracket-matching head", "is a bracket matcher", "is a matching head", "pairs brackets"),
+    ),
+    Called(
+        "tracks depth",
+        "",
+        (
+            "tracks the depth",
+            "tracks the nesting depth",
+            "counts depth",
+            "counts the depth",
+            "computes depth",
+            "computes the depth",
+            "is a depth head",
+            "is a depth-tracking head",
+            "is a counting head",
+        ),
+        "many patterns give the depth: claim 'attends to all visible tokens evenly', 'attends to all unmatched open "
+        "brackets evenly', or 'attends to tokens at the same depth'",
+    ),
+    Called(
+        "tracks the stack",
+        "the last unmatched open bracket",
+        ("is a stack head", "is a stack-top head", "reads the top of the stack"),
+    ),
+)
 QUESTIONS: tuple[Question, ...] = (Closers(), Copies())
 
 # -- inputs -------------------------------------------------------------------------------------------------
@@ -331,6 +376,12 @@ CLAIMS = Claims(
             r"(?:depth is )?(?:at )?(?:depth )?at least (\d+)",
             lambda n: depth_at_least(whole(n)),
         ),
+        Made("the depth is n", r"(?:at )?depth(?: is)? (\d+)", lambda n: depth_is(whole(n))),
+        Made(
+            "the depth is at most n",
+            r"(?:at )?depth (?:is )?at most (\d+)",
+            lambda n: depth_at_most(whole(n)),
+        ),
     ),
     questions=QUESTIONS,
     question=_question,
@@ -340,6 +391,7 @@ CLAIMS = Claims(
     inputs=_inputs,
     longest=lambda grammar, length: length + 1,
     roles=_roles,
+    called=CALLED,
     same=(
         (r"\b(opening|open) bracket", "open bracket"),
         (r"\bopeners?\b", "open bracket"),

@@ -211,7 +211,7 @@ CLAIMS = Claims(
     conditions_made=(
         Made(
             "the last write is at least g tokens back",
-            r"(?:last write is|gap is|gap of) at least (\d+)(?: token)?(?: back)?",
+            r"last write is at least (\d+)(?: token)?(?: back)?",
             lambda g: gap_at_least(whole(g)),
         ),
     ),

@@ -36,6 +36,7 @@ from probes.audit.labels import LabelledInput, labelled
 from probes.audit.model import Nulls, Subject
 from probes.audit.pattern import Head, Laid, matched_lift
 from probes.audit.population import binomial
+from probes.audit.rivals import rivals_of
 from probes.audit.side import Side
 from probes.audit.use import Used
 from probes.audit.verdicts import verdict_of
@@ -1166,9 +1167,10 @@ def test_a_rival_that_few_inputs_have_does_not_keep_a_perfect_head_undecided():
     weights = np.eye(80, k=-1) * 0.999 + 0.001 * visible / np.maximum(visible.sum(-1, keepdims=True), 1)
     weights = weights * visible / np.maximum((weights * visible).sum(-1, keepdims=True), 1e-9)
     laid = Laid(Inputs(tokens, visible, np.zeros_like(tokens), None))
-    look = Head(laid, weights).look(laid.asked(Claim([(0, 0)], "previous")), 0.99994)
+    head, asked = Head(laid, weights), laid.asked(Claim([(0, 0)], "previous"))
+    look = head.look(asked, 0.99994)
     assert look.score.value == pytest.approx(1, rel=0.01)
-    compared = [rival for rival in look.rivals if rival.lead is not None]
+    compared = [rival for rival in rivals_of(head, asked, 0.99994).rivals if rival.lead is not None]
     assert len(compared) >= 5
     for rival in compared:
         assert rival.lead.low is not None

@@ -479,6 +479,7 @@ def donors(labels, *, lengths=None, read=None, rows=None, keys=None, seed=0):
     n = len(labels)
     given = LaidOut(
         np.arange(3 * n).reshape(n, 3), np.array(read or [2] * n), np.array(lengths or [3] * n), np.array(labels), (),
+        np.full(n, -1), np.zeros((n, 3), dtype=int), np.zeros(n, dtype=bool),
     )  # fmt: skip
     asked = np.ones((n, 3), dtype=bool) if rows is None else rows
     task = Labels(given, np.ones((n, 3), dtype=bool))

@@ -633,7 +633,7 @@ def test_beside_partners_the_exchange_is_measured_free_and_held(monkeypatch):
 
 
 def test_without_items_there_is_no_effect():
-    used = Used(None, halves(2).inputs, Counts(), 0.9, 0)
+    used = Used(SimpleNamespace(cfg=SimpleNamespace(n_layers=2)), halves(2).inputs, Counts(), 0.9, 0)
     found = used.evidence(halves(2).asked(Claim([(0, 0)], "previous")), ((0, 0),))(frozenset({"total"}))
     assert (found.items, found.margin.value, found.margin.n, found.level, found.total) == (0, None, 0, 0.9, None)
 

@@ -84,9 +84,11 @@ EXAMPLES = {
         "low_score": (replace(HOLDS, score=span(0.0, 0.1, 0.2)), "fails"),
         "not_on_top": (replace(HOLDS, top1=span(0.4, 0.5, 0.6)), "fails"),
         "rival_fits_better": (replace(HOLDS, rivals=(RIVAL, BETTER)), "fails"),
+        "uneven_within": (replace(HOLDS, within=span(0.2, 0.4, 0.6)), "fails"),
         "in_some_rows": (replace(HOLDS, share=span(0.4, 0.5, 0.6)), "fails"),
         "score_in_doubt": (replace(HOLDS, score=span(0.15, 0.3, 0.5)), "undecided"),
         "top_in_doubt": (replace(HOLDS, top1=span(0.7, 0.8, 0.9)), "undecided"),
+        "within_in_doubt": (replace(HOLDS, within=span(0.7, 0.8, 0.9)), "undecided"),
         "share_in_doubt": (replace(HOLDS, share=span(0.7, 0.8, 0.9)), "undecided"),
         "keys_alike": (replace(HOLDS, p_value=0.6), "undecided"),
         "untrained_as_good": (replace(HOLDS, untrained=0.9), "undecided"),
@@ -263,7 +265,7 @@ def test_what_the_words_of_a_use_stand_for(words, change, said):
 ])  # fmt: skip
 def test_untrained_heads_are_the_null_of_weight_and_not_of_evenness(kind, untrained, null):
     claim = PLAIN if kind == "mass" else EVENLY
-    look = SimpleNamespace(score=None, top1=None, share=None, when=None)
+    look = SimpleNamespace(score=None, top1=None, share=None, when=None, within=None)
     found = pattern_evidence(claim, look, Rivals(), 3, 2, 0.5, untrained)
     assert (found.untrained, found.rows, found.sequences, found.p_value) == (null, 3, 2, 0.5)
 
@@ -353,6 +355,10 @@ PINS = [
         "rival_as_good"),
     Pin("pattern", "rival_fits_better", "lead_a < 0", replace(HOLDS, rivals=(BETTER,)), "rival_fits_better",
         "rival_as_good"),
+    Pin("pattern", "uneven_within", "within.high < 0.8", replace(HOLDS, within=span(0.2, 0.4, 0.6)), "uneven_within",
+        "within_in_doubt"),
+    Pin("pattern", "within_in_doubt", "within.low >= 0.8", replace(HOLDS, within=span(0.85, 0.9, 0.95)), "pattern_holds",
+        "within_in_doubt"),
     Pin("pattern", "in_some_rows", "share.low > 0.2", replace(HOLDS, share=span(0.3, 0.5, 0.7)), "in_some_rows",
         "share_in_doubt"),
     Pin("pattern", "in_some_rows", "share.high < 0.8", replace(HOLDS, share=span(0.3, 0.5, 0.7)), "in_some_rows",

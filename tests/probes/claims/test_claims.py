@@ -13,7 +13,6 @@ from interp.grammars import DyckGrammar, TopicGrammar
 from probes import Claim
 from probes.claims import (
     BUILT_IN,
-    TASKS,
     Condition,
     Relation,
     brackets_of_type,
@@ -24,7 +23,6 @@ from probes.claims import (
     position_at_least,
     token,
     token_is,
-    wordings,
 )
 
 GRAMMAR = DyckGrammar(2, 4)
@@ -92,10 +90,10 @@ REFUSED = [
     ("L1H0 uses START to make tea", "use 'make tea' is not understood; the nearest are"),
     ("the brave head attends to START", "'the brave head' names no head"),
     ("L1 attends to START", "'L1' names no head"),
-    ("L1H0 loves START", "write 'L1H0 attends to RELATION'"),
-    ("L1H0 atends to START", "'atends' is no verb of claims; the nearest is 'attends to'"),
-    ("L0H0 and L1H0 usses START", "'usses' is no verb of claims; the nearest is 'uses'"),
-    ("layer 1, head 0 attend START", "'attend' is no verb of claims; the nearest is 'attend to'"),
+    ("L1H0 loves START", "'loves' is no verb of claims; the nearest are"),
+    ("L1H0 atends to START", "'atends' is no verb of claims; the nearest are 'attends to', "),
+    ("L0H0 and L1H0 usses START", "'usses' is no verb of claims; the nearest are 'uses', "),
+    ("layer 1, head 0 attend START", "'attend' is no verb of claims; the nearest are 'attends to', "),
     ("", "write 'L1H0 attends to RELATION'"),
     (7, "claim 7 is no text"),
     ("L0H0 mainly attends to all visible tokens evenly", "'mainly' cannot be added"),
@@ -205,20 +203,6 @@ def test_relations_and_conditions_of_ones_own_are_found_by_their_words():
         Claim.parse(claim.text)
 
 
-def test_every_listed_wording_is_understood():
-    listed = wordings()
-    fill = {"position p": "position 2", "offset -n": "offset -2", "brackets of type t": "brackets of type 1"}
-    for relation in listed["relations"]:
-        phrase = fill.get(relation, relation.replace(" n ", " 3 "))
-        for head in listed["heads"]:
-            assert Claim.parse(f"{head} attends to {phrase}").relation.words
-    for condition in listed["conditions"]:
-        phrase = condition.replace("least n", "least 3").replace("least p", "least 3").replace("least g", "least 3")
-        assert Claim.parse(f"L0H0 attends to START {phrase}").when is not None
-    for use in listed["uses"]:
-        assert Claim.parse(f"L0H0 uses START {use}").uses in TASKS
-
-
 def test_a_claim_may_leave_open_what_for():
     claim = Claim.parse("L1H0 uses the previous token when the current token is [CLS]")
     assert (claim.uses, claim.when) == ("task", token_is("[CLS]"))
@@ -226,12 +210,6 @@ def test_a_claim_may_leave_open_what_for():
     assert claim == Claim.parse(claim.text) == Claim.parse(claim.text.replace(" when", " to do its task when"))
     assert Claim.parse("L1H0 uses the previous token to predict the label").uses == "labels"
     assert Claim.parse("L1H0 attends to START and uses it to classify").uses == "labels"
-
-
-@pytest.mark.parametrize("relation", list(BUILT_IN.values()), ids=list(BUILT_IN))
-def test_every_relation_is_read_back_from_its_own_words(relation):
-    claim = Claim([(0, 1), (2, 0)], relation, "opening", "closers")
-    assert Claim.parse(claim.text) == claim
 
 
 # -- the sets -----------------------------------------------------------------------------------------------

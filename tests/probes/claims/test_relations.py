@@ -238,6 +238,34 @@ def test_scores_are_linear_in_the_weight_on_the_set():
     assert_close(found, [1, 0.5, 0, -1 / 3])
 
 
+AMONG = [
+    # weights on five keys, keys of the set, weight that is scored, score
+    ([0.2, 0.2, 0.2, 0.2, 0.2], [0, 1], 1.0),  # a uniform head is even within any set: `mass` has the null
+    ([0.4, 0.4, 0.1, 0.1, 0.0], [0, 1], 1.0),
+    ([0.6, 0.2, 0.2, 0.0, 0.0], [0, 1], 0.75),  # .75 and .25 of what lies on the set
+    ([0.5, 0.0, 0.5, 0.0, 0.0], [0, 1], 0.5),  # all on one of two keys
+    ([0.9, 0.0, 0.0, 0.1, 0.0], [0, 1, 2], 1 / 3),  # and on one of three
+    ([0.125, 0.125, 0.75, 0.0, 0.0], [0, 1], 1.0),  # a quarter lies on the set
+    ([0.12, 0.12, 0.76, 0.0, 0.0], [0, 1], np.nan),  # less does
+    ([0.0, 0.0, 1.0, 0.0, 0.0], [0, 1], np.nan),
+    ([0.7, 0.1, 0.1, 0.1, 0.0], [0], np.nan),  # of one key nothing can be uneven
+    ([0.4, 0.3, 0.2, 0.1, 0.0], [0, 1, 2, 3, 4], 0.7),
+    ([0.4, 0.3, 0.2, 0.1, 0.0], [], np.nan),
+]
+
+
+@pytest.mark.parametrize(("row", "named", "score"), AMONG)
+def test_evenness_within_a_set_is_of_the_weight_that_lies_on_it(row, named, score):
+    visible = np.ones((1, 1, 5), dtype=bool)
+    found = relation_scores(np.array(row)[None, None, None], np.isin(np.arange(5), named)[None, None], visible, "among")
+    assert_close(found.rows[0, 0, 0], score, scale=1)
+    assert (found.scored, found.empty, found.certain) == (
+        int(len(named) > 1),
+        int(len(named) == 0),
+        int(len(named) == 1),
+    )
+
+
 @pytest.mark.parametrize("row", [[0.5, 0.2, 0.0], [0.5, 0.7, -0.2], [np.nan, 0.5, 0.5]])
 def test_what_is_no_pattern_is_refused(row):
     visible = np.ones((1, 1, 3), dtype=bool)
@@ -256,7 +284,7 @@ def test_what_is_no_pattern_is_refused(row):
         (lambda: bracket_tokens("01", "two"), "token '0' is not"),
         (lambda: bracket_tokens([-2], "one"), "token -2 is not"),
         (lambda: bracket_tokens(None, "none"), "token None is not"),
-        (lambda: scores_of_one(kind="odd"), "kind='odd' is not one of mass, even"),
+        (lambda: scores_of_one(kind="odd"), "kind='odd' is not one of mass, even, among"),
         (lambda: scores_of_one(kind=None), "kind=None is not one of"),
         (lambda: scores_of_one(1 + 0j), "patterns of type complex128"),
     ],
