@@ -24,6 +24,7 @@ from probes.claims.words import (
     TASKS,
     condition_phrases,
     condition_said,
+    own_relations,
     relation_phrases,
     relation_said,
     sentence,
@@ -75,7 +76,7 @@ class Claim:
     @classmethod
     def parse(cls, text: str, *, relations: Sequence[Relation] = (), conditions: Sequence[Condition] = ()) -> "Claim":
         """The claim a sentence makes. Raises `RequestError` with the nearest wordings for one not understood."""
-        heads, relation, when, task, mainly = sentence(text)
+        heads, relation, when, task, mainly = sentence(text, own_relations(relations))
         return cls(
             heads,
             relation_said(relation, relations),

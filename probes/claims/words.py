@@ -153,7 +153,15 @@ def _verb_meant(text: str) -> str | None:
     return None
 
 
-def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, str | None, bool]:
+def _is_relation(phrase: str, own: Sequence[Relation]) -> bool:
+    """Whether a whole phrase names a relation: then a " to " in it begins no purpose ("the token to recall")."""
+    named = (*own, *register.relations().values())
+    return plain(phrase) in {plain(words) for one in named for words in (one.words, *one.also) if " to " in words}
+
+
+def sentence(
+    text: str, own: Sequence[Relation] = ()
+) -> tuple[tuple[tuple[int, int], ...], str, str | None, str | None, bool]:
     """(heads, relation, condition, task, mainly) of a claim, as phrases."""
     if not isinstance(text, str):
         raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
@@ -175,9 +183,12 @@ def sentence(text: str) -> tuple[tuple[tuple[int, int], ...], str, str | None, s
         rest, when = part["what"], part["when"]
         if tail := to_do.fullmatch(when):  # "when ... to predict ...", the purpose last
             when, task = tail["relation"], tail["task"]
-    if part := _AND_USES.fullmatch(rest) or to_do.fullmatch(rest):
+    whole_rest = task is None and _is_relation(rest, own)
+    if not whole_rest and (part := _AND_USES.fullmatch(rest) or to_do.fullmatch(rest)):
         rest, task = part["relation"], part["task"]
-    if found["use"] and task is None and " to " in rest:  # a purpose that is none of ours: `task_said` says which are
+    if (
+        found["use"] and task is None and not whole_rest and " to " in rest
+    ):  # a purpose that is none of ours: `task_said` says which are
         rest, task = rest.rsplit(" to ", 1)
     if found["use"] and task is None:
         task = "task"
