@@ -41,9 +41,7 @@ WORLD = World(
     claims="interp.worlds.markov.claims:CLAIMS",
     reference="interp.worlds.markov.reference:REFERENCE",
     overlays={
-        "matched": Overlay(
-            "targets", _matched, "tokens that followed the same context before: to be counted", usual=True
-        ),
+        "matched": Overlay("targets", _matched, "tokens drawn after the same context: to be counted", usual=True),
         "parent": Overlay("targets", _parent, "the (nearest) causal parent"),
     },
 )
