@@ -187,6 +187,6 @@ def _phases_figure(chain: Measured) -> go.Figure:
     for name in rows[0]["divergence"]:
         figure.add_scatter(x=steps, y=[row["divergence"][name] for row in rows], name=name, mode="lines+markers")
     note = f"KL in nats, mean over {counted(len(chain.models), 'seed')}"
-    axes = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)")}
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)")}
     drawn: go.Figure = finish(figure, "How far models of chains are from each count", note, height=380, **axes)
     return drawn
