@@ -65,7 +65,7 @@ def cut(text: str, ids: dict[str, int], longest: int | None = None) -> list[int]
             if not text[at].isspace():
                 known, rest = " ".join(list(ids)[:8]), text[at:].split(maxsplit=1)[0][:12]
                 raise GrammarError(
-                    f"text {text[:60]!r} position {at}: no token fits {rest!r}{_within(text, at)}; the "
+                    f"text {text[:60]!r} position {at}: no token fits {quoted(rest)}{_within(text, at)}; the "
                     f"first tokens of the vocabulary are {known}"
                 )
             at += 1
@@ -83,7 +83,7 @@ def texts_of(texts: Any, example: str) -> list[str]:
     """One text or a list of them, as a list. Raises `GrammarError`, which shows an `example`, for anything else."""
     given = [texts] if isinstance(texts, str) else texts
     if not isinstance(given, (list, tuple)) or not given or not all(isinstance(text, str) for text in given):
-        raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as {example!r}")
+        raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as {quoted(example)}")
     return list(given)
 
 
