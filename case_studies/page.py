@@ -238,12 +238,15 @@ def _figure(figure: Figure, name: str) -> str:
 def _table(table: Table) -> str:
     cells = [[str(cell) for cell in row] for row in table.rows]
     texts = [i in table.text or _is_text([row[i] for row in cells]) for i in range(len(table.head))]
-    kinds = [' class="text"' if text else "" for text in texts]
+    longs = [any(len(row[i]) > LONG for row in cells) for i in range(len(table.head))]
+    kinds = [
+        f' class="{"text long" if long else "text"}"' if text else "" for text, long in zip(texts, longs, strict=True)
+    ]
     head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
-    long = ' class="long"' if any(len(row[0]) > LONG for row in cells) else ""
+    long = ' class="long"' if longs[0] else ""
     rows = "\n".join(
         f'<tr><th scope="row"{long}>{html.escape(row[0])}</th>'
-        + "".join(_cell(cell, text) for cell, text in zip(row[1:], texts[1:], strict=True))
+        + "".join(_cell(cell, *kind) for cell, *kind in zip(row[1:], texts[1:], longs[1:], strict=True))
         + "</tr>"
         for row in cells
     )
@@ -253,8 +256,10 @@ def _table(table: Table) -> str:
     )
 
 
-def _cell(cell: str, text: bool) -> str:
-    kinds = [kind for kind, there in (("text", text), (f"word {cell}", cell in VERDICTS)) if there]
+def _cell(cell: str, text: bool, long: bool) -> str:
+    kinds = [
+        kind for kind, there in (("text", text), ("long", text and long), (f"word {cell}", cell in VERDICTS)) if there
+    ]
     named = f' class="{" ".join(kinds)}"' if kinds else ""
     number, _, beneath = cell.partition("\n")
     below = f"<small>{html.escape(beneath)}</small>" if beneath else ""

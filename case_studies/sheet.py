@@ -37,7 +37,7 @@ th, td { text-align: right; padding: .32rem .7rem; border-bottom: 1px solid var(
 thead th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; }
 .text { text-align: left; white-space: normal; min-width: 8rem; max-width: 26rem; }
-.long { white-space: normal; min-width: 16rem; }
+.long, .text.long { white-space: normal; min-width: 16rem; }
 td small { display: block; color: var(--muted); white-space: normal; }
 .word { font-weight: 600; }
 /* The hues that verdicts have in pictures (interp.plots.style.VERDICTS), dark enough for text. */
@@ -57,7 +57,7 @@ footer p { color: var(--muted); font-size: .85rem; overflow-wrap: anywhere; max-
 @page { size: A4 landscape; margin: 12mm; }
 @media print {
   main { max-width: none; padding: 0; }
-  nav { display: none; }
+  nav, .modebar-container { display: none; }
   h2 { break-after: avoid; }
   figure, table { break-inside: avoid; }
   figure { overflow: visible; zoom: .8; }

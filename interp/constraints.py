@@ -62,6 +62,19 @@ def check_fields(frozen: Any, error: type[InterpError]) -> None:
             object.__setattr__(frozen, name, value)
 
 
+def from_fields(cls: type[Any], data: Any, error: type[InterpError], *more: str) -> Any:
+    """A grammar of its class from {"kind": its `KIND`, field: value}; `more`: keys that are not read here.
+
+    Raises `error` unless exactly these keys are there, the kind among them.
+    """
+    expected = {"kind", *more, *(field.name for field in fields(cls))}
+    if not isinstance(data, Mapping) or set(data) != expected or data["kind"] != cls.KIND:
+        raise error(
+            f"{quoted(data)} describes no {cls.__name__}: kind {quoted(cls.KIND)} and the keys {sorted(expected)} do"
+        )
+    return cls(**{name: value for name, value in data.items() if name not in ("kind", *more)})
+
+
 def read_option(cls: type, name: str, value: Any) -> Any:
     """The value of a field as `--set` gives it, where that is no number or word.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.errors import InterpError, quoted
+from interp.errors import GrammarError, InterpError, quoted
 
 _KINDS = {"b": "truth values", "c": "complex numbers", "m": "times", "M": "times", "O": "objects", "V": "records"}
 _REAL = "real numbers of 32 bits or more are needed"
@@ -41,6 +41,20 @@ def id_array(values: Any, what: str, error: type[InterpError]) -> NDArray[np.int
     if found.dtype.kind == "u" and found.size and int(found.max()) > _LARGEST:
         raise error(f"{what} that holds {found.max()}: {_WHOLE}, up to {_LARGEST}")
     return np.asarray(found, dtype=np.int64)
+
+
+def token_ids(tokens: Any, size: int, axes: int | None = None) -> NDArray[np.int64]:
+    """`tokens` as ids [..., pos] from 0 to `size` - 1, one position at least; `axes`: of so many axes, position last.
+
+    Raises `GrammarError` for anything else.
+    """
+    found = id_array(tokens, "token ids", GrammarError)
+    if found.ndim == 0 or not found.shape[-1] or (axes is not None and found.ndim != axes):
+        wanted = {None: "[..., pos]", 1: "[pos]", 2: "[string, pos]"}[axes]
+        raise GrammarError(f"token ids of shape {found.shape}: {wanted} is needed, with a position at least")
+    if found.size and not 0 <= found.min() <= found.max() < size:
+        raise GrammarError(f"{quoted(found.tolist())} are not token ids from 0 to {size - 1}")
+    return found
 
 
 def _array(values: Any, what: str, needed: str, error: type[InterpError]) -> NDArray[Any]:

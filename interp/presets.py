@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from interp.checks import plain, whole_number
+from interp.checks import one_of, plain, whole_number
 from interp.config import TransformerConfig, disentangled_width
 from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
@@ -84,12 +84,14 @@ def make_recipe(
     is fixed, it sets d_head. A field that holds several takes a list, or "a,b,c" as the command line writes it.
     """
     known, known_keys = presets(), set_keys()
-    if preset not in known:
+    if not one_of(preset, known):
         lost = "".join(f"; {name} cannot be used: {reason}" for name, reason in broken().items())
         raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}{lost}")
+    if options is not None and not isinstance(options, Mapping):
+        raise RequestError(f"options={quoted(options)} is no mapping of keys of --set to values")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
-        if key not in known_keys:
+        if not one_of(key, known_keys):
             raise RequestError(
                 f"no option {quoted(key)}{_nearest(key, known_keys)}; options are {', '.join(known_keys)}"
             )
@@ -179,6 +181,6 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
     return replace(config, **sizes, **changes)
 
 
-def _nearest(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
+def _nearest(word: Any, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -108,8 +108,9 @@ def mean_over_seeds(
     brought back. On the whole line, and anywhere from 40 seeds on, Student's quantiles are corrected for the skewness
     that the numbers show (Hall 1992, the monotone transformation). Both are cut to the support.
 
-    Fewer than 4 seeds (8 on the whole line) have a value and no interval; so have seeds that are all the same, where
-    nothing tells how far others would lie: their interval is that one value.
+    Fewer than 4 seeds (8 on the whole line) have a value and no interval. So have seeds that all lie at the same end of
+    the support, where nothing tells how far off another would be; the reason says of how many that can be true. Other
+    units there, and numbers that are all the same elsewhere, are taken to be no matter of chance: that one value.
     """
     x = _vector(values)
     if len(x) == 0:
@@ -120,6 +121,10 @@ def mean_over_seeds(
     fewest = FEWEST_UNBOUNDED if scale is None else FEWEST
     if few := _too_few(len(x), fewest, over):
         return Estimate(x.mean(), None, None, len(x), over, reason=few)
+    if over == "seeds" and x[0] in support and (x == x[0]).all():
+        most = 1 - (1 - _level(level)) ** (1 / len(x))
+        reason = f"all {len(x)} seeds are {x[0]:g}: at most {most:.2g} of all seeds are not, and how far off is unknown"
+        return Estimate(x[0], None, None, len(x), over, reason=reason)
     if scale is None or len(x) >= MANY:
         return _skewed_interval(x, over, support, level)
     return _scaled_interval(x.mean(), x.std(ddof=1) / math.sqrt(len(x)), len(x), scale, over, support, level)

@@ -63,18 +63,35 @@ def cut(text: str, ids: dict[str, int], longest: int | None = None) -> list[int]
                 break
         else:
             if not text[at].isspace():
-                known = " ".join(list(ids)[:8])
+                known, rest = " ".join(list(ids)[:8]), text[at:].split(maxsplit=1)[0][:12]
                 raise GrammarError(
-                    f"text {text[:60]!r} position {at}: no token fits {text[at : at + 12]!r}; the first tokens of the "
-                    f"vocabulary are {known}"
+                    f"text {text[:60]!r} position {at}: no token fits {quoted(rest)}{_within(text, at)}; the "
+                    f"first tokens of the vocabulary are {known}"
                 )
             at += 1
     return out
 
 
+def _within(text: str, at: int) -> str:
+    """Where a word begins with tokens and goes on otherwise ("s99"): the word."""
+    word = text[:at].rsplit(maxsplit=1)[-1:] if at and not text[at - 1].isspace() else []
+    whole = word[0] + text[at:].split(maxsplit=1)[0] if word else ""
+    return f" of {whole[:12]!r}" if whole and whole != text.strip() else ""
+
+
+def texts_of(texts: Any, example: str) -> list[str]:
+    """One text or a list of them, as a list. Raises `GrammarError`, which shows an `example`, for anything else."""
+    given = [texts] if isinstance(texts, str) else texts
+    if not isinstance(given, (list, tuple)) or not given or not all(isinstance(text, str) for text in given):
+        raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as {quoted(example)}")
+    return list(given)
+
+
 def padded(rows: Sequence[Sequence[int]], pad: int | None) -> Ints:
     """Rows of ids [batch, longest], PAD on the right. Raises `GrammarError` where that is needed and there is none."""
     longest = max(map(len, rows), default=0)
+    if rows and not longest:
+        raise GrammarError("a text without tokens: '' says nothing, give one token at least")
     if pad is None and any(len(row) != longest for row in rows):
         short = next(i for i, row in enumerate(rows) if len(row) != longest)
         raise GrammarError(

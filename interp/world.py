@@ -41,8 +41,8 @@ class Overlay:
 
     - `kind`: "targets" boxes the key of each query; "levels" colours positions by an ordered number; "groups" colours
       them by class, and boxes pairs of one class (and sorts positions by class where attention is bidirectional).
-    - `of(tokens [pos], grammar)`: the key of each query, or -1 [pos]; the level of each position, from 0; or its
-      class, -1 for none.
+    - `of(tokens [pos], grammar)`: the key of each query, or -1 [pos], or whether a key is one of a query's
+      [query, key]; the level of each position, from 0; or its class, -1 for none.
     - `about`: what is shown, in words for the legend.  `name`: of a level or class, in words.
     - `usual`: draw it where nobody says what to draw.
     """

@@ -14,7 +14,7 @@ from case_studies.factual_recall.stages import RUNGS
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import count, estimate, number
-from interp.plots.style import PALETTE, finish
+from interp.plots.style import PALETTE, finish, log_axis
 from interp.stats import Estimate
 
 RUNG_WORDS = {"uniform": "uniform", "subject": "p(a | s)", "relation": "p(a | r)", "fact": "p(a | s, r)"}
@@ -309,7 +309,7 @@ def _phases_figure(measured: Sequence[Measured]) -> go.Figure:
             )
             figure.add_trace(line, row=1, col=at)
     figure.update_xaxes(title_text="step")
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(log_axis())
     drawn: go.Figure = finish(figure, "How far from each rung", "KL in nats, mean over seeds", height=420, width=1100)
     return drawn
 

@@ -8,7 +8,7 @@ import numpy as np
 from case_studies.flip_flop.measure import DENSE, SPARSE, Measured
 from case_studies.page import Figure
 from interp.plots import attention_heatmap
-from interp.plots.style import GRID, PALETTE, finish
+from interp.plots.style import PALETTE, finish, rate_axis
 from interp.registry import world_of
 
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross", "star")
@@ -32,25 +32,17 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
                 "size": 7,
                 "opacity": 0.6,
                 "color": PALETTE[at % len(PALETTE)],
-                "symbol": SYMBOLS[at % len(SYMBOLS)],
+                "symbol": SYMBOLS[(at + at // len(PALETTE)) % len(SYMBOLS)],
             },
         )
         fig.add_trace(points)
-    ticks = [10.0**power for power in range(int(np.floor(np.log10(floor))) + 1, 1)]
-    axis = {
-        "type": "log",
-        "range": [np.log10(floor) - 0.15, 0.1],
-        "tickvals": [floor, *ticks],
-        "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
-        "gridcolor": GRID,
-    }
     finish(
         fig,
         "Errors a read beyond training's law, every seed a point",
         "dense: p_i = .1, sparse: p_i = .98; on the axes' ends no error was seen",
         height=460,
-        xaxis={**axis, "title": {"text": "errors a read, dense strings"}},
-        yaxis={**axis, "title": {"text": "errors a read, sparse strings"}},
+        xaxis=rate_axis("errors a read, dense strings", floor),
+        yaxis=rate_axis("errors a read, sparse strings", floor),
         legend={"orientation": "v", "x": 1.02, "y": 1},
     )
     return Figure(fig, "Each point is a model; a model of training's accuracy may lie anywhere in this plane.")

@@ -10,6 +10,8 @@ from case_studies.induction.measure import PATHS
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number
+from interp.plots.style import finish, log_axis
+from probes.core import counted
 
 PATH_WORDS = {"k": "keys", "q": "queries", "v": "values"}
 
@@ -184,5 +186,7 @@ def _phases_figure(chain: Measured) -> go.Figure:
     figure = go.Figure()
     for name in rows[0]["divergence"]:
         figure.add_scatter(x=steps, y=[row["divergence"][name] for row in rows], name=name, mode="lines+markers")
-    figure.update_layout(xaxis_title="step", yaxis_title="KL (nats)", yaxis_type="log")
-    return figure
+    note = f"KL in nats, mean over {counted(len(chain.models), 'seed')}"
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)")}
+    drawn: go.Figure = finish(figure, "How far models of chains are from each count", note, height=380, **axes)
+    return drawn

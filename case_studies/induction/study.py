@@ -18,21 +18,24 @@ from probes.core import to_json
 
 @dataclass(frozen=True)
 class Size:
-    """Seeds of chains and recall, and of what takes a minute a seed: chains of order 2, and causal graphs."""
+    """Seeds of chains and recall (`main`), and of what takes up to a minute a seed (`few`): the first `orders` families
+    of chains of order 2, and the first `graphs` of causal graphs."""
 
     main: int
     few: int
+    orders: int
+    graphs: int
 
 
-QUICK, FULL = Size(4, 4), Size(40, 8)
+QUICK, FULL = Size(4, 2, 1, 2), Size(40, 8, len(HIGHER), len(GRAPHS))
 
 
 def populations(size: Size) -> Plan:
     """Models of every family."""
     return {
         "families": wanted(FAMILIES, size.main),
-        "higher": wanted(HIGHER, size.few),
-        "graphs": wanted(GRAPHS, size.few),
+        "higher": wanted(HIGHER[: size.orders], size.few),
+        "graphs": wanted(GRAPHS[: size.graphs], size.few),
     }
 
 

@@ -29,6 +29,12 @@ def check_overlays(subject: Subject) -> None:
             back = overlay.kind == "targets" and reads_back(subject, grammar)
             for row in tokens:
                 values = np.asarray(overlay.of(row, grammar))
+                if overlay.kind == "targets" and values.ndim == 2:  # several keys a query: the last of each
+                    must(values.dtype == bool, f"{said} gives {values.dtype} by query and key: truth values are needed")
+                    must(
+                        values.shape == 2 * (len(row),), f"{said} has shape {list(values.shape)} for {len(row)} tokens"
+                    )
+                    values = np.where(values, np.arange(len(row)), -1).max(1)
                 _check_values(values, overlay, len(row), said)
                 beyond = np.flatnonzero(back & (values > np.arange(len(row))))
                 for at in beyond[:1]:

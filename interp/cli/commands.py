@@ -115,10 +115,9 @@ def heatmap(arguments: argparse.Namespace) -> int:
     if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
         model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
         several = False
-    from interp.plots.overlays import usual_overlay
+    from interp.plots.overlays import usual_overlays
 
-    truth = usual_overlay(model.grammar) or "none"
-    overlay = overlay or [truth]
+    overlay = overlay or usual_overlays(model.grammar) or ["none"]
     figure = attention_heatmap(
         model,
         arguments.text,

@@ -204,7 +204,7 @@ def _answers(source: Source, n: int) -> tuple[str, ...]:
 
 
 def _text(labels: Sequence[str]) -> str:
-    words = [t for t in labels if t not in ("START", "END")]
+    words = [t for t in labels if t != "START"]
     return ("" if all(len(w) == 1 for w in words) else " ").join(words)
 
 

@@ -46,10 +46,10 @@ class Truth:
     order: np.ndarray | None = None
 
 
-def usual_overlay(grammar: Any) -> str | None:
+def usual_overlays(grammar: Any) -> list[str]:
     """What is drawn over a pattern of this grammar where nobody says what to draw."""
     world = world_of(grammar)
-    return None if world is None else next((name for name, one in world.overlays.items() if one.usual), None)
+    return [] if world is None else [name for name, one in world.overlays.items() if one.usual]
 
 
 def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, causal: bool) -> Truth:
@@ -138,7 +138,8 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
 
 
 def _targets(keys: np.ndarray) -> tuple[Rectangle, ...]:
-    return tuple((int(q), int(q) + 1, int(keys[q]), int(keys[q]) + 1) for q in np.flatnonzero(keys >= 0))
+    cells = np.argwhere(keys) if keys.ndim == 2 else [(q, keys[q]) for q in np.flatnonzero(keys >= 0)]
+    return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells)
 
 
 def _levels(values: np.ndarray, shown: Overlay) -> Strip:

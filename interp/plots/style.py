@@ -159,6 +159,22 @@ def finish(
     return fig
 
 
+def log_axis(title: str = "") -> dict[str, Any]:
+    """A logarithmic axis with a tick a decade, written as a power of ten."""
+    return {"type": "log", "dtick": 1, "exponentformat": "power", "gridcolor": GRID, "title": {"text": title}}
+
+
+def rate_axis(title: str, floor: float) -> dict[str, Any]:
+    """A logarithmic axis of rates up to 1, on which `floor` stands for none: ticks that it would cover are left out."""
+    ticks = [10.0**power for power in range(math.ceil(math.log10(2 * floor)), 1)]
+    return {
+        **log_axis(title),
+        "range": [math.log10(floor) - 0.15, 0.1],
+        "tickvals": [floor, *ticks],
+        "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
+    }
+
+
 def colour_bar(title: str, **more: Any) -> dict[str, Any]:
     """The bar of a colour scale, as heatmaps of attention have it."""
     return {

@@ -1,6 +1,5 @@
 """The picture of an analysis of glitches."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ def glitch_figure(result: Any) -> "go.Figure":
     """Errors a read: seeds as points on a logarithmic axis, those without an error below it, nulls as lines."""
     import plotly.graph_objects as go
 
-    from interp.plots.style import GRID, INK, PALETTE, finish
+    from interp.plots.style import INK, PALETTE, finish, rate_axis
 
     laws = list(result.errors)
     floor = 0.3 / max(result.reads.values())  # where no error is drawn
@@ -51,8 +50,6 @@ def glitch_figure(result: Any) -> "go.Figure":
     )  # fmt: skip
     fig.add_trace(mean)
     told = ", ".join(f"{significant(e.value, 2)} on p_i = {law}" for law, e in result.errors.items())
-    least = math.floor(math.log10(floor))
-    ticks = [10.0**power for power in range(least + 1, 1)]
     names = [f"p_i = {law}{' (training)' if law in result.trained_on else ''}" for law in laws]
     whole = ", ".join(f"{result.reads[law]:,} reads of p_i = {law}" for law in laws)
     return finish(
@@ -67,13 +64,6 @@ def glitch_figure(result: Any) -> "go.Figure":
             "range": [-0.5, len(laws) - 0.5],
             "showgrid": False,
         },
-        yaxis={
-            "type": "log",
-            "range": [math.log10(floor) - 0.15, 0.1],
-            "gridcolor": GRID,
-            "title": {"text": "errors a read"},
-            "tickvals": [floor, *ticks],
-            "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],
-        },
+        yaxis=rate_axis("errors a read", floor),
         legend={"orientation": "h", "y": -0.14, "x": 0},
     )

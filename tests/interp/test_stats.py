@@ -252,9 +252,19 @@ def test_few_seeds_have_no_interval(support, fewest):
     ("support", "value"), [(SHARE, 1.0), (SHARE, 0.0), (POSITIVE, 0.0), (SCORE, 1.0), (REALS, 3.0)]
 )
 @pytest.mark.parametrize("size", [8, 50])
-def test_seeds_that_are_all_the_same_are_that_value(support, value, size):
+def test_seeds_that_are_all_the_same_claim_no_more_than_they_can(support, value, size):
+    """At an end nothing tells how far off another seed would be: an interval of no width would be certainty."""
     found = mean_over_seeds([value] * size, support=support)
-    assert (found.value, found.low, found.high) == (value, value, value)
+    units = mean_over_inputs([value] * size, support=support)
+    assert (units.low, units.high) == (value, value)
+    if value not in support:
+        assert (found.value, found.low, found.high) == (value, value, value)
+        return
+    assert (found.value, found.low, found.high) == (value, None, None)
+    most = {8: "0.31", 50: "0.058"}[size]  # 1 - .05 ** (1 / size), as docs/intervals.md has it
+    assert f"all {size} seeds are {value:g}: at most {most} of all seeds are not" in found.reason
+    nearly = mean_over_seeds([value] * (size - 1) + [0.999 * value + 0.0005], support=support)
+    assert nearly.high > nearly.low
 
 
 def test_mean_over_seeds_of_one_none_or_a_diverged_seed():

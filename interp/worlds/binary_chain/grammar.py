@@ -8,10 +8,11 @@ import numpy as np
 from annotated_types import Interval, doc
 from numpy.typing import ArrayLike, NDArray
 
-from interp.constraints import check_fields
+from interp.constraints import check_fields, from_fields
 from interp.errors import GrammarError, quoted
+from interp.numeric_arrays import real_array, token_ids
 from interp.training.layout import IGNORE
-from interp.vocabulary import cut, padded
+from interp.vocabulary import cut, padded, texts_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class BinaryChain:
     def to_tokens(self, texts: Any) -> Ints:
         """Ids [batch, pos] of one text or several of one length, such as "0110"."""
         ids = {name: i for i, name in enumerate(self.vocab)}
-        return padded([cut(text, ids) for text in ([texts] if isinstance(texts, str) else texts)], None)
+        return padded([cut(text, ids) for text in texts_of(texts, "0110")], None)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -55,8 +56,9 @@ class BinaryChain:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "BinaryChain":
-        """Inverse of `to_dict`."""
-        return cls(**{name: value for name, value in data.items() if name != "kind"})
+        """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there."""
+        made: BinaryChain = from_fields(cls, data, GrammarError)
+        return made
 
     @classmethod
     def small(cls) -> "BinaryChain":
@@ -73,7 +75,9 @@ class BinaryChain:
         Below both probabilities it is 1 and above both it is 0, whatever was there; between them the state is kept
         (p + q < 1) or switched. So a state is that of the last such reset, switched as often as was done since.
         """
-        u = np.asarray(uniforms, dtype=np.float64)
+        u = real_array(uniforms, "uniform numbers", GrammarError)
+        if not u.ndim or not u.shape[-1] or not ((u >= 0) & (u <= 1)).all():
+            raise GrammarError(f"uniforms={quoted(uniforms)} are no numbers [..., length] from 0 to 1")
         low, high = min(self.p, 1 - self.q), max(self.p, 1 - self.q)
         reset = (u < low) | (u >= high)
         value = u < low
@@ -99,17 +103,17 @@ class BinaryChain:
 
     def labels(self, tokens: ArrayLike) -> Ints:
         """The next state at each position [..., pos], -100 at the last."""
-        states = np.asarray(tokens)
+        states = token_ids(tokens, 2)
         return np.concatenate([states[..., 1:], np.full((*states.shape[:-1], 1), IGNORE)], axis=-1)
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Surprise (nats) of the next state under the kernel [..., pos]; 0 at the last position."""
-        states = np.asarray(tokens)
+        states = token_ids(tokens, 2)
         return self._at_labels(-np.log(self.kernel)[states[..., :-1], states[..., 1:]])
 
     def rungs(self, tokens: ArrayLike) -> dict[str, Floats]:
         """Surprise (nats) of the next state under both states alike, and under the stationary law (the unigram)."""
-        after = np.asarray(tokens)[..., 1:]
+        after = token_ids(tokens, 2)[..., 1:]
         return {
             "uniform": self._at_labels(np.full(after.shape, math.log(2))),
             "unigram": self._at_labels(-np.log(np.asarray(self.stationary))[after]),
@@ -117,7 +121,7 @@ class BinaryChain:
 
     def classes(self, tokens: ArrayLike) -> dict[str, NDArray[np.bool_]]:
         """Where the current state is 0, and where it is 1."""
-        states = np.asarray(tokens)
+        states = token_ids(tokens, 2)
         return {"after_0": states == 0, "after_1": states == 1}
 
     def _at_labels(self, nats: Floats) -> Floats:
@@ -162,7 +166,7 @@ class BinaryChain:
 
     def run_start(self, tokens: ArrayLike) -> Ints:
         """Where the current run of equal states began [..., pos]."""
-        states = np.asarray(tokens)
+        states = token_ids(tokens, 2)
         begins = np.ones(states.shape, dtype=bool)
         begins[..., 1:] = states[..., 1:] != states[..., :-1]
         return np.maximum.accumulate(np.where(begins, np.arange(states.shape[-1]), 0), axis=-1)

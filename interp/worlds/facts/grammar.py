@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.constraints import Annotated, Interval, check_fields, doc
+from interp.checks import whole_number
+from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
 from interp.errors import GrammarError, quoted
+from interp.numeric_arrays import token_ids
 from interp.rng import generator
-from interp.vocabulary import cut, padded
+from interp.vocabulary import cut, padded, texts_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -126,9 +128,7 @@ class FactsGrammar:
         """Texts of one length as ids [batch, pos]. Raises `GrammarError` for anything else, and for no string of the
         law."""
         ids = {name: i for i, name in enumerate(self.vocab)}
-        given = [texts] if isinstance(texts, str) else texts
-        if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
-            raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as 's1 n0 r2 END'")
+        given = texts_of(texts, "s1 n0 r2 END")
         rows = [cut(text, ids) for text in given]
         for text, row in zip(given, rows, strict=True):
             if wrong := self._wrong(np.array(row, dtype=np.int64)):
@@ -137,14 +137,11 @@ class FactsGrammar:
 
     def format(self, tokens: ArrayLike) -> str:
         """Text of one row of ids, blanks between tokens."""
-        return " ".join(self.vocab[i] for i in self.ids(tokens))
+        return " ".join(self.vocab[i] for i in token_ids(tokens, self.vocab_size, axes=1))
 
     def ids(self, tokens: ArrayLike) -> Ints:
         """Token ids of this grammar. Raises `GrammarError` for anything else."""
-        array = np.asarray(tokens)
-        if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < self.vocab_size):
-            raise GrammarError(f"{quoted(tokens)} are not token ids from 0 to {self.vocab_size - 1}")
-        return array.astype(np.int64)
+        return token_ids(tokens, self.vocab_size)
 
     # -- law --------------------------------------------------------------------------------------
 
@@ -182,13 +179,13 @@ class FactsGrammar:
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Zeros [..., pos]: subject and relation say the answer for certain."""
-        return np.zeros(np.shape(tokens))
+        return np.zeros(self.ids(tokens).shape)
 
     def predictions(self, tokens: ArrayLike) -> dict[str, Floats]:
         """What simpler predictors say at END [string, answer], and the law: `uniform` over all answers; `subject`, who
         does not know the relation, p(a | s); `relation`, who does not know the subject, p(a | r); `fact`, p(a | s, r).
         """
-        subject, relation = self.facts(tokens)
+        subject, relation = self.facts(token_ids(tokens, self.vocab_size, axes=2))
         eye = np.eye(self.outputs)
         return {
             "uniform": np.full((len(subject), self.outputs), 1 / self.outputs),
@@ -199,7 +196,7 @@ class FactsGrammar:
 
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at each label [string, pos] of all predictors but the law; 0 where no label is."""
-        told = self.predictions(tokens)
+        told, tokens = self.predictions(tokens), self.ids(tokens)
         answer = self.labels(tokens)[:, -1:]
         out = {}
         for name in ("uniform", "subject", "relation"):
@@ -240,12 +237,12 @@ class FactsGrammar:
 
     def seen(self, tokens: ArrayLike, kind: int) -> Ints:
         """Where the last token of a kind stands, up to each position [..., pos]; -1 where there is none yet."""
-        here = self.kinds(tokens) == kind
+        here = self.kinds(tokens) == whole_number("kind", kind, 0, 3, GrammarError)
         return np.maximum.accumulate(np.where(here, np.arange(here.shape[-1]), -1), axis=-1)
 
     def _wrong(self, row: Ints) -> str:
         """Why a row is no string of the law, "" if it is one."""
-        kinds = self.kinds(row)
+        kinds = self.kinds(row) if len(row) else row
         for kind, name in enumerate(("subject", "relation")):
             if (count := int((kinds == kind).sum())) != 1:
                 return f"is no string of this law: it holds {count} {name}s, and one is needed"
@@ -262,10 +259,7 @@ class FactsGrammar:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "FactsGrammar":
         """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there, the table its seed's."""
-        names = ("subjects", "relations", "answers", "noise", "length", "table_seed")
-        if not isinstance(data, Mapping) or set(data) != {"kind", "table", *names}:
-            raise GrammarError(f"{quoted(data)} describes no {cls.__name__}")
-        made = cls(**{name: data[name] for name in names})
+        made: FactsGrammar = from_fields(cls, data, GrammarError, "table")
         if data["table"] != made.table.tolist():
             raise GrammarError(f"table={quoted(data['table'])} is not the one that table_seed={made.table_seed} draws")
         return made

@@ -12,7 +12,8 @@ from interp.claims import Claims, Condition, Items, Made, Pairs, Relation, Rows,
 from interp.claims.general import MOST_PLACE, places, whole
 from interp.errors import RequestError, quoted
 from interp.rng import generator
-from interp.worlds.flipflop.grammar import FlipFlopGrammar, TransductionGrammar, both_written
+from interp.worlds.flipflop.grammar import FlipFlopGrammar, TransductionGrammar
+from interp.worlds.flipflop.strings import both_written
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -7,16 +7,17 @@ from 0 here, and from 1 there.
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from annotated_types import Interval, Len, doc
 from numpy.typing import NDArray
 
-from interp.constraints import check_fields
+from interp.constraints import check_fields, from_fields
 from interp.errors import GrammarError, quoted
-from interp.vocabulary import cut, padded
+from interp.numeric_arrays import id_array, token_ids
+from interp.worlds.flipflop.strings import after, check_few, classes_of, data_of, ids_of, ignored, latest, read, stored
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -77,18 +78,18 @@ class FlipFlopGrammar:
 
         Raises `GrammarError` for a text that breaks the law, in one line that quotes it.
         """
-        tokens = _read(texts, self.vocab)
+        tokens = read(texts, self.vocab)
         self.check_inputs(tokens)
         return tokens
 
     def format(self, row: Any) -> str:
         """The text of one string of ids."""
-        words = [self.vocab[token] for token in np.asarray(row).tolist()]
+        words = [self.vocab[token] for token in token_ids(row, 5, axes=1).tolist()]
         return " ".join("".join(words[at : at + 2]) for at in range(0, len(words), 2))
 
     def check_inputs(self, tokens: Any, start: bool = True) -> None:
         """Raise `GrammarError` unless every row [input, pos] is a string or the beginning of one, of any length."""
-        tokens = np.atleast_2d(np.asarray(tokens))
+        tokens = token_ids(np.atleast_2d(ids_of(self, tokens)), 5, axes=2)
         at = np.arange(tokens.shape[1])
         wrong = (tokens > 2) != (at % 2 == 1)
         wrong[:, :1] |= tokens[:, :1] != 0
@@ -112,17 +113,18 @@ class FlipFlopGrammar:
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """Strings [count, length], a function of the generator alone."""
         pairs = self.length // 2
-        ignored = _ignored(rng, self.ignore, count)
+        idle = ignored(rng, self.ignore, count)
         chance = rng.random((count, pairs))
         bits = rng.integers(0, 2, (count, pairs))
-        what = np.where(chance < self.writes * (1 - ignored), 0, np.where(chance < 1 - ignored, 1, 2))
+        what = np.where(chance < self.writes * (1 - idle), 0, np.where(chance < 1 - idle, 1, 2))
         what[:, 0], what[:, -1] = 0, 1
         last = np.maximum.accumulate(np.where(what == 0, np.arange(pairs), 0), axis=1)
         bits = np.where(what == 1, np.take_along_axis(bits, last, axis=1), bits)
         return np.stack([what, 3 + bits], axis=-1).reshape(count, self.length)
 
     def enumerate(self) -> tuple[Ints, Floats]:
-        """All strings [n, length] and their probabilities [n]. Meant for small lengths."""
+        """All strings [n, length] and their probabilities [n]. Raises `GrammarError` for long ones."""
+        check_few(self, self.length // 2 - 2)
         found = dict(self._strings())
         return np.array(list(found), dtype=np.int64), np.array(list(found.values()))
 
@@ -149,7 +151,7 @@ class FlipFlopGrammar:
 
     def labels(self, tokens: Any) -> Ints:
         """The token that follows, -100 where none is asked. Raises `GrammarError` for what is no string."""
-        tokens = np.asarray(tokens)
+        tokens = token_ids(tokens, 5, axes=2)
         self.check_inputs(tokens)
         found = np.where(tokens == 1, 3 + self.state(tokens), IGNORE)
         if self.mode == "generative":
@@ -158,7 +160,7 @@ class FlipFlopGrammar:
 
     def law_nll(self, tokens: Any) -> Floats:
         """Nats of the exact law at each label [count, pos]; 0 at reads, and wherever there is no label."""
-        tokens = np.asarray(tokens)
+        tokens = token_ids(tokens, 5, axes=2)
         self.check_inputs(tokens)
         out = np.zeros(tokens.shape)
         if self.mode == "deterministic":
@@ -186,7 +188,7 @@ class FlipFlopGrammar:
     def rungs(self, tokens: Any) -> dict[str, Floats]:
         """Nats at each label of: even over tokens; the law, but for the state (`either bit`); and the law, but for a
         state that no pair of the last `WINDOW` tokens tells."""
-        tokens = np.asarray(tokens)
+        tokens = token_ids(tokens, 5, axes=2)
         law, asked = self.law_nll(tokens), tokens == 1
         far = np.arange(tokens.shape[1]) - (self.told(tokens) - 1) >= WINDOW
         return {
@@ -197,42 +199,42 @@ class FlipFlopGrammar:
 
     def classes(self, tokens: Any) -> dict[str, Bools]:
         """Reads; those whose last write lies back half a string or more; those before which both bits were written."""
-        tokens = np.asarray(tokens)
-        return _classes(self, tokens, tokens == 1)
+        tokens = token_ids(tokens, 5, axes=2)
+        return classes_of(self, tokens, tokens == 1)
 
     # -- truth ------------------------------------------------------------------------------------
 
     def reads(self, tokens: Any) -> Bools:
         """Where the stored bit is asked for: at r."""
-        return np.asarray(np.asarray(tokens) == 1)
+        return np.asarray(ids_of(self, tokens) == 1)
 
     def written(self, tokens: Any) -> Bools:
         """Where a written bit stands: right after w."""
-        return _after(np.asarray(tokens), 0)
+        return after(ids_of(self, tokens), 0)
 
     def answers(self, tokens: Any) -> Bools:
         """Where a bit stands that was read: right after r."""
-        return _after(np.asarray(tokens), 1)
+        return after(ids_of(self, tokens), 1)
 
     def idle(self, tokens: Any) -> Bools:
         """Where a bit stands that means nothing: right after i."""
-        return _after(np.asarray(tokens), 2)
+        return after(ids_of(self, tokens), 2)
 
     def value(self, tokens: Any) -> Ints:
         """The bit that stands at each position, -1 for an instruction."""
-        return np.maximum(np.asarray(tokens) - 3, -1)
+        return np.maximum(ids_of(self, tokens) - 3, -1)
 
     def last_write(self, tokens: Any) -> Ints:
         """Where the bit written last stands, as far as each position has read; -1 before the first."""
-        return _latest(self.written(tokens))
+        return latest(self.written(tokens))
 
     def told(self, tokens: Any) -> Ints:
         """Where the state was last told: the latest bit that was written or read, -1 before the first."""
-        return _latest(self.written(tokens) | self.answers(tokens))
+        return latest(self.written(tokens) | self.answers(tokens))
 
     def state(self, tokens: Any) -> Ints:
         """The stored bit after each token, -1 before the first write."""
-        return _state(self, tokens)
+        return stored(self, tokens)
 
     def counterfactual(self, tokens: Any, positions: Any) -> Ints:
         """Each string with the token at its own position changed, and every later answer with it.
@@ -240,7 +242,11 @@ class FlipFlopGrammar:
         A bit becomes the other one, w becomes i and i becomes w. Raises `GrammarError` for r, for the bit that
         follows it, and for the first w: no other token may stand there.
         """
-        tokens, positions = np.array(tokens), np.asarray(positions)
+        tokens, positions = token_ids(tokens, 5, axes=2).copy(), id_array(positions, "positions", GrammarError)
+        if positions.shape != tokens.shape[:1] or not ((positions >= 0) & (positions < tokens.shape[1])).all():
+            raise GrammarError(
+                f"positions={quoted(positions.tolist())}: one of each of {len(tokens)} strings is needed"
+            )
         each = np.arange(len(tokens))
         here = tokens[each, positions]
         fixed = (here == 1) | self.answers(tokens)[each, positions] | (positions == 0)
@@ -256,12 +262,13 @@ class FlipFlopGrammar:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return _to_dict(self)
+        return data_of(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Inverse of `to_dict`."""
-        return _from_dict(cls, data)
+        """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there."""
+        made: Self = from_fields(cls, data, GrammarError)
+        return made
 
 
 @dataclass(frozen=True)
@@ -294,17 +301,17 @@ class TransductionGrammar:
 
     def to_tokens(self, texts: Any) -> Ints:
         """Token ids [text, pos] of strings of one length. Raises `GrammarError` for one that begins with a no-op."""
-        tokens = _read(texts, self.vocab)
+        tokens = read(texts, self.vocab)
         self.check_inputs(tokens)
         return tokens
 
     def format(self, row: Any) -> str:
         """The text of one string of ids."""
-        return "".join(self.vocab[token] for token in np.asarray(row).tolist())
+        return "".join(self.vocab[token] for token in token_ids(row, 3, axes=1).tolist())
 
     def check_inputs(self, tokens: Any, start: bool = True) -> None:
         """Raise `GrammarError` unless every row [input, pos] begins with a write."""
-        tokens = np.atleast_2d(np.asarray(tokens))
+        tokens = token_ids(np.atleast_2d(ids_of(self, tokens)), 3, axes=2)
         for row in np.flatnonzero(tokens[:, 0] == 0)[:1]:
             raise GrammarError(
                 f"string {quoted(self.format(tokens[row]))} position 0: every string begins with a write"
@@ -312,13 +319,14 @@ class TransductionGrammar:
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """Strings [count, length], a function of the generator alone."""
-        ignored = _ignored(rng, self.ignore, count)
+        idle = ignored(rng, self.ignore, count)
         chance = rng.random((count, self.length))
         chance[:, 0] = 1.0
-        return np.where(chance < ignored, 0, 1 + rng.integers(0, 2, (count, self.length)))
+        return np.where(chance < idle, 0, 1 + rng.integers(0, 2, (count, self.length)))
 
     def enumerate(self) -> tuple[Ints, Floats]:
-        """All strings [n, length] and their probabilities [n]. Meant for small lengths."""
+        """All strings [n, length] and their probabilities [n]. Raises `GrammarError` for long ones."""
+        check_few(self, self.length - 1)
         rows = [(first, *rest) for first in (1, 2) for rest in itertools.product(range(3), repeat=self.length - 1)]
         tokens = np.array(rows, dtype=np.int64)
         idle = (tokens == 0).sum(1)
@@ -328,37 +336,38 @@ class TransductionGrammar:
 
     def labels(self, tokens: Any) -> Ints:
         """The stored bit after each token. Raises `GrammarError` for what is no string."""
-        self.check_inputs(tokens)
+        self.check_inputs(token_ids(tokens, 3, axes=2))
         return self.state(tokens)
 
     def law_nll(self, tokens: Any) -> Floats:
         """0 nats: the tokens say every label."""
         self.check_inputs(tokens)
-        return np.zeros(np.shape(tokens))
+        return np.zeros(ids_of(self, tokens).shape)
 
     def rungs(self, tokens: Any) -> dict[str, Floats]:
         """Nats at each label of: even over both; a memory of the last `WINDOW` tokens."""
-        far = np.arange(np.shape(tokens)[1]) - self.last_write(tokens) >= WINDOW
+        tokens = token_ids(tokens, 3, axes=2)
+        far = np.arange(tokens.shape[1]) - self.last_write(tokens) >= WINDOW
         return {
-            "uniform": np.full(np.shape(tokens), math.log(2)),
+            "uniform": np.full(far.shape, math.log(2)),
             f"last {WINDOW} tokens": np.where(far, math.log(2), 0.0),
         }
 
     def classes(self, tokens: Any) -> dict[str, Bools]:
         """No-ops; those whose last write lies back half a string or more; those before which both were written."""
-        return _classes(self, np.asarray(tokens), self.reads(tokens))
+        return classes_of(self, token_ids(tokens, 3, axes=2), self.reads(tokens))
 
     def reads(self, tokens: Any) -> Bools:
         """Where the stored bit has to be remembered: at no-ops."""
-        return np.asarray(np.asarray(tokens) == 0)
+        return np.asarray(ids_of(self, tokens) == 0)
 
     def written(self, tokens: Any) -> Bools:
         """Where a write stands."""
-        return np.asarray(np.asarray(tokens) > 0)
+        return np.asarray(ids_of(self, tokens) > 0)
 
     def answers(self, tokens: Any) -> Bools:
         """Nowhere: no token repeats the state."""
-        return np.zeros(np.shape(tokens), dtype=bool)
+        return np.zeros(ids_of(self, tokens).shape, dtype=bool)
 
     def idle(self, tokens: Any) -> Bools:
         """Where a no-op stands."""
@@ -366,11 +375,11 @@ class TransductionGrammar:
 
     def value(self, tokens: Any) -> Ints:
         """The bit that each position writes, -1 for a no-op."""
-        return np.asarray(tokens) - 1
+        return ids_of(self, tokens) - 1
 
     def last_write(self, tokens: Any) -> Ints:
         """Where the last write stands, the current token included; -1 before the first."""
-        return _latest(self.written(tokens))
+        return latest(self.written(tokens))
 
     def told(self, tokens: Any) -> Ints:
         """Where the state was last told: the last write."""
@@ -378,72 +387,14 @@ class TransductionGrammar:
 
     def state(self, tokens: Any) -> Ints:
         """The stored bit after each token, -1 before the first write."""
-        return _state(self, tokens)
+        return stored(self, tokens)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return _to_dict(self)
+        return data_of(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Inverse of `to_dict`."""
-        return _from_dict(cls, data)
-
-
-# -- what both share ----------------------------------------------------------------------------------------
-
-
-def _read(texts: Any, vocab: tuple[str, ...]) -> Ints:
-    ids = {name: i for i, name in enumerate(vocab)}
-    return padded([cut(text, ids) for text in ([texts] if isinstance(texts, str) else texts)], None)
-
-
-def _ignored(rng: np.random.Generator, ignore: tuple[float, ...], count: int) -> Floats:
-    """p_i of each string [count, 1]."""
-    part = rng.integers(0, len(ignore), (count, 1))
-    return np.asarray(ignore)[part]
-
-
-def _after(tokens: Ints, instruction: int) -> Bools:
-    found = np.zeros(tokens.shape, dtype=bool)
-    found[..., 1:] = (tokens[..., :-1] == instruction) & (tokens[..., 1:] > 2)
-    return found
-
-
-def _latest(where: Bools) -> Ints:
-    """The latest marked position up to each, itself included; -1 before the first [..., pos]."""
-    return np.asarray(np.maximum.accumulate(np.where(where, np.arange(where.shape[-1]), -1), axis=-1))
-
-
-def _state(grammar: Any, tokens: Any) -> Ints:
-    at = grammar.last_write(tokens)
-    value = np.take_along_axis(grammar.value(tokens), np.maximum(at, 0), axis=-1)
-    return np.where(at < 0, -1, value)
-
-
-def both_written(grammar: Any, tokens: Any) -> Bools:
-    """Where another bit than the stored one was written, too [..., pos]."""
-    written, value = grammar.written(tokens), grammar.value(tokens)
-    each = [np.logical_or.accumulate(written & (value == bit), axis=-1) for bit in (0, 1)]
-    return np.asarray(each[0] & each[1])
-
-
-def _classes(grammar: Any, tokens: Ints, reads: Bools) -> dict[str, Bools]:
-    gap = np.arange(tokens.shape[1]) - grammar.last_write(tokens)
-    return {
-        "read": reads,
-        "far": reads & (gap >= grammar.length // 2),
-        "contested": reads & both_written(grammar, tokens),
-    }
-
-
-def _to_dict(grammar: Any) -> dict[str, Any]:
-    data = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(grammar).items()}
-    return {"kind": grammar.KIND, **data}
-
-
-def _from_dict(cls: Any, data: dict[str, Any]) -> Any:
-    known = {"kind", *(field.name for field in fields(cls))}
-    if set(data) != known:
-        raise GrammarError(f"keys {sorted(data)} describe no {cls.KIND} grammar: {sorted(known)} do")
-    return cls(**{name: value for name, value in data.items() if name != "kind"})
+        """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there."""
+        made: Self = from_fields(cls, data, GrammarError)
+        return made

@@ -99,6 +99,12 @@ UNREAD: tuple[Unread, ...] = (
         ("settings.sharpen_layers",), lambda r: r.config.n_layers == 1, "the model has one layer", "leave it at 'all'"
     ),
     Unread(
+        ("grammar.ignore", "grammar.writes"),
+        lambda r: isinstance(r.grammar, FlipFlopGrammar) and r.grammar.length == 4,
+        "with length=4 a string is a write and a read, and nothing is drawn but the bit",
+        "leave it out, or give a greater length",
+    ),
+    Unread(
         ("grammar.writes",),
         lambda r: isinstance(r.grammar, FlipFlopGrammar) and set(r.grammar.ignore) == {1.0},
         "with ignore=1 nothing between the first write and the last read is written or read",

@@ -2,15 +2,16 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.constraints import Annotated, Interval, check_fields, doc
-from interp.errors import GrammarError, quoted
-from interp.vocabulary import cut, padded
+from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
+from interp.errors import GrammarError
+from interp.numeric_arrays import token_ids
+from interp.vocabulary import cut, padded, texts_of
 from interp.worlds.markov.counts import Floats, Ints, codes, drawn_often, next_labels, surprise
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -66,21 +67,15 @@ class InContext:
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """Texts of one length as ids [batch, pos]. Raises `GrammarError` for anything else."""
         ids = {name: i for i, name in enumerate(self.vocab)}
-        given = [texts] if isinstance(texts, str) else texts
-        if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
-            raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as 'abcab'")
-        return padded([cut(text, ids) for text in given], None)
+        return padded([cut(text, ids) for text in texts_of(texts, "abcab")], None)
 
     def format(self, tokens: ArrayLike) -> str:
         """Text of one row of ids."""
-        return "".join(self.vocab[i] for i in self.ids(tokens))
+        return "".join(self.vocab[i] for i in token_ids(tokens, self.states, axes=1))
 
     def ids(self, tokens: ArrayLike) -> Ints:
-        """Token ids of this grammar. Raises `GrammarError` for anything else."""
-        array = np.asarray(tokens)
-        if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < self.states):
-            raise GrammarError(f"{quoted(tokens)} are not token ids from 0 to {self.states - 1}")
-        return array.astype(np.int64)
+        """Token ids of this grammar [string, pos]. Raises `GrammarError` for anything else."""
+        return token_ids(tokens, self.states, axes=2)
 
     # -- truth ------------------------------------------------------------------------------------
 
@@ -118,14 +113,14 @@ class InContext:
         following = np.concatenate([array[:, 1:], np.full((len(array), 1), IGNORE)], axis=1)
         return np.where(self.asked_of(n) & (np.arange(n) < n - 1), following, IGNORE)
 
-    def counted(self, tokens: Ints, contexts: Ints, size: int) -> Floats:
+    def _counted(self, tokens: Ints, contexts: Ints, size: int) -> Floats:
         """Nats at each label [string, pos] of who counts what followed the same of `size` contexts [string, pos]."""
         return next_labels(surprise(tokens, contexts, size, self.states, self.beta))
 
     def posterior(self, tokens: ArrayLike) -> Floats:
         """Nats at each label of who knows the parents and counts: exact where tokens without parents are uniform."""
         array = self.ids(tokens)
-        return self.counted(array, self.contexts(array), self.contexts_count)
+        return self._counted(array, self.contexts(array), self.contexts_count)
 
     def listed(self, n: int) -> tuple[Ints, Floats]:
         """All strings of `n` tokens, and their probabilities where tokens without parents are uniform."""
@@ -144,9 +139,8 @@ class InContext:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there."""
-        if not isinstance(data, Mapping) or set(data) != {"kind", *(field.name for field in fields(cls))}:
-            raise GrammarError(f"{quoted(data)} describes no {cls.__name__}")
-        return cls(**{name: value for name, value in data.items() if name != "kind"})
+        made: Self = from_fields(cls, data, GrammarError)
+        return made
 
 
 def lagged(n: int, lags: ArrayLike) -> Ints:

@@ -105,6 +105,7 @@ class MarkovGrammar(InContext):
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at each label [string, pos]: uniform, the add-beta count in context of each order up to the chain's, and
         of each single earlier token."""
+        tokens = self.ids(tokens)
         found = {"uniform": np.full(tokens.shape, np.log(self.states))}
         for order in range(self.order + 1):
             found[gram(order)] = self._count(tokens, np.arange(order, 0, -1))
@@ -113,10 +114,11 @@ class MarkovGrammar(InContext):
     def _count(self, tokens: Ints, lags: ArrayLike) -> Floats:
         lags = np.asarray(lags, dtype=np.int64)
         contexts = codes(tokens, lagged(tokens.shape[1], lags), self.states) if lags.size else np.zeros_like(tokens)
-        return self.counted(tokens, contexts, self.states**lags.size)
+        return self._counted(tokens, contexts, self.states**lags.size)
 
     def predictions(self, tokens: Ints) -> dict[str, Floats]:
         """What each rung but that of the kernel predicts after each token [string, pos, state], by its name."""
+        tokens = self.ids(tokens)
         lags = {"uniform": None} | {gram(order): np.arange(order, 0, -1) for order in range(self.order + 1)}
         lags |= {f"lag-{lag} bigram": np.array([lag]) for lag in range(2, self.order + 1)}
         longer = np.concatenate([tokens, tokens[:, :1]], axis=1)  # the last token's successor, of no matter which state
@@ -148,6 +150,7 @@ class MarkovGrammar(InContext):
 
     def classes(self, tokens: Ints) -> dict[str, NDArray[np.bool_]]:
         """Where the context was there before; and the second half of a string, where counts are large."""
+        tokens = self.ids(tokens)
         late = np.broadcast_to(np.arange(tokens.shape[1]) >= tokens.shape[1] // 2, tokens.shape)
         return {"seen": np.asarray(self.matches(tokens).any(-1)), "late": late}
 

@@ -104,16 +104,17 @@ class CausalGraphGrammar(InContext):
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at the label [string, pos]: uniform; add-beta counts of states, of states after the tokens just before
         them (which is the law where the graph is a chain), and, of several parents, after each alone."""
+        tokens = self.ids(tokens)
         n = tokens.shape[1]
         parents, free = self.parents_of(n), np.arange(n)[:, None] < self.order
         query = (np.arange(n) >= self.nodes) & (np.arange(n) < self.length)
         found = {"uniform": np.full(tokens.shape, np.log(self.states))}
-        found["unigram"] = self.counted(tokens, np.where(query, -1, np.zeros_like(tokens)), 1)
+        found["unigram"] = self._counted(tokens, np.where(query, -1, np.zeros_like(tokens)), 1)
         before = np.where(query[:, None] | free, -1, lagged(n, np.arange(self.order, 0, -1)))
-        found["tokens before"] = self.counted(tokens, codes(tokens, before, self.states), self.contexts_count)
+        found["tokens before"] = self._counted(tokens, codes(tokens, before, self.states), self.contexts_count)
         for one in range(self.order if self.order > 1 else 0):
             alone = codes(tokens, parents[:, one : one + 1], self.states)
-            found[f"parent {one + 1} alone"] = self.counted(tokens, alone, self.states)
+            found[f"parent {one + 1} alone"] = self._counted(tokens, alone, self.states)
         return found
 
     def latent_rungs(self, rng: np.random.Generator, count: int) -> dict[str, Floats]:

@@ -118,7 +118,18 @@ def settings_of(recipe: Recipe) -> CountingSettings:
     return recipe.settings
 
 
+def _one_child(recipe: Recipe) -> bool:
+    grammar = recipe.grammar
+    return isinstance(grammar, CausalGraphGrammar) and grammar.length == 2 * grammar.order + 1
+
+
 UNREAD: tuple[Unread, ...] = (
+    Unread(
+        ("grammar.graph", "grammar.graph_seed"),
+        _one_child,
+        "with length = 2 order + 1 one token of the graph has parents, which are all before it",
+        "leave it out, or give a greater length",
+    ),
     Unread(("grammar.graph_seed",), _graph_is_given, "it is the seed of graph='random'"),
     Unread(("settings.answers",), _no_graph, "a chain is asked for its next token, which is drawn"),
 )

@@ -1,6 +1,7 @@
 """The world of in-context Markov chains and causal graphs: where each of its parts is."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from interp.world import Column, Overlay, World
 from interp.worlds.markov.base import InContext, Ints
@@ -14,9 +15,9 @@ def _parent(tokens: Ints, grammar: InContext) -> Ints:
     return grammar.parents_of(len(tokens))[:, -1]
 
 
-def _matched(tokens: Ints, grammar: InContext) -> Ints:
-    """The last key that was drawn in the context of each query, -1 for none."""
-    return np.where(grammar.matches(tokens[None])[0], np.arange(len(tokens)), -1).max(-1)
+def _matched(tokens: Ints, grammar: InContext) -> NDArray[np.bool_]:
+    """Whether a key was drawn in the context of a query [query, key]: all these are counted, not the last alone."""
+    return np.asarray(grammar.matches(tokens[None])[0])
 
 
 WORLD = World(
@@ -40,7 +41,7 @@ WORLD = World(
     claims="interp.worlds.markov.claims:CLAIMS",
     reference="interp.worlds.markov.reference:REFERENCE",
     overlays={
-        "matched": Overlay("targets", _matched, "the last token drawn in the current context", usual=True),
+        "matched": Overlay("targets", _matched, "tokens drawn after the same context: to be counted", usual=True),
         "parent": Overlay("targets", _parent, "the (nearest) causal parent"),
     },
 )

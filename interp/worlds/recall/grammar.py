@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.constraints import Annotated, Interval, check_fields, doc
+from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
 from interp.errors import GrammarError, quoted
-from interp.vocabulary import cut, padded
+from interp.numeric_arrays import token_ids
+from interp.vocabulary import cut, padded, texts_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,15 +66,12 @@ class RecallGrammar:
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """Texts of one length as ids [batch, pos], START first. Raises `GrammarError` for anything else."""
         ids = {name: i for i, name in enumerate(self.vocab)}
-        given = [texts] if isinstance(texts, str) else texts
-        if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
-            raise GrammarError(f"{quoted(texts)} is neither a text nor a list of texts, such as 'abcab'")
-        rows = [cut(text, ids) for text in given]
+        rows = [cut(text, ids) for text in texts_of(texts, "abcab")]
         return padded([row if row[:1] == [self.start] else [self.start, *row] for row in rows], None)
 
     def format(self, tokens: ArrayLike) -> str:
         """Text of one row of ids, its START left out."""
-        row = self._ids(tokens)
+        row = token_ids(tokens, self.vocab_size, axes=1)
         return "".join(self.vocab[i] for i in (row[1:] if row[:1].tolist() == [self.start] else row))
 
     # -- law --------------------------------------------------------------------------------------
@@ -98,11 +96,12 @@ class RecallGrammar:
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Zeros [..., pos]: a string says its labels for certain."""
-        return np.zeros(np.shape(tokens))
+        return np.zeros(self._ids(tokens).shape)
 
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at each label [string, pos] of who guesses; who counts the symbols so far (add-1); and who counts what
         followed any earlier copy, not only the last one (add-0.1)."""
+        tokens = token_ids(tokens, self.vocab_size, axes=2)
         labels = np.maximum(self.labels(tokens), 0)
         rows, n = tokens.shape
         each = np.arange(rows)
@@ -122,7 +121,8 @@ class RecallGrammar:
 
     def classes(self, tokens: Ints) -> dict[str, NDArray[np.bool_]]:
         """Where the key is not the query itself, and where earlier copies were followed by different symbols."""
-        at, place = self.recalled(tokens), np.arange(tokens.shape[1])
+        at = self.recalled(token_ids(tokens, self.vocab_size, axes=2))
+        place = np.arange(at.shape[1])
         return {"elsewhere": (at >= 0) & (at < place), "contested": self.contested(tokens)}
 
     def enumerate(self) -> tuple[Ints, Floats]:
@@ -166,10 +166,7 @@ class RecallGrammar:
         return differs
 
     def _ids(self, tokens: ArrayLike) -> Ints:
-        array = np.asarray(tokens)
-        if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < self.vocab_size):
-            raise GrammarError(f"{quoted(tokens)} are not token ids from 0 to {self.vocab_size - 1}")
-        return array.astype(np.int64)
+        return token_ids(tokens, self.vocab_size)
 
     # -- as data ----------------------------------------------------------------------------------
 
@@ -180,9 +177,8 @@ class RecallGrammar:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RecallGrammar":
         """Inverse of `to_dict`. Raises `GrammarError` unless exactly its keys are there."""
-        if not isinstance(data, Mapping) or set(data) != {"kind", "symbols", "length"}:
-            raise GrammarError(f"{quoted(data)} describes no {cls.__name__}")
-        return cls(data["symbols"], data["length"])
+        made: RecallGrammar = from_fields(cls, data, GrammarError)
+        return made
 
 
 def last_copy(tokens: Ints, size: int) -> Ints:

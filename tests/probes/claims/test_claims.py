@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from interp.claims import register
 from interp.cli import main
 from interp.errors import RequestError
 from interp.grammars import DyckGrammar, TopicGrammar
@@ -294,3 +295,31 @@ def test_conditions_are_what_they_say():
     assert rows(position_at_least(4)) == [[4, 5], [4, 5]]
     assert 3 in rows(parsed["elsewhere"])[0]
     assert 2 not in rows(parsed["elsewhere"])[0]
+
+
+def _wordings():
+    for relation in register.relations().values():
+        for words in (relation.words, *relation.also):
+            yield "relation", relation.name, words
+    for condition in register.conditions().values():
+        for words in (condition.words, *condition.also):
+            yield "condition", condition.name, words
+    for name, words in TASKS.items():
+        for also in (words, *register.also_uses()[name]):
+            yield "use", name, also
+
+
+@pytest.mark.parametrize(("what", "name", "words"), list(_wordings()))
+def test_every_wording_is_understood_in_a_sentence(what, name, words):
+    """Also one that holds a word at which sentences are cut, as "to" in "the token to recall"."""
+    if what == "relation":
+        for text in (f"L1H0 attends to {words}", f"L1H0 uses {words}", f"L1H0 uses {words} to do its task"):
+            claim = Claim.parse(text)
+            assert (claim.relation.words, claim.uses) == (
+                register.relations()[name].words, "task" if "uses" in text else None
+            ), text  # fmt: skip
+    elif what == "condition":
+        for text in (f"L1H0 attends to the previous token when {words}", f"L1H0 uses the previous token when {words}"):
+            assert Claim.parse(text).when.words == register.conditions()[name].words, text
+    else:
+        assert Claim.parse(f"L1H0 uses the previous token to {words}").uses == name
