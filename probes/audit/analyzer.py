@@ -128,8 +128,7 @@ def audit_claims(
     progress, task_check = true_or_false("progress", progress), true_or_false("task_check", task_check)
     models = models_of(model, "audit")
     _check_task(task)
-    if inputs is not None:
-        not_read("inputs are given", num_inputs=num_inputs, length=length)
+    not_read("inputs are given", **({} if inputs is None else {"num_inputs": num_inputs, "length": length}))
     count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])

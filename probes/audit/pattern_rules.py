@@ -26,8 +26,8 @@ class PatternEvidence:
     """What is known of one head's pattern, over half B.
 
     - `rows`, `sequences`: rows to which the relation applies, and the inputs that they are in.
-    - `score`, `top1`, `share`, `within`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it fails all the
-      same.
+    - `score`, `top1`, `share`, `within`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it
+      fails all the same.
     - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
       kind `mass`. None where there is none.
     """

@@ -90,7 +90,8 @@ class AuditResult(Result):
 def _summary(result: AuditResult) -> str:
     """The verdict, the reason and the table, at most 80 columns."""
     lines = textwrap.wrap(result.claim, WIDTH)
-    lines.append(f"Verdict: {result.verdict} (pattern {result.pattern}, use {result.use})")
+    idle = "; the model does not use it" if (result.verdict, result.use) == ("supported", "unused") else ""
+    lines.append(f"Verdict: {result.verdict}{idle} (pattern {result.pattern}, use {result.use})")
     lines += textwrap.wrap(result.reason, WIDTH)
     lines += textwrap.wrap(f"Evidence: {evidence_line(result)}. {SCORED}. >: the verdict rests on it", WIDTH)
     units = {row["over"] for row in result.evidence if row["unit"] != COUNTS}

@@ -30,6 +30,7 @@ from probes.audit.bench.detector import best_threshold, detector_score
 from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
 from probes.audit.bench.figure import bench_figure, bench_summary
+from probes.audit.result import AuditResult
 from probes.core import Result, clopper_pearson
 
 if TYPE_CHECKING:
@@ -135,12 +136,20 @@ def _one(job: tuple[str, int, int]) -> tuple[str, float | None]:
     case = make_case(*job)
     with one_thread():  # two processes would fight over a second one
         found = audit_claim(case.model, case.claim, case.given, case.task, seed=job[1], task_check=False)
-        word: str = found.verdict
-        if case.kind == "true" and word == "supported" and found.use not in ("used", "redundant"):
-            word = "undecided"
-        if case.kind == "decoy" and case.claim.uses is None and (word, found.use) == ("supported", "unused"):
-            word = "misleading"  # a claim about attention alone is true of a decoy, and the line says that it is idle
-        return word, detector_score(case)
+        return named(found, case.kind, case.claim.uses is not None), detector_score(case)
+
+
+def named(found: AuditResult, kind: str, asks_use: bool) -> str:
+    """The verdict, as it is counted.
+
+    A true claim about attention counts as supported only where its use is found too. One about a decoy is true as it is
+    worded; it counts as misleading where the line says that the model does not use the head.
+    """
+    if kind == "true" and found.verdict == "supported" and found.use not in ("used", "redundant"):
+        return "undecided"
+    if kind == "decoy" and not asks_use and (found.verdict, found.use) == ("supported", "unused"):
+        return "misleading"
+    return found.verdict
 
 
 def _family(name: str, words: Sequence[str], scores: Sequence[float], threshold: float) -> FamilyResult:

@@ -19,9 +19,10 @@ from probes.audit.bench import FAMILIES, make_case
 from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.effects import Effects
 from probes.audit.model import Outcome
-from probes.audit.pattern import Look, Rival
+from probes.audit.pattern import Look
 from probes.audit.population import over_seeds
 from probes.audit.result import AuditResult
+from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import LOGITS, Finding, deciding
 from probes.audit.rules import known
 from probes.audit.verdicts import verdict_of
@@ -134,9 +135,10 @@ def unescaped(text: str) -> str:
 
 GOOD = Look(
     score=near(0.9), top1=near(0.95), share=near(0.97), matched=near(0.8), on_sink=near(0.02),
-    without_sink=near(0.9), by_value=near(0.9), rivals=(Rival("r", "a rival", 400, near(0.5), 0.5),),
+    without_sink=near(0.9), by_value=near(0.9),
     matched_rows=np.zeros(200), when=None,
 )  # fmt: skip
+FAR = Rival("r", "a rival", 400, near(0.5), 0.5)
 BETTER = Rival("b", "a better one", 400, near(-0.2), -0.2)
 NEARER = Rival("n", "a nearer one", 400, Estimate(-0.1, -0.9, 0.7, 200, "inputs"), 0.1)
 # What is seen, the p-value of the matched null, and what untrained heads score -> the word, and the rows it rests on.
@@ -165,6 +167,7 @@ PATTERNS = {
 POWER = {"items": 200, "margin": near(10.0), "every": near(1.9), "token": near(2.0), "aimed": 1.0}
 SEEN = POWER | {"total": near(0.5), "raw": near(0.6), "sham": near(0.1), "direct": near(0.5), "fill": near(0.4)}
 NONE = POWER | {"total": near(0.0), "raw": near(0.0), "sham": near(0.0), "direct": near(0.0), "fill": near(0.0)}
+NONE |= {name: near(0.0) for name in ("look", "look_raw", "both", "both_raw")}
 PARTNER = {"partners": ((1, 0),), "with_partners": near(0.6), "held_with_partners": near(0.6)}
 IDLE = {"partners": ((1, 0),), "with_partners": near(0.0), "raw_with_partners": near(0.0)}
 COMPANY = {"company": ((1, 1),), "in_company": near(0.3)}
@@ -185,22 +188,24 @@ USES = {
     "used, made up for": (SEEN | {"total": near(0.0), "direct_fill": near(0.3)}, "used", ["direct", "direct_fill"]),
     "not as the mean": (SEEN | {"fill": near(-0.2), "direct": near(0.0)}, "undecided", ["mean_fill"]),
     "not as it is": (SEEN | {"raw": near(0.05), "direct": near(0.0)}, "undecided", ["raw"]),
+    "by where it looks": (NONE | {"look": near(0.5), "look_raw": near(0.6)}, "used", ["look", "look_raw"]),
+    "by both": (NONE | {"both": near(0.5), "both_raw": near(0.6)}, "used", ["both", "both_raw"]),
     "redundant": (NONE | PARTNER, "redundant",
                   ["with_partners", "held_with_partners"]),
     "in company": (NONE | COMPANY, "undecided", ["in_company"]),
     "by something else": (NONE | {"fill": near(0.4)}, "undecided", ["mean_fill"]),
-    "unused": (NONE, "unused", ["effect", "direct"]),
-    "unused as it is": (NONE | {"total": near(0.06)}, "unused", ["raw", "direct"]),
+    "unused": (NONE, "unused", ["effect", "direct", "look", "both"]),
+    "unused as it is": (NONE | {"total": near(0.06)}, "unused", ["raw", "direct", "look", "both"]),
     "unused with partners": (NONE | IDLE, "unused",
-                             ["effect", "direct", "with_partners"]),
+                             ["effect", "direct", "with_partners", "look", "both"]),
     "unused in company": (NONE | COMPANY | {"total": SOME, "in_company": near(0.0)},
-                          "unused", ["raw", "direct", "in_company"]),
+                          "unused", ["raw", "direct", "look", "both", "in_company"]),
     "neither": (NONE | {"total": SOME, "raw": SOME}, "undecided", ["effect"]),
     "neither, with partners": (NONE | IDLE | {"with_partners": SOME, "raw_with_partners": SOME}, "undecided",
                                ["with_partners"]),
     "neither, directly": (NONE | {"direct": near(0.1)}, "undecided", ["direct"]),
     "one idle": (SEEN | {"idle": (((0, 1), known(Effects(**NONE))),)}, "unused",
-                 ["effect L0H1", "direct L0H1"]),
+                 ["effect L0H1", "direct L0H1", "look L0H1", "both L0H1"]),
     "one perhaps idle": (SEEN | {"idle": (((0, 1), known(Effects(**(NONE | {"total": SOME, "raw": SOME})))),)},
                          "undecided", ["effect L0H1"]),
 }  # fmt: skip
@@ -210,7 +215,8 @@ def pattern_of(name: str) -> Finding:
     changed, p, untrained, _, _ = PATTERNS[name]
     null = None if untrained is None else Estimate(untrained, None, None, 4, "seeds")
     asked = SimpleNamespace(claim=PLAIN, rows=np.ones((400, 27), dtype=bool))
-    looks = [((0, 0), replace(GOOD, **changed))]
+    rivals = Rivals(changed.get("rivals", (FAR,)))
+    looks = [((0, 0), replace(GOOD, **{name: x for name, x in changed.items() if name != "rivals"}), rivals)]
     return decide_pattern(asked, looks, p, null, SimpleNamespace(half_b=np.arange(200)))
 
 
@@ -283,15 +289,15 @@ def test_a_use_that_cannot_be_asked_leaves_its_reason_to_be_drawn():
 def test_what_keeps_inputs_from_deciding_is_drawn(rows, rival, expected):
     asked = SimpleNamespace(claim=PLAIN, rows=np.zeros((400, 27), dtype=bool))
     asked.rows[: rows // 2, 1:3] = True
-    look = replace(GOOD, rivals=(Rival("r", "a rival <b>", rival, None, None),))
-    found = decide_pattern(asked, [((0, 0), look)], 0.1, None, SimpleNamespace(half_b=np.arange(400)))
+    rivals = Rivals((Rival("r", "a rival <b>", rival, None, None),))
+    found = decide_pattern(asked, [((0, 0), GOOD, rivals)], 0.1, None, SimpleNamespace(half_b=np.arange(400)))
     assert (found.word, rests_on(found)) == ("undecided", expected)
     check_told(_of_model(PLAIN, outcome(PLAIN, found, use_of("used")), COMMON))
 
 
 def test_of_several_heads_those_decide_that_gave_the_word():
     asked = SimpleNamespace(claim=PLAIN, rows=np.ones((400, 27), dtype=bool))
-    looks = [((0, 0), GOOD), ((0, 1), replace(GOOD, score=near(0.1)))]
+    looks = [((0, 0), GOOD, Rivals((FAR,))), ((0, 1), replace(GOOD, score=near(0.1)), Rivals((FAR,)))]
     found = decide_pattern(asked, looks, 0.001, None, SimpleNamespace(half_b=np.arange(200)))
     assert (found.word, rests_on(found)) == ("fails", ["score L0H1"])
     check_told(_of_model(PLAIN, outcome(PLAIN, found, use_of("used")), COMMON))
@@ -301,7 +307,7 @@ def test_of_several_heads_those_decide_that_gave_the_word():
 
 SEEDS = {
     "supported": ({"all is well": 40}, "used", "supported", ["supported"]),
-    "misleading": ({"all is well": 40}, "unused", "misleading", ["misleading"]),
+    "supported, idle": ({"all is well": 40}, "unused", "supported", ["supported"]),
     "refuted": ({"no score": 40}, "used", "refuted", ["refuted"]),
     "undecided": ({"score unsure": 40}, "used", "undecided", ["supported", "undecided"]),
     "divided": ({"all is well": 20, "no score": 20}, "used", "undecided", ["supported", "refuted"]),
@@ -351,7 +357,7 @@ def test_each_family_of_the_bench_shows_what_decides(family):
 def test_a_scan_writes_every_verdict_on_its_cell():
     found = scan_heads(load_checkpoint("constructed/constant"), ["stack-top", "all", "previous"], num_inputs=160)
     heat = found.figure().data[0]
-    assert {r.verdict for r in found.results} >= {"misleading", "refuted"}
+    assert {r.verdict for r in found.results} >= {"supported", "refuted"}
     marks = [mark for row in heat.text for mark in row]
     told = [hover for row in heat.customdata for hover in row]
     by = {(r.claim.split(" ", 1)[0], r.claim.split(" to ", 1)[1]): r for r in found.results}

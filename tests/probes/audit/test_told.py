@@ -10,8 +10,9 @@ from interp.stats import Estimate, clopper_pearson
 from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.effects import Effects
 from probes.audit.model import Outcome
-from probes.audit.pattern import Look, Rival
+from probes.audit.pattern import Look
 from probes.audit.population import over_seeds
+from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import Evidence, Finding, bound, counted, deciding, proves, resting, use_rows, with_value
 from probes.audit.rules import known
 from probes.claims import Claim
@@ -220,7 +221,7 @@ def test_only_the_effect_is_required_without_anything_resting_on_it():
 RIVAL = Rival("r", "a rival", 400, span(0.4, 0.5, 0.6), 0.5)
 LOOK = Look(
     score=span(0.8, 0.9, 0.95), top1=span(0.8, 0.9, 0.95), share=span(0.85, 0.9, 0.95), matched=span(0.7, 0.8, 0.9),
-    on_sink=span(0, 0.01, 0.02), without_sink=span(0.8, 0.9, 0.95), by_value=span(0.8, 0.9, 0.95), rivals=(RIVAL,),
+    on_sink=span(0, 0.01, 0.02), without_sink=span(0.8, 0.9, 0.95), by_value=span(0.8, 0.9, 0.95),
     matched_rows=np.zeros(200), when=None,
 )  # fmt: skip
 
@@ -228,7 +229,10 @@ LOOK = Look(
 def pattern_of(*looks, p=0.001, untrained=0.1, rows=None, claim=PLAIN):
     asked = SimpleNamespace(claim=claim, rows=np.ones((400, 27), dtype=bool) if rows is None else rows)
     null = None if untrained is None else Estimate(untrained, None, None, 4, "seeds")
-    heads = [((0, head), replace(LOOK, **look)) for head, look in enumerate(looks)]
+    heads = []
+    for head, look in enumerate(looks):
+        of_look = {name: value for name, value in look.items() if name != "rivals"}
+        heads.append(((0, head), replace(LOOK, **of_look), Rivals(look.get("rivals", (RIVAL,)))))
     return decide_pattern(asked, heads, p, null, SimpleNamespace(half_b=np.arange(1, 400, 2)))
 
 
@@ -267,7 +271,7 @@ def test_the_rows_of_a_pattern_and_their_nulls():
     assert row_of(told, "better").met is False
     assert not [row for row in pattern_of({"rivals": (better,)}).evidence if row.name == "better"]
     assert {row.name: (row.side, row.threshold) for row in told} == {
-        "rows": (">=", 200), "score": (">=", 0.25), "top1": (">=", 0.75), "share": ("not in", 0.8),
+        "rows": (">=", 100), "score": (">=", 0.25), "top1": (">=", 0.75), "share": ("not in", 0.8),
         "matched": (">", 0.0), "untrained": (">", 0.1), "rival": (">=", 0.0), "better": (">=", 0.0),
         "without_sink": (None, None), "sink": (None, None), "by_value": (None, None),
     }  # fmt: skip
@@ -302,10 +306,10 @@ def test_of_several_heads_the_word_is_that_of_the_worst(looks, word, rule, heads
     [
         (3, 3, 400, "The pattern cannot be decided: the relation applies to 3 rows in 3 inputs of the half that "
         "decides, "
-         "and 200 in 50 are needed.", ["rows", "sequences"], ["rows", "sequences"]),
-        (199, 100, 400, "The pattern cannot be decided: the relation applies to 199 rows in 100 inputs of the half "
+         "and 100 in 50 are needed.", ["rows", "sequences"], ["rows", "sequences"]),
+        (99, 99, 400, "The pattern cannot be decided: the relation applies to 99 rows in 99 inputs of the half "
         "that "
-         "decides, and 200 in 50 are needed.", ["rows", "sequences"], ["rows"]),
+         "decides, and 100 in 50 are needed.", ["rows", "sequences"], ["rows"]),
         (400, 100, 7, "The pattern cannot be decided: the last unmatched open bracket cannot be told from a rival on "
         "these "
          "inputs: they differ in 7 rows, and 50 are needed.", ["rows", "different"], ["different"]),
@@ -338,7 +342,8 @@ def test_the_reason_of_doubts_tells_all_of_them():
 
 
 def test_an_idle_head_is_told_with_its_own_numbers():
-    unused = replace(SEEN, total=NONE, raw=NONE, direct=NONE, fill=NONE, partners=(), with_partners=None, company=(),
+    nowhere = dict.fromkeys(("look", "look_raw", "both", "both_raw"), NONE)
+    unused = replace(SEEN, **nowhere, total=NONE, raw=NONE, direct=NONE, fill=NONE, partners=(), with_partners=None, company=(),
                      raw_with_partners=None, held_with_partners=None, in_company=None)  # fmt: skip
     doubtful = replace(unused, total=SOME, raw=SOME)
     together = replace(SEEN, idle=(((0, 1), known(doubtful)), ((0, 2), known(unused))))
@@ -349,7 +354,12 @@ def test_an_idle_head_is_told_with_its_own_numbers():
         "L0H1 and "
         "L0H2. The model does not use it to predict closing brackets: exchanging what L0H2 reads there moves 0.00"
     )
-    assert [row.name for row in found.evidence if row.finding] == ["effect L0H2", "direct L0H2"]
+    assert [row.name for row in found.evidence if row.finding] == [
+        "effect L0H2",
+        "direct L0H2",
+        "look L0H2",
+        "both L0H2",
+    ]
     assert row_of(found.evidence, "effect L0H2").words == "L0H2 alone: effect of the exchange, less sham"
     perhaps = decide_use(known(replace(SEEN, idle=(((0, 1), known(doubtful)),))), TASK, "L0H0 and L0H1")
     assert (perhaps.word, perhaps.rule) == ("undecided", "one_is_idle")

@@ -304,7 +304,7 @@ def _wordings():
     for condition in register.conditions().values():
         for words in (condition.words, *condition.also):
             yield "condition", condition.name, words
-    for name, words in TASKS.items():
+    for name, words in register.uses().items():
         for also in (words, *register.also_uses()[name]):
             yield "use", name, also
 
