@@ -110,10 +110,10 @@ def deciding(pattern: Finding, use: Finding, verdict: Verdict, asks_use: bool) -
     """Both findings, the rows marked on which the verdict rests: at least one, whatever the verdict.
 
     A pattern that fails or is open decides alone; a misleading claim is so by a pattern that holds and is of no use; a
-    supported one by its pattern, and by the use if that was claimed, or is said to be none beside the verdict.
+    supported one by its pattern, and by the use if that was claimed.
     """
     of_pattern = verdict in ("supported", "misleading") or pattern.word != "holds"
-    of_use = pattern.word == "holds" and (asks_use or use.word == "unused")
+    of_use = pattern.word == "holds" and (asks_use or verdict == "misleading")
     return _marked(pattern, "pattern", of_pattern), _marked(use, "use", of_use)
 
 
