@@ -380,7 +380,7 @@ def test_a_use_that_no_seed_was_asked_for_is_said_alike_everywhere():
 
 
 def test_a_bound_that_is_met_and_speaks_against_the_claim_says_what_it_shows():
-    still = _of_model(USE, outcome(USE, pattern_of("all is well"), use_of("still")), COMMON)
+    still = _of_model(USED, outcome(USED, pattern_of("all is well"), use_of("still")), COMMON)
     seeds = [outcome(PLAIN, pattern_of("no score"), use_of("used")) for _ in range(40)]
     refuted = _of_seeds(PLAIN, over_seeds(PLAIN, range(40), [(o, o) for o in seeds], 0.95), COMMON)
     for result, told in ((still, "unused if ≤ 1e-05"), (refuted, "refuted if > 0.5")):
