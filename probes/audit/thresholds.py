@@ -1,4 +1,4 @@
-"""The numbers that define the words of an audit. One place; not tuned to any bench.
+"""The numbers that define the words of an audit, each with its reason. One place; not tuned to any bench.
 
 All are bounds on Estimates at level 1 - `ALPHA` / m, m being the number of claims audited together.
 """
@@ -7,29 +7,29 @@ ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-correct
 
 # 0. Eligible. Otherwise `undecided`. Counted in the half of the inputs that decides.
 MIN_ROWS = 100  # rows where the relation applies: half a row in two of the 200 inputs that decide by default ...
-MIN_SEQUENCES = 50  # ... in as many different inputs
-MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival
+MIN_SEQUENCES = 50  # ... in as many different inputs: Student's t on a share is fair from there on
+MIN_DIFFERENT = 50  # rows on which the relation names other keys than a rival, for the same reason
 RIVAL_SEQUENCES = 10  # inputs that those rows must come from for the two to be compared: position 60 may exist in one
 
 # 1. Pattern.
 SCORE = 0.25  # of (m - c) / (1 - c), sinks included: low enough for a head that rests on START most of the time
 MAINLY = 0.5  # the same, for "mainly attends to"
-TOP1 = 0.75  # how often the largest weight, sinks apart, is on the relation
-EVEN = 0.8  # score of a relation of kind `even`
-LEAD = 0.05  # by which a rival must score higher to refute: less is no other story
+TOP1 = 0.75  # how often the largest weight, sinks apart, is on the relation: trained heads do in .8 to 1 of the rows
+EVEN = 0.8  # score of a relation of kind `even`: a fifth of the weight may lie elsewhere than evenness has it
+LEAD = 0.05  # by which a rival must score higher to refute, a fifth of SCORE: less is no other story
 ROW = 0.5  # of a relation of kind `even`: a row fits if its score is above this ...
 MIXED = (0.2, 0.8)  # ... and a claim whose rows fit in such a share is right of some rows only: it fails
 
 TAIL_INPUTS = 200  # drawn of each other law that a world names, on which a claim that holds is looked at again
 
 # 2. Power, as a share of the intact margin.
-POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move
-AIMED = 0.5  # share of the inputs whose claimed edges must read what the donor changes, for the token to count
+POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move: five times UNUSED
+AIMED = 0.5  # most: share of the inputs whose claimed edges must read what the donor changes, for the token to count
 EXACT = 1e-5  # a change below this share of the largest logit is float32's rounding, and counts as none at all
 
 # 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).
-USED = 0.10
-UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, not a failure to reject
+USED = 0.10  # a twentieth of what turns an answer over
+UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, not a failure to reject; half of USED
 PARTNERS = 3  # heads of the largest partner set
 CANDIDATES = 12  # heads looked at as partners
 GAIN = 0.01  # a partner that adds less to e is not worth a place
