@@ -1,0 +1,6 @@
+"""How often the audit is wrong about models that training made: claims whose truth follows from how they were made."""
+
+from probes.audit.bench.trained.families import FAMILIES
+from probes.audit.bench.trained.run import TrainedResult, check_family, run_trained_bench
+
+__all__ = ["FAMILIES", "TrainedResult", "check_family", "run_trained_bench"]
