@@ -1,4 +1,4 @@
-"""What the trained bench is made of, as data: claims with their truth, models that they are about, families of these."""
+"""What the trained bench is made of, as data: claims with their truth, the models that they are about, families."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

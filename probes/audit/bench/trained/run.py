@@ -26,7 +26,7 @@ from probes.audit.analyzer import audit_claims
 from probes.audit.bench.trained.cases import JUDGE, Half, Kind, seeds_of_half
 from probes.audit.bench.trained.errors import Row, Told, rows
 from probes.audit.bench.trained.families import FAMILIES
-from probes.audit.bench.trained.table import long_table, short_table, trained_figure
+from probes.audit.bench.trained.table import long_table, short_table, terminal, trained_figure
 from probes.audit.bench.trained.truth import check_subject
 from probes.core import Result
 
@@ -70,12 +70,12 @@ class TrainedResult(Result):
     seconds_per_claim: float
 
     def summary(self) -> str:
-        """The table by kind."""
-        return short_table(self)
+        """The table by kind, for a terminal."""
+        return terminal(self)
 
-    def table(self) -> str:
-        """The table by family and kind, and what was dropped."""
-        return long_table(self)
+    def table(self, long: bool = False) -> str:
+        """Markdown: the table by kind; `long`: by family and kind, and what was dropped."""
+        return long_table(self) if long else short_table(self)
 
     def figure(self) -> "go.Figure":
         """Shares of models with an error, by kind."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from interp.numbers import interval, percent
+from interp.text import fold
 from probes.audit.bench.trained.errors import ERRORS, Row
 
 if TYPE_CHECKING:
@@ -11,8 +12,23 @@ if TYPE_CHECKING:
 HEAD = ("claims", "models", "right", *ERRORS, "named")
 
 
+def terminal(result: Any) -> str:
+    """By kind, and all, in 80 columns: how many claims have each error, of those it can be made about."""
+    lines = [f"{'':<16}{'claims':>7}{'right':>7}{'false':>10}{'missed':>10}{'missed':>10}{'unde-':>10}{'named':>9}"]
+    lines.append(f"{'':<30}{'support':>10}{'pattern':>10}{'use':>10}{'cided':>10}")
+    for r in (r for r in result.rows if r.family is None):
+        cells = "".join(f"{_of(r.rates[e].claims, r.rates[e].of):>10}" for e in ERRORS)
+        right = percent(r.right / r.claims) if r.claims else ""
+        lines.append(f"{r.kind or 'all':<16}{r.claims:>7}{right:>7}{cells}{_of(r.named, r.nameable):>9}")
+    return "\n".join([*lines, fold([_under(result)])])
+
+
+def _of(count: int, of: int) -> str:
+    return f"{count}/{of}" if of else "–"
+
+
 def short_table(result: Any) -> str:
-    """By kind, and all: at most 12 rows."""
+    """By kind, and all: at most 12 rows, for pages."""
     chosen = [r for r in result.rows if r.family is None]
     return "\n".join([_markdown(["kind", *HEAD], [[r.kind or "all", *_cells(r)] for r in chosen]), "", _under(result)])
 
@@ -43,9 +59,10 @@ def _cells(row: Row) -> list[str]:
 def _under(result: Any) -> str:
     runs = {0: "has not been run", 1: "was run once"}.get(result.judge_runs, f"was run {result.judge_runs} times")
     return (
-        f"Half: {result.half}. Errors are counted in claims about which they can be made; intervals (95 %, "
-        "Clopper-Pearson) are of the share of independent models with such an error. Named: heads that attend as "
-        f"claimed and are of no use, called so. The judging half {runs}."
+        f"Half: {result.half}; {len(result.told):,} claims about {len({(t.family, t.seed) for t in result.told})} "
+        "models. Errors are counted in claims about which they can be made; intervals (95 %, Clopper-Pearson) are of "
+        "the share of independent models with such an error. Named: heads that attend as claimed and are of no use, "
+        f"called so. The judging half {runs}. {result.seconds_per_claim:.2f} CPU seconds a claim."
     )
 
 

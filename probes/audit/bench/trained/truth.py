@@ -133,8 +133,8 @@ def pattern_of(weights: Floats, keys: Bools, rows: Bools) -> Pattern:
     score = (mass - chance) / (1 - chance)
     top = np.take_along_axis(keys, weights.argmax(-1)[..., None], axis=-1)[..., 0][asked]
     outer = (score <= OUTER[0]) | (score >= OUTER[1])
-    means = (float(x.mean()) for x in (score, top, chance, score >= 0.5, outer))
-    return Pattern(*means, rows=int(asked.sum()))
+    means = [float(x.mean()) for x in (score, top, chance, score >= 0.5, outer)]
+    return Pattern(means[0], means[1], means[2], means[3], means[4], int(asked.sum()))
 
 
 def pattern_truth(found: Pattern) -> bool | None:
@@ -188,8 +188,10 @@ def moved(model: Any, examples: Examples, heads: Sequence[Head], rows: Bools, se
     def margin(logits: Floats) -> float:
         return float((logits[each, read, answer] - logits[each, read, foil]).mean())
 
-    intact = _run(model, tokens)
     asked = rows & (labels >= 0)
+    if not len(each):
+        return Moved(np.nan, np.nan, 0)
+    intact = _run(model, tokens)
     above = _right(intact, labels, asked) - _chance(labels[asked])
     lost = _right(intact, labels, asked) - _right(_run(model, tokens, _puts(model, heads, mean)), labels, asked)
     whole = margin(intact)
