@@ -48,9 +48,7 @@ def test_kinds_that_do_not_overlap_have_an_interval():
     assert (found.value, found.high) == (1, 1)
     assert 0.8 < found.low < 0.99
     assert auroc(-np.arange(60), np.arange(60) < 12).high == pytest.approx(1 - found.low)
-    assert (
-        p_value(lambda level: auroc(np.arange(60), np.arange(60) < 12, level), 0.5) < 1e-4
-    )  # absolute: a level of proof
+    assert p_value(lambda level: auroc(np.arange(60), np.arange(60) < 12, level), 0.5) < 1e-4  # absolute: a level of proof
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
