@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from interp.numbers import interval, percent
+from interp.numbers import interval, number, percent
 from interp.text import fold
 from probes.audit.bench.trained.errors import ERRORS, Row
 
@@ -62,7 +62,7 @@ def _under(result: Any) -> str:
         f"Half: {result.half}; {len(result.told):,} claims about {len({(t.family, t.seed) for t in result.told})} "
         "models. Errors are counted in claims about which they can be made; intervals (95 %, Clopper-Pearson) are of "
         "the share of independent models with such an error. Named: heads that attend as claimed and are of no use, "
-        f"called so. The judging half {runs}. {result.seconds_per_claim:.2f} CPU seconds a claim."
+        f"called so. The judging half {runs}. {number(result.seconds_per_claim, 2)} CPU seconds a claim."
     )
 
 
