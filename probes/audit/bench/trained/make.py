@@ -64,7 +64,8 @@ def preset_population(preset: str, folder: Path, seeds: Sequence[int] = ALL) -> 
     path = make_folder(folder) / f"{preset}.safetensors"
     if not path.exists():
         return train_population(preset, seeds, out=path, resume=True, workers=1)
-    found = load_checkpoint(path)
-    if not isinstance(found, Population) or found.seeds != tuple(seeds) or found.config != make_recipe(preset).config:
+    found, recipe = load_checkpoint(path), make_recipe(preset)
+    same = isinstance(found, Population) and (found.config, found.grammar) == (recipe.config, recipe.grammar)
+    if not same or found.seeds != tuple(seeds):
         raise CheckpointError(f"{str(path)!r} is not the population that this bench asks for: remove it")
     return found

@@ -38,9 +38,9 @@ COUNT = "judge-runs.json"
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """Of a family: its models; those that did not learn their task; claims in the grey zone; claims whose truth by
-    construction the check denies."""
+class Tally:
+    """Of a family: its models; those that did not learn their task; all claims; those in the grey zone; those whose
+    truth by construction the check denies; CPU seconds of the audit a claim."""
 
     family: str
     models: int
@@ -48,15 +48,17 @@ class Dropped:
     claims: int
     grey: int
     contradicted: int
+    seconds_per_claim: float
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return dict(vars(self))
+        return {**vars(self), "seconds_per_claim": round(self.seconds_per_claim, 3)}
 
 
 @dataclass(frozen=True)
 class TrainedResult(Result):
-    """What the trained bench found. `rows`: by kind, by family and kind, and all; `told`: every claim.
+    """What the trained bench found. `rows`: by kind, by family and kind, and all; `families`: how many models and
+    claims there were before the check, and what it dropped; `told`: every claim that was audited.
 
     `judge_runs`: how often the judging half has been run with these models, this time included.
     """
@@ -65,21 +67,21 @@ class TrainedResult(Result):
     seed: int
     judge_runs: int
     rows: tuple[Row, ...]
-    dropped: tuple[Dropped, ...]
+    families: tuple[Tally, ...]
     told: tuple[Told, ...]
     seconds_per_claim: float
 
     def summary(self) -> str:
         """The table by kind, for a terminal."""
-        return terminal(self)
+        return terminal(self.to_dict())
 
     def table(self, long: bool = False) -> str:
         """Markdown: the table by kind; `long`: by family and kind, and what was dropped."""
-        return long_table(self) if long else short_table(self)
+        return (long_table if long else short_table)(self.to_dict())
 
     def figure(self) -> "go.Figure":
         """Shares of models with an error, by kind."""
-        return trained_figure(self)
+        return trained_figure(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `wrong`: the claims with an error, by name."""
@@ -87,7 +89,7 @@ class TrainedResult(Result):
             "half": self.half, "seed": self.seed, "judge_runs": self.judge_runs,
             "models": len({(t.family, t.seed) for t in self.told}), "claims": len(self.told),
             "seconds_per_claim": round(self.seconds_per_claim, 3),
-            "rows": [r.to_dict() for r in self.rows], "dropped": [d.to_dict() for d in self.dropped],
+            "rows": [r.to_dict() for r in self.rows], "families": [f.to_dict() for f in self.families],
             "wrong": [t.to_dict() for t in self.told if t.outcome != "right"],
         }  # fmt: skip
 
@@ -122,16 +124,16 @@ def run_trained_bench(
     with closing(spread(_one, jobs, min(workers, len(jobs)))) as results:
         found = list(progress_bar(results, total=len(jobs), desc="bench", unit="model", disable=not progress))
     told = [t for one in found for t in one.told]
-    dropped = [_dropped(name, [one for one in found if one.family == name]) for name in names]
+    tallies = [_tally(name, [one for one in found if one.family == name]) for name in names]
     spent = sum(one.seconds for one in found) / max(1, len(told))
-    return TrainedResult(half, seed, count, tuple(rows(told, KINDS)), tuple(dropped), tuple(told), spent)
+    return TrainedResult(half, seed, count, tuple(rows(told, KINDS)), tuple(tallies), tuple(told), spent)
 
 
 @dataclass(frozen=True)
 class Checkup:
     """How the models and claims of a family stand before any audit: claims that passed, by kind and truth."""
 
-    dropped: Dropped
+    tally: Tally
     kept: dict[tuple[str, bool, str], int]
     least_accuracy: float | None
 
@@ -148,7 +150,7 @@ def check_family(name: str, models: str | Path, seeds: Iterable[int]) -> Checkup
         found.append(_Found(name, (), tuple(lost), len(passed), 0.0))
         if right is not None:
             accuracies.append(right)
-    return Checkup(_dropped(name, found), dict(kept), min(accuracies, default=None))
+    return Checkup(_tally(name, found), dict(kept), min(accuracies, default=None))
 
 
 # -- inside -------------------------------------------------------------------------------------------------
@@ -189,11 +191,12 @@ def _one(job: tuple[str, int, str, int]) -> _Found:
     return _Found(name, told, tuple(lost), len(kept), seconds)
 
 
-def _dropped(name: str, found: Sequence[_Found]) -> Dropped:
+def _tally(name: str, found: Sequence[_Found]) -> Tally:
     lost = Counter(why for one in found for why in one.lost)
     unlearned = sum("unlearned" in one.lost for one in found)
     claims = sum(one.passed + len(one.lost) for one in found)
-    return Dropped(name, len(found), unlearned, claims, lost["grey"], lost["contradicted"])
+    spent = sum(one.seconds for one in found) / max(1, sum(len(one.told) for one in found))
+    return Tally(name, len(found), unlearned, claims, lost["grey"], lost["contradicted"], spent)
 
 
 def _names(families: Sequence[str] | None) -> list[str]:

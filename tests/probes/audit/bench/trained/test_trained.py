@@ -359,10 +359,10 @@ def test_what_is_not_there_is_refused(how, told, tmp_path):
 def test_the_bench_runs_and_runs_on(tmp_path):
     asked = ["frozen", "whereabouts"]
     result = run_trained_bench(tmp_path, families=asked, seeds=[0])
-    assert [d.models for d in result.dropped] == [1, 1]
+    assert [d.models for d in result.families] == [1, 1]
     assert {t.family for t in result.told} == set(asked)
     assert result.judge_runs == 0
-    assert sum(d.claims - d.grey - d.contradicted for d in result.dropped) == len(result.told)
+    assert sum(d.claims - d.grey - d.contradicted for d in result.families) == len(result.told)
     found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert found["claims"] == len(result.told)
     assert len(found["wrong"]) == sum(t.outcome != "right" for t in result.told)
