@@ -34,8 +34,9 @@ def own_model(recipe: Recipe, family: str, seed: int, folder: Path) -> Any:
         model.load_state_dict(tensors)
         return model
     model = train(recipe, seed)
-    with replacing(path) as new:
-        safetensors.torch.save_file(dict(model.state_dict()), new, metadata={"recipe": digest})
+    content = safetensors.torch.save(dict(model.state_dict()), metadata={"recipe": digest})
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
     return model
 
 

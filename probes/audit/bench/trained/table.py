@@ -86,7 +86,7 @@ def _cells(row: Data) -> list[Any]:
 def _under(data: Data) -> str:
     runs = {0: "has not been run", 1: "was run once"}.get(data["judge_runs"], f"was run {data['judge_runs']} times")
     return (
-        f"Half: {data['half']}; {number(data['claims'])} claims about {data['models']} models. Errors are counted in "
+        f"Half: {data['half']}; {data['claims']:,} claims about {data['models']} models. Errors are counted in "
         "claims about which they can be made; intervals (95 %, Clopper-Pearson) are of the share of independent models "
         "with such an error. Named: heads that attend as claimed and are of no use, called so. The judging half "
         f"{runs}. {number(data['seconds_per_claim'], 2)} CPU seconds a claim."
