@@ -381,3 +381,14 @@ def test_a_margin_is_read_only_where_labels_differ():
     _, model = built((1.0, 0.0))
     found = truth.moved(model, Examples(tokens, labels), [HEAD], np.ones(tokens.shape, dtype=bool), 1)
     assert found.items in (0, 80)  # by the donor's distance: strings of one kind, or of both
+
+
+def test_families_and_bounds_are_those_that_were_fixed():
+    page = (ROOT / "docs" / "trained-bench.md").read_text(encoding="utf-8")
+    models = page.split("## Models and seeds")[1].split("## Truth")[0]
+    listed = [line.split("|")[1].strip() for line in models.splitlines() if line.startswith("| ")]
+    assert listed[1:] == list(FAMILIES)
+    assert (truth.TRUE_SCORE, truth.TRUE_TOP1, truth.FALSE_SCORE, truth.FALSE_TOP1) == (0.5, 0.8, 0.15, 0.5)
+    assert (truth.SPLIT, truth.SPLIT_ROWS, truth.OUTER) == ((0.25, 0.75), 0.9, (0.2, 0.8))
+    assert (truth.USED_MOVES, truth.USED_LOSES, truth.UNUSED_MOVES, truth.UNUSED_LOSES) == (0.25, 0.10, 0.03, 0.03)
+    assert (truth.SPARE_LOSES, truth.BOTH_LOSE, truth.LEAST_ROWS) == (0.05, 0.5, 50)
