@@ -90,13 +90,15 @@ def wordings_help() -> str:
 def bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
     check_outputs(arguments.json, arguments.figure)
-    from probes.audit.bench import PER_FAMILY, run_bench
+    how: dict[str, Any] = {"seed": arguments.seed, "workers": min(8, os.cpu_count() or 1), "progress": True}
+    result: Any
+    if arguments.bench == "trained":
+        from probes.audit.bench.trained import run_trained_bench
 
-    result = run_bench(
-        arguments.per_family or PER_FAMILY,
-        seed=arguments.seed,
-        workers=min(8, os.cpu_count() or 1),
-        progress=True,
-    )
+        result = run_trained_bench(arguments.models, arguments.half, **how)
+    else:
+        from probes.audit.bench import PER_FAMILY, run_bench
+
+        result = run_bench(arguments.per_family or PER_FAMILY, **how)
     deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
     return 0

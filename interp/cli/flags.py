@@ -89,6 +89,8 @@ TABLE: dict[str, tuple[Unread, ...]] = {
     "analyze": (VOCAB,),
     "audit": (
         Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
+        Unread(("per_family",), lambda a, _: "it is of --bench written" if a.bench == "trained" else None),
+        Unread(("half", "models"), lambda a, _: None if a.bench == "trained" else "it is of --bench trained"),
         Unread(
             (
                 "checkpoint",

@@ -105,8 +105,23 @@ def make_parser() -> argparse.ArgumentParser:
         "checkpoint", metavar="CHECKPOINT", nargs="?", help="a file, or a bundled name from `interp list`"
     )
     audits.add_argument(
-        "--bench", action="store_true", help="instead: the audit's own error rates, on claims whose truth is known"
+        "--bench",
+        nargs="?",
+        const="written",
+        choices=("written", "trained"),
+        help="instead: the audit's own error rates, on claims whose truth is known; of models that were written "
+        "(default), or that training made (docs/trained-bench.md)",
     )
+    audits.add_argument(
+        "--half",
+        choices=("develop", "judge", "both"),
+        default="develop",
+        help="which seeds of --bench trained (default develop; how often the others were run is counted)",
+    )
+    audits.add_argument(
+        "--models", type=Path, default=Path("trained-bench"), metavar="DIR",
+        help="where --bench trained keeps its models (default trained-bench)",
+    )  # fmt: skip
     audits.add_argument(
         "--per-family", type=whole(1), metavar="N", help="claims of each family of the bench (default 72: 30 CPU min)"
     )

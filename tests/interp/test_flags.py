@@ -66,6 +66,7 @@ class Case:
 
 
 TRAIN = "train dyck-minimal --steps 2 --batch 2 --seeds 1 --workers 1 --out a.safetensors"
+TRAINED = "audit --bench trained"
 ANALYZE, AUDIT = "analyze variation dyck-minimal", "audit dyck-minimal --claims claims.txt"
 HEATMAP = "heatmap dyck-minimal --text () --out a.html"
 PRUNE = "prune dyck-minimal --out a.safetensors"
@@ -138,10 +139,19 @@ CASES = {
         Case(AUDIT, AUDIT.replace("dyck-minimal", "constructed/stack")),
         Case("audit --bench", "audit dyck-minimal --bench", "'dyck-minimal' changes nothing here: --bench"),
     ],
-    ("audit", "bench"): [Case(AUDIT, "audit --bench")],
+    ("audit", "bench"): [Case(AUDIT, "audit --bench"), Case("audit --bench", TRAINED)],
     ("audit", "per_family"): [
         Case("audit --bench", "audit --bench --per-family 3"),
         Case(AUDIT, f"{AUDIT} --per-family 3", "--per-family 3 changes nothing here"),
+        Case(TRAINED, f"{TRAINED} --per-family 3", "--per-family 3 changes nothing here"),
+    ],
+    ("audit", "half"): [
+        Case(TRAINED, f"{TRAINED} --half judge"),
+        Case("audit --bench", "audit --bench --half judge", "--half 'judge' changes nothing here"),
+    ],
+    ("audit", "models"): [
+        Case(TRAINED, f"{TRAINED} --models here"),
+        Case("audit --bench written", "audit --bench written --models here", "--models 'here' changes nothing here"),
     ],
     ("audit", "claim"): [
         Case(AUDIT, f"{AUDIT} --claim L0H0 attends to START"),
@@ -330,6 +340,7 @@ def workplace(tmp_path, monkeypatch, files):
     monkeypatch.setattr("probes.topics.analyze_topic_blocks", recorder("topics"))
     monkeypatch.setattr("probes.audit.audit_claims", recorder("audit", several=True))
     monkeypatch.setattr("probes.audit.bench.run_bench", recorder("bench"))
+    monkeypatch.setattr("probes.audit.bench.trained.run_trained_bench", recorder("trained bench"))
     monkeypatch.setattr("probes.lottery.demonstrate_lottery_ticket", recorder("ticket"))
     monkeypatch.setattr("interp.plots.heatmap.attention_heatmap", lambda *a, **k: recorder("heatmap")(*a, **k).figure())
     monkeypatch.setattr("interp.plots.export.save_figure", lambda figure, path: path.write_text("a figure"))

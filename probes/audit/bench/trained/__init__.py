@@ -1,0 +1,7 @@
+"""How often the audit is wrong about models that training made: claims whose truth follows from how they were made."""
+
+from probes.audit.bench.trained.families import FAMILIES
+from probes.audit.bench.trained.run import TrainedResult, check_family, run_trained_bench
+from probes.audit.bench.trained.table import long_table, short_table
+
+__all__ = ["FAMILIES", "TrainedResult", "check_family", "long_table", "run_trained_bench", "short_table"]
