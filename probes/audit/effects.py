@@ -28,6 +28,9 @@ class Effects:
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
+    - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
+      exchange of the claimed edges could move anything; `whole_beside`: once `whole_partners` are ablated;
+      `whole_in_company`: while `whole_company` give what they give for the donor.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
@@ -55,6 +58,11 @@ class Effects:
     fill: Estimate | None = None
     unnatural: float = 0.0
     left_out: float = 0.0
+    whole: Estimate | None = None
+    whole_partners: tuple[Head, ...] = ()
+    whole_beside: Estimate | None = None
+    whole_company: tuple[Head, ...] = ()
+    whole_in_company: Estimate | None = None
     look: Estimate | None = None
     look_raw: Estimate | None = None
     both: Estimate | None = None

@@ -54,6 +54,22 @@ def whole_rows(
     return out
 
 
+def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
+    """Edits by which heads give, at every position, what they give on another of the items; of its length if one is."""
+    order = generator(seed, "audit/resampled").permutation(len(side.items))
+    length = side.items.upto.sum(1)
+    by_length = order[np.argsort(length[order], kind="stable")]
+    other = np.empty(len(order), dtype=np.int64)
+    other[by_length] = np.roll(by_length, 1)
+    out = []
+    for layer in sorted({layer for layer, _ in heads}):
+        z = side.cache.z[layer]
+        mine = tuple(head for at, head in heads if at == layer)
+        none = torch.zeros(z.shape[0], z.shape[1], z.shape[1], dtype=torch.bool, device=z.device)
+        out.append(Edges(layer, mine, none, add=z[torch.from_numpy(other).to(z.device)] - z))
+    return out
+
+
 def donor_keys(asked: Asked, side: Side, inputs: Inputs) -> Tensor:
     """The claimed relation in the donors [item, query, key]; none where it cannot be read off them."""
     visible = inputs.visible[side.items.sequence]

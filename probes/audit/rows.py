@@ -185,6 +185,9 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("both_beside", "pattern and values, the same ablated", e.both_beside),
         ("look_beside_raw", "the donor's pattern, the exchange as it is", e.look_beside_raw),
         ("both_beside_raw", "pattern and values, the exchange as it is", e.both_beside_raw),
+        ("whole", "all that it gives, of another input", e.whole),
+        ("whole_beside", f"the same, {heads_text(e.whole_partners)} ablated", e.whole_beside),
+        ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
         shown = name not in ("direct_fill", "raw_with_partners") and not name.startswith(("look_", "both_"))

@@ -22,7 +22,7 @@ from probes.audit import thresholds as t
 from probes.audit.conditions import Bound, Condition, Given, Not, all_of
 from probes.audit.edits import Edges, Head, is_pattern_times_values, reaches_output, z_change
 from probes.audit.effects import Effects
-from probes.audit.exchanges import donor_keys, interchange, live_items, output_change, sham_pairs, whole_rows
+from probes.audit.exchanges import donor_keys, interchange, live_items, output_change, resampled, sham_pairs, whole_rows
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads
 from probes.audit.pattern import Asked
@@ -335,6 +335,22 @@ class Measuring:
             found |= {f"{name}_beside": side.share(net), f"{name}_beside_raw": side.share(raw)}
         return found
 
+    def whole_output(self) -> dict[str, Any]:
+        """All that the heads give, exchanged for what they give on another item: alone, beside partners, in company."""
+        side, seed = self.side, self.used.seed
+        swap = partial(resampled, heads=self.heads, seed=seed)
+        edges = swap(side)
+        found: dict[str, Any] = {"whole": side.share(self.change(side.margin, edges))}
+        if self.search is None:
+            return found
+        if partners := find_partners(self.search, swap, self.others, seed):
+            change = self.change(side.without(partners), edges, ablated=side.fill(partners))
+            found |= {"whole_partners": partners, "whole_beside": side.share(change)}
+        if company := find_company(self.search, swap, self.others, seed):
+            change = company_change(side, edges, company)
+            found |= {"whole_company": company, "whole_in_company": side.share(change)}
+        return found
+
     def partners(self) -> dict[str, Any]:
         """The interchange with partners ablated."""
         side = self.side
@@ -384,6 +400,11 @@ _MEASURED = Given("total")
 STAGES = (
     Stage(frozenset(("output_change", "answer_change", "aimed", "paired")), _ALIVE, Measuring.answer),
     Stage(frozenset(("token", "every")), all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0)), Measuring.power),
+    Stage(
+        frozenset(("whole", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
+        all_of(_ALIVE, Bound("margin.low", ">", 0.0), Not(POWERFUL)),
+        Measuring.whole_output,
+    ),
     Stage(frozenset(("total", "raw", "sham", "direct", "fill", "unnatural")), POWERFUL, Measuring.exchange),
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
     Stage(

@@ -52,6 +52,13 @@ NO_BOTH_BESIDE = any_of(
 )
 NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
 
+# All that the heads give, exchanged for what they give on another input: where no exchange of edges could show a use.
+WHOLE_NONE = all_of(
+    Bound("whole.reach", "<", t.UNUSED),
+    any_of(Not(Given("whole_beside")), Bound("whole_beside.reach", "<", t.UNUSED)),
+    any_of(Not(Given("whole_in_company")), Bound("whole_in_company.reach", "<", t.UNUSED)),
+)
+
 OPEN = "Use cannot be decided: "
 USE_RULES = (
     Rule("few_items", Not(ENOUGH_ITEMS), "undecided",
@@ -68,6 +75,10 @@ USE_RULES = (
          "in its last bit: what is read there is not used", ("silent",)),
     Rule("no_margin", Bound("margin.low", "<=", 0.0), "undecided",
          OPEN + "the model does not {task} (margin {margin})", ("margin",)),
+    Rule("unused_whole", WHOLE_NONE, "unused",
+         "The model does not use it to {task}: exchanging all that {heads} gives for what it gives on another input "
+         "moves {whole} of the margin{beside}, each less than {UNUSED}",
+         ("whole", "whole_beside", "whole_in_company")),
     Rule("no_power_not_aimed", all_of(Not(EVERY_MOVES), Not(AIMS)), "undecided",
          OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
          "and the {pairs} do not change the tokens that are read there", ("every_head", "aimed")),
@@ -169,6 +180,8 @@ def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
     return Phrases(
         e,
         task=task.words,
+        heads=heads,
+        beside=f", nor with {heads_text(e.whole_partners)} ablated" if e.whole_partners else "",
         nothing="; ".join(nothing),
         open=_open(e, heads),
         left_out=percent(e.left_out),

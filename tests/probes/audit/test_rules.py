@@ -58,6 +58,7 @@ MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
 MATTERS = replace(ALONE, fill=MUCH)
 REDUNDANT = replace(UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH)
 POWERLESS = replace(USED, every=NONE, token=NONE)
+IDLE_WHOLE = replace(POWERLESS, aimed=0.0, whole=NONE)
 SILENT = replace(USED, answer_change=0.0)
 LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH)
 BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH)
@@ -102,6 +103,7 @@ EXAMPLES = {
         "silent_unpaired": (replace(SILENT, paired=False), "unused"),
         "silent": (SILENT, "unused"),
         "no_margin": (replace(USED, margin=span(-1.0, 0.5, 2.0)), "undecided"),
+        "unused_whole": (IDLE_WHOLE, "unused"),
         "no_power_not_aimed": (replace(POWERLESS, aimed=0.0), "undecided"),
         "no_power": (POWERLESS, "undecided"),
         "used": (USED, "used"),
@@ -380,6 +382,11 @@ PINS = [
     Pin("use", "silent", "answer_change <= 1e-05", USED, "silent", "used"),
     Pin("use", "silent", "aimed >= 0.5", SILENT, "silent", "used"),
     Pin("use", "no_margin", "margin.low <= 0", USED, "no_margin", "used"),
+    Pin("use", "unused_whole", "whole.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
+    Pin("use", "unused_whole", "whole_beside.reach < 0.05",
+        replace(IDLE_WHOLE, whole_partners=((1, 0),), whole_beside=NONE), "unused_whole", "no_power_not_aimed"),
+    Pin("use", "unused_whole", "whole_in_company.reach < 0.05",
+        replace(IDLE_WHOLE, whole_company=((1, 0),), whole_in_company=NONE), "unused_whole", "no_power_not_aimed"),
     Pin("use", "no_power_not_aimed", "every.value >= 0.25", replace(USED, aimed=0.0), "used", "no_power_not_aimed"),
     Pin("use", "no_power_not_aimed", "aimed >= 0.5", replace(USED, every=NONE), "used", "no_power_not_aimed"),
     Pin("use", "no_power", "every.value >= 0.25", POWERLESS, "used", "no_power"),
@@ -550,6 +557,7 @@ def test_what_was_not_measured_speaks_for_nothing():
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (), "left_out": 0.0, "look_partners": (),
+        "whole_partners": (), "whole_company": (),
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -567,6 +575,7 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
         f"{alive} and not (output_change <= 1e-05) and margin.value > 0",
+        f"{alive} and margin.low > 0 and not (every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25))",
         "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
         f"direct.low >= 0.1 and not {used}",
         f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",

@@ -343,8 +343,8 @@ def test_the_reason_of_doubts_tells_all_of_them():
 
 def test_an_idle_head_is_told_with_its_own_numbers():
     nowhere = dict.fromkeys(("look", "look_raw", "both", "both_raw"), NONE)
-    unused = replace(SEEN, **nowhere, total=NONE, raw=NONE, direct=NONE, fill=NONE, partners=(), with_partners=None, company=(),
-                     raw_with_partners=None, held_with_partners=None, in_company=None)  # fmt: skip
+    unused = replace(SEEN, **nowhere, total=NONE, raw=NONE, direct=NONE, fill=NONE, partners=(), with_partners=None,
+                     company=(), raw_with_partners=None, held_with_partners=None, in_company=None)  # fmt: skip
     doubtful = replace(unused, total=SOME, raw=SOME)
     together = replace(SEEN, idle=(((0, 1), known(doubtful)), ((0, 2), known(unused))))
     found = decide_use(known(together), TASK, "L0H0, L0H1 and L0H2")
