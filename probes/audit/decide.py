@@ -22,7 +22,7 @@ from probes.audit.pattern_rules import (
     pattern_evidence,
     pattern_phrases,
 )
-from probes.audit.rivals import Rivals
+from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import Evidence, Finding, bound, counted, items_row, resting, use_rows, with_value
 from probes.audit.rules import Gather, Phrases, Rule, decide, first, joined, known
 from probes.audit.stats import low
@@ -76,25 +76,23 @@ def decide_pattern(
 
 def _not_eligible(rule: Rule, evidence: PatternEvidence) -> Finding:
     """What keeps these inputs from deciding on the pattern, and the counts that say so."""
-    nearest = min(evidence.rivals, key=lambda rival: rival.different, default=None)
-    alike, different = (nearest.words, nearest.different) if nearest else ("", 0)
     over = "inputs where the relation applies"
     counts = [
         _rows_there(evidence.rows),
         counted("sequences", over, evidence.sequences, t.MIN_SEQUENCES, "inputs"),
-        counted("different", f"rows that tell it from {alike}", different, t.MIN_DIFFERENT, "positions"),
     ]
-    rests = rule.rows(evidence)
-    names = {"rows", "different"} if "different" in rests else {"rows", "sequences"}
-    shown = [row for row in counts if row.name in names]
-    relation = evidence.claim.relation.words
-    said = Phrases(evidence, relation=relation, alike=alike, different=str(different)).say(rule.words)
-    rows = resting(rule.finding, shown, rests)
+    said = Phrases(evidence).say(rule.words)
+    rows = resting(rule.finding, counts, rule.rows(evidence))
     return Finding(rule.finding, f"The pattern cannot be decided: {said}.", tuple(rows), rule.name)
 
 
 def _rows_there(count: int) -> Evidence:
     return counted("rows", "rows where the relation applies", count, t.MIN_ROWS, "positions")
+
+
+def _told_apart(alike: Rival) -> Evidence:
+    words = f"rows that tell it from {alike.words}"
+    return counted("different", words, alike.different, t.MIN_DIFFERENT, "positions")
 
 
 def _of_pattern(rule: Rule, evidence: PatternEvidence) -> str:
@@ -113,7 +111,9 @@ def _named(row: Evidence, head: Head) -> Evidence:
 def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) -> list[Evidence]:
     near, best = e.nearest, e.best
     null = {"uniform": 0.0, "untrained": untrained.value if untrained else None}
-    rows = [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]
+    apart = e.alike
+    rows = [] if apart is None else [_told_apart(apart)]
+    rows += [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]
     if e.top1 is not None:
         rows.append(bound("pattern", "top1", "largest weight on it, sink apart", e.top1, t.TOP1))
     if e.within is not None:

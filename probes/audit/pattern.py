@@ -89,32 +89,30 @@ class Laid:
             if known and not same_relation(relation, claim.relation):
                 yield relation
 
-    def must_agree(self, claim: Claim, rival: Relation) -> bool:
-        """Whether two relations name the same keys wherever the claim's condition holds, whatever the tokens are.
+    def must_agree(self, asked: Asked, rival: Relation) -> bool:
+        """Whether two relations name the same keys at the queries that a claim is about, whatever the tokens are.
 
         Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat. Relations
         that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
         """
-        key = (claim.relation, claim.when, rival)
+        key = (asked.claim.relation, asked.claim.when, rival)
         if key not in self._agree:
-            self._agree[key] = self._agree_at_random(claim, rival)
+            self._agree[key] = self._agree_at_random(asked, rival)
         return self._agree[key]
 
-    def _agree_at_random(self, claim: Claim, rival: Relation) -> bool:
+    def _agree_at_random(self, asked: Asked, rival: Relation) -> bool:
         i = self.inputs
-        tokens, visible = self._at_random
+        chosen, tokens, visible = self._at_random
         try:
-            one, other = (r.keys(tokens, i.grammar, visible) for r in (claim.relation, rival))
-            rows = (one | other).any(-1)
-            if claim.when is not None:
-                rows &= claim.when.rows(tokens, i.grammar, one)
+            one, other = (r.keys(tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
         except (InterpError, LookupError, ValueError):  # what no string of the language is has no truth
             return False
+        rows = asked.rows[chosen] & (one | other).any(-1)
         return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
 
     @cached_property
-    def _at_random(self) -> tuple[Ints, Bools]:
-        """Sequences at random, as long as the inputs, and what their queries see."""
+    def _at_random(self) -> tuple[Ints, Ints, Bools]:
+        """Inputs, sequences at random in their places, and what queries see there."""
         i = self.inputs
         count, width = i.tokens.shape
         rng = generator(0, "audit/at random")
@@ -125,7 +123,7 @@ class Laid:
         for row, there in zip(tokens, visible.any(1), strict=True):
             few = rng.choice(known, min(len(known), int(rng.choice(ALPHABETS))), replace=False)
             row[there] = rng.choice(few, int(there.sum()))
-        return tokens, visible
+        return chosen, tokens, visible
 
     def asked(self, claim: Claim) -> Asked:
         key = (claim.relation, claim.when)

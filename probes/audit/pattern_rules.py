@@ -63,6 +63,12 @@ class PatternEvidence:
         return min(won, key=lambda r: high(r.lead) if r.lead else 0.0) if won else None
 
     @property
+    def alike(self) -> Rival | None:
+        """The rival that fewest rows tell from the claim, if they are too few."""
+        few = [rival for rival in self.rivals if rival.different < t.MIN_DIFFERENT]
+        return min(few, key=lambda rival: rival.different, default=None)
+
+    @property
     def narrower(self) -> Rival | None:
         """The narrower description that comes nearest to the claim, if any scores about as high."""
         return self._nested("narrower", t.LEAD)
@@ -120,14 +126,6 @@ ELIGIBILITY_RULES = (
         "{MIN_SEQUENCES} are needed",
         (("rows", Bound("rows", "<", t.MIN_ROWS)), ("sequences", Bound("sequences", "<", t.MIN_SEQUENCES))),
     ),
-    Rule(
-        "not_told_apart",
-        Some("rivals", Bound("different", "<", t.MIN_DIFFERENT)),
-        "undecided",
-        "{relation} cannot be told from {alike} on these inputs: they differ in {different} rows, and {MIN_DIFFERENT} "
-        "are needed",
-        ("different",),
-    ),
 )
 
 PATTERN_RULES = (
@@ -160,6 +158,16 @@ PATTERN_RULES = (
         ("within",),
     ),
     Rule("in_some_rows", IN_SOME, "fails", "{said}, but fits in {share} of the rows only", ("share",)),
+    # What fails does so under either name; what holds would be said of both.
+    Rule(
+        "not_told_apart",
+        Some("rivals", Bound("different", "<", t.MIN_DIFFERENT)),
+        "undecided",
+        "{relation} cannot be told from {alike} on these inputs: they differ in {different} rows, and {MIN_DIFFERENT} "
+        "are needed",
+        ("different",),
+        joins=True,
+    ),
     Rule(
         "score_in_doubt",
         Bound("score.low", "<", "least"),
@@ -239,6 +247,9 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
         instead=f"; {e.best.words} fits better" if e.best else "",
         best=e.best.words if e.best else "",
         hint=f"; it would fit in {percent(e.when[1])} of those where {e.when[0]}" if e.when else "",
+        relation=words,
+        alike=e.alike.words if e.alike else "",
+        different=str(e.alike.different) if e.alike else "",
         p=number(e.p_value, None),
         null=number(e.untrained, 2),
         close=min(close, key=lambda r: low(r.lead) if r.lead else 0.0).words if close else "",

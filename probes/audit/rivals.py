@@ -149,7 +149,7 @@ def _told(laid: Laid, asked: Asked, rival: Relation) -> _Told:
 
 def _equal(laid: Laid, told: _Told, asked: Asked, rival: Relation) -> bool:
     """Whether the two name the same keys here, and must do so whatever the tokens are."""
-    return not told.differ.any() and laid.must_agree(asked.claim, rival)
+    return not told.differ.any() and laid.must_agree(asked, rival)
 
 
 def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool, level: float) -> Rival:

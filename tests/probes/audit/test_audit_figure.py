@@ -290,7 +290,7 @@ def test_what_keeps_inputs_from_deciding_is_drawn(rows, rival, expected):
     asked = SimpleNamespace(claim=PLAIN, rows=np.zeros((400, 27), dtype=bool))
     asked.rows[: rows // 2, 1:3] = True
     rivals = Rivals((Rival("r", "a rival <b>", rival, None, None),))
-    found = decide_pattern(asked, [((0, 0), GOOD, rivals)], 0.1, None, SimpleNamespace(half_b=np.arange(400)))
+    found = decide_pattern(asked, [((0, 0), GOOD, rivals)], 0.001, None, SimpleNamespace(half_b=np.arange(400)))
     assert (found.word, rests_on(found)) == ("undecided", expected)
     check_told(_of_model(PLAIN, outcome(PLAIN, found, use_of("used")), COMMON))
 

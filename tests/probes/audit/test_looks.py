@@ -11,7 +11,7 @@ import torch
 import probes
 from closeness import assert_close
 from interp import load_checkpoint
-from interp.claims import Relation
+from interp.claims import Condition, Relation
 from interp.errors import RequestError
 from probes.audit.edits import Edges, z_change
 from probes.audit.exchanges import whole_rows
@@ -20,7 +20,7 @@ from probes.audit.labels import LabelledInput, lay_out
 from probes.audit.pattern import Head, Laid
 from probes.audit.rivals import rivals_of
 from probes.audit.tails import worst_tail
-from probes.claims import Claim, position, position_at_least
+from probes.claims import Claim, offset, position, position_at_least
 from toy import GRAMMAR, STACK, TOP, TYPE, Toy, mixed, onto
 
 audit_claim = partial(probes.audit_claim, task_check=False)
@@ -133,14 +133,25 @@ def test_from_one_place_a_position_and_an_offset_are_one_relation():
     assert all(rival.different >= 50 for rival in found.rivals)
 
 
+def test_at_one_place_of_inputs_of_one_length_a_place_is_a_distance():
+    """The query is named by its token, which stands at the end of each input and nowhere else."""
+    tokens = np.random.default_rng(0).integers(0, 5, (120, 6))
+    tokens[:, 5] = 9
+    laid = laid_out(tokens)
+    nine = Condition("nine", "the token is 9", "tokens", lambda t, grammar, keys: t == 9)
+    asked = laid.asked(Claim([(0, 0)], position(2), when=nine))
+    assert laid.must_agree(asked, offset(-3))
+    assert not laid.must_agree(asked, offset(-2))
+
+
 def test_what_agrees_on_these_inputs_only_is_not_the_same():
     """The token at 1 is a 5 in every input, and 5 stands nowhere else: other sequences tell the two apart."""
     tokens = np.random.default_rng(0).integers(0, 5, (120, 6))
     tokens[:, 1] = 5
     laid = laid_out(tokens)
     fives = Relation("fives", "every 5", "mass", "tokens", lambda t, g, visible: visible & (t == 5)[:, None, :])
-    assert not laid.must_agree(Claim([(0, 0)], position(1)), fives)
-    assert laid.must_agree(Claim([(0, 0)], position(1)), position(1))
+    assert not laid.must_agree(laid.asked(Claim([(0, 0)], position(1))), fives)
+    assert laid.must_agree(laid.asked(Claim([(0, 0)], position(1))), position(1))
     rivals = rivals_of(Head(laid, on(laid, lambda q: np.full_like(q, 1))), laid.asked(Claim([(0, 0)], fives)), 0.95)
     assert [rival.name for rival in rivals.rivals if rival.different < 50] == ["position-1"]
 

@@ -79,7 +79,6 @@ def idle(*effects):
 EXAMPLES = {
     "inputs": {
         "few_rows": (replace(HOLDS, rows=60), "undecided"),
-        "not_told_apart": (replace(HOLDS, rivals=(replace(RIVAL, different=3),)), "undecided"),
     },
     "pattern": {
         "low_score": (replace(HOLDS, score=span(0.0, 0.1, 0.2)), "fails"),
@@ -87,6 +86,7 @@ EXAMPLES = {
         "rival_fits_better": (replace(HOLDS, rivals=(RIVAL, BETTER)), "fails"),
         "uneven_within": (replace(HOLDS, within=span(0.2, 0.4, 0.6)), "fails"),
         "in_some_rows": (replace(HOLDS, share=span(0.4, 0.5, 0.6)), "fails"),
+        "not_told_apart": (replace(HOLDS, rivals=(replace(RIVAL, different=3),)), "undecided"),
         "score_in_doubt": (replace(HOLDS, score=span(0.15, 0.3, 0.5)), "undecided"),
         "top_in_doubt": (replace(HOLDS, top1=span(0.7, 0.8, 0.9)), "undecided"),
         "within_in_doubt": (replace(HOLDS, within=span(0.7, 0.8, 0.9)), "undecided"),
@@ -348,7 +348,7 @@ ASKS_LEAST = ((HOLDS, 0.25), (replace(HOLDS, claim=MAINLY), 0.5), (replace(HOLDS
 PINS = [
     Pin("inputs", "few_rows", "rows < 100", HOLDS, "few_rows", None),
     Pin("inputs", "few_rows", "sequences < 50", HOLDS, "few_rows", None),
-    Pin("inputs", "not_told_apart", "different < 50", HOLDS, "not_told_apart", None),
+    Pin("pattern", "not_told_apart", "different < 50", HOLDS, "not_told_apart", "pattern_holds"),
     *(Pin("pattern", "low_score", "score.high < least", replace(base, score=span(-0.5, 0.1, 0.2)), "low_score",
           "score_in_doubt", least) for base, least in ASKS_LEAST),
     Pin("pattern", "not_on_top", "top1.high < 0.75", replace(HOLDS, top1=span(0.1, 0.5, 0.6)), "not_on_top",
