@@ -25,6 +25,7 @@ class Effects:
     - `total`, `sham`, `raw`: net effect of the interchange, that of the sham, and the two added up.
     - `direct`: the net effect with later patterns and norm scales frozen.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
+    - `pattern_change`: the largest change of a claimed head's weight at the claimed queries, from input to donor.
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
@@ -63,6 +64,7 @@ class Effects:
     whole_beside: Estimate | None = None
     whole_company: tuple[Head, ...] = ()
     whole_in_company: Estimate | None = None
+    pattern_change: float = 0.0
     look: Estimate | None = None
     look_raw: Estimate | None = None
     both: Estimate | None = None

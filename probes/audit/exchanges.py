@@ -54,6 +54,13 @@ def whole_rows(
     return out
 
 
+def pattern_change(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> float:
+    """The largest change of a weight of these heads, at the queries of `keys`, from the input to its donor."""
+    rows = keys.any(-1)[:, None, :, None]
+    pairs = ((side.cache.patterns[layer][:, head], side.donor_cache.patterns[layer][:, head]) for layer, head in heads)
+    return max(float(((own - other).abs() * rows[:, 0]).max()) for own, other in pairs)
+
+
 def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
     """Edits by which heads give, at every position, what they give on another of the items; of its length if one is."""
     order = generator(seed, "audit/resampled").permutation(len(side.items))

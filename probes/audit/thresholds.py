@@ -25,6 +25,7 @@ TAIL_INPUTS = 200  # drawn of each other law that a world names, on which a clai
 # 2. Power, as a share of the intact margin.
 POWER = 0.25  # what the claimed edges of all heads at once, or the token itself, must move: five times UNUSED
 AIMED = 0.5  # most: share of the inputs whose claimed edges must read what the donor changes, for the token to count
+SAME_PATTERN = 1e-3  # weights that change less from input to donor are where they were: nothing is told by that
 EXACT = 1e-5  # a change below this share of the largest logit is float32's rounding, and counts as none at all
 
 # 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).

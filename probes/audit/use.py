@@ -22,7 +22,16 @@ from probes.audit import thresholds as t
 from probes.audit.conditions import Bound, Condition, Given, Not, all_of
 from probes.audit.edits import Edges, Head, is_pattern_times_values, reaches_output, z_change
 from probes.audit.effects import Effects
-from probes.audit.exchanges import donor_keys, interchange, live_items, output_change, resampled, sham_pairs, whole_rows
+from probes.audit.exchanges import (
+    donor_keys,
+    interchange,
+    live_items,
+    output_change,
+    pattern_change,
+    resampled,
+    sham_pairs,
+    whole_rows,
+)
 from probes.audit.inputs import Inputs
 from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads
 from probes.audit.pattern import Asked
@@ -315,6 +324,10 @@ class Measuring:
     def where_it_looks(self) -> dict[str, Any]:
         """The donor's pattern over the own values, and over the donor's."""
         side, found = self.side, dict[str, Any]()
+        found["pattern_change"] = pattern_change(side, self.keys, self.heads)
+        if found["pattern_change"] <= t.SAME_PATTERN:  # the donor's pattern is the own one: values are all there is
+            none = side.share(np.zeros(len(side.items)))
+            return found | {"look": none, "look_raw": none, "both": self.found.total, "both_raw": self.found.raw}
         for name, values in (("look", False), ("both", True)):
             net, raw = self.whole(side.margin, values)
             found |= {name: side.share(net), f"{name}_raw": side.share(raw)}
@@ -408,14 +421,14 @@ STAGES = (
     Stage(frozenset(("total", "raw", "sham", "direct", "fill", "unnatural")), POWERFUL, Measuring.exchange),
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
     Stage(
-        frozenset(("look", "look_raw", "both", "both_raw")),
+        frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),
         all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
         Measuring.where_it_looks,
     ),
     Stage(frozenset(("partners", "with_partners", "raw_with_partners")), _MEASURED, Measuring.partners),
     Stage(
         frozenset(("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw")),
-        all_of(Given("look"), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
+        all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
         Measuring.looks_beside,
     ),
     Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, Measuring.held),

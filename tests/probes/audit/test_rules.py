@@ -488,7 +488,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     told = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
-        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8), "NATURAL": (0.01, 0.99),
     }  # fmt: skip
 
 
@@ -556,7 +556,7 @@ def test_what_was_not_measured_speaks_for_nothing():
     assert {f.name: getattr(bare, f.name) for f in fields(Effects)} == {
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
-        "company": (), "idle": (), "left_out": 0.0, "look_partners": (),
+        "company": (), "idle": (), "left_out": 0.0, "pattern_change": 0.0, "look_partners": (),
         "whole_partners": (), "whole_company": (),
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
@@ -580,7 +580,7 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
         f"direct.low >= 0.1 and not {used}",
         f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",
         "total is there",
-        "look is there and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
+        "pattern_change > 0.001 and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
         "both_raw.low >= 0.1) and not (with_partners.low >= 0.1)",
         "with_partners.low >= 0.1",
         "not (with_partners.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
