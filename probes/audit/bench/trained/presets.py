@@ -108,7 +108,8 @@ def _flipflop(seed: int, folder: Path) -> Subject:
     model, uses = preset_model("flipflop-1l1h", seed, folder), purpose(seed)
     by_name: Mapping[str, Relation] = {r.name: r for r in WRITES}
     law = model.grammar.with_ignore(IGNORED)
-    tokens = law.draw(generator(seed, "bench/trained/examples"), 2 * NUM_EXAMPLES)
+    # One string in five has no second write, so that a few strings make up most long gaps; an audit counts each once.
+    tokens = np.unique(law.draw(generator(seed, "bench/trained/examples"), 2 * NUM_EXAMPLES), axis=0)
     claims = [
         said(FIRST, LAST_WRITE, "true", True, "used", uses),
         *(said(FIRST, LAST_WRITE, "tail", None, None, uses, gap_at_least(gap)) for gap in GAPS),
