@@ -90,8 +90,8 @@ class ScanResult(Result):
       best head of any seed has.
     - `task`: in words; `no_task`: why there is none.
     - `level`: of scores, 1 - .05 / (`num_heads` x `num_relations`); `effect_level`: of whole-head interchanges, 1 -
-      .05 / (`num_heads` x kinds of minimal pair), None where there is no task; `share_level`: of shares of seeds, 1 - .05 /
-      (layers x relations), None of one model.
+      .05 / (`num_heads` x kinds of minimal pair), None where there is no task; `share_level`: of shares of seeds,
+      1 - .05 / (layers x relations), None of one model.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     """
 
@@ -217,7 +217,10 @@ def _of_models(scan: ScanResult) -> list[str]:
             if len(mine) > SHOWN:
                 lines.append(f"  ({SHOWN} of {len(mine)} relations)")
         if not rows:
-            lines.append("  no seed's best head has any of them")
+            lines.append("  no seed's best head is shown to have any of them")
+        best = [fit for fit in scan.fits if fit.layer == layer and fit.best_of_layer]
+        left = {fit.seed for fit in best if fit.pattern == "undecided"}
+        lines += [f"  {len(left)} of {scan.num_models} seeds leave some relation undecided"] if left else []
     return lines
 
 
