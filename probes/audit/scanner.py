@@ -231,8 +231,12 @@ class _Scan:
         self, at: HeadAt, kind: str, tried: Sequence[Relation], fits: dict[tuple[HeadAt, Relation], Fit]
     ) -> list[Relation]:
         """Relations of a kind by score; those that apply to enough rows to be decided come first."""
-        there = [r for r in tried if column_of(r) == kind and fits[at, r].score.value is not None]
-        return sorted(there, key=lambda r: (fits[at, r].rows < t.MIN_ROWS, -(fits[at, r].score.value or 0.0)))
+
+        def rank(relation: Relation) -> tuple[bool, bool, float]:
+            value, rows = fits[at, relation].score.value, fits[at, relation].rows
+            return value is None, rows < t.MIN_ROWS, -(value or 0.0)
+
+        return sorted((r for r in tried if column_of(r) == kind), key=rank)
 
     def _rows_apart(self, one: Relation, other: Relation | None) -> int:
         """Rows of half B in which each of the two names a key that the other does not."""

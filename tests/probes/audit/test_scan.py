@@ -23,7 +23,7 @@ from probes.audit.scanner import _families
 from probes.audit.tasks import task_for
 from probes.audit.whole import whole_interchange
 from probes.claims import BUILT_IN, Claim, Relation, offset
-from test_audit import EVEN, GRAMMAR, TOP, TYPE, Toy, clip, onto
+from toys import EVEN, GRAMMAR, TOP, TYPE, Toy, clip, onto
 
 
 def scan_heads(model, *args, **how):
@@ -116,6 +116,7 @@ def test_the_level_is_that_of_all_pairs(toy, scan):
     assert wide.p_value >= narrow.p_value
 
 
+@pytest.mark.slow
 def test_scores_and_words_are_those_of_audits_of_all_pairs(toy):
     relations = ["stack-top", "previous", "earlier-copies", "all"]
     scan = scan_heads(toy, relations)
@@ -163,10 +164,9 @@ def test_a_summary_has_a_line_a_head_of_80_columns(scan):
         (line,) = [line for line in lines if line.startswith(f"  L{one.layer}H{one.head} ")]
         assert one.mass.relation[:11] in line
         assert line.endswith(one.matters.word)
-    long = replace(scan, heads=tuple(
-        replace(h, mass=replace(h.mass, relation="x" * 40, score=replace(h.mass.score, value=-0.5, low=-0.6, high=-0.4)))
-        for h in scan.heads
-    ))  # fmt: skip
+    below = replace(scan.heads[0].mass.score, value=-0.5, low=-0.6, high=-0.4)
+    heads = [replace(one, mass=replace(one.mass, relation="x" * 40, score=below)) for one in scan.heads]
+    long = replace(scan, heads=tuple(heads))
     assert max(map(len, long.summary().splitlines())) <= 80
 
 
@@ -176,13 +176,14 @@ def test_what_a_scan_refuses(toy):
         scan_heads(toy, [])
     with pytest.raises(RequestError, match="relation 'stark-top' is not understood"):
         scan_heads(toy, ["stark-top"])
-    with pytest.raises(RequestError, match="conditions=.* changes nothing"):
+    with pytest.raises(RequestError, match=r"conditions=.* changes nothing"):
         scan_heads(toy, ["previous"], conditions=[1])
     found = scan_heads(toy, [nowhere], num_inputs=120)
     assert found.fits[0].score.value is None
     assert "no input has a row that counts" in found.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["markov"], ["flipflop-1l1h"], ["constructed/stack"]], ids=str)
 def test_the_command_scans_what_is_shipped(names, tmp_path, capsys):
     table, page = tmp_path / "scan.json", tmp_path / "scan.html"
@@ -197,6 +198,7 @@ def test_the_command_scans_what_is_shipped(names, tmp_path, capsys):
     assert page.stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_several_checkpoints_are_scanned_together(tmp_path, capsys):
     from interp.checkpoints import save_checkpoint
 
