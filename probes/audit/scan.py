@@ -2,84 +2,25 @@
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from interp.numbers import absent, estimate, number, percent, reasons
 from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
+from probes.audit.fits import COLUMNS, Fit, LayerShare, ScannedHead
 from probes.audit.scan_figure import scan_figure
 from probes.audit.thresholds import LEAD, UNUSED, USED
 from probes.audit.whole import Matters
 from probes.audit.words import SCORED, WIDTH, shortened
-from probes.claims import Relation, heads_text
+from probes.claims import heads_text
 from probes.core import Result
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Column = Literal["mass", "even"]
-COLUMNS: tuple[Column, ...] = ("mass", "even")  # two scales: neither is ever ranked among the other
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", None: " "}
 SHOWN = 12  # relations of a layer in the summary of several models
-
-
-@dataclass(frozen=True)
-class Fit:
-    """One head against one relation, over half B.
-
-    - `kind`: the scale of the score: `mass`, weight on the keys, or `even`, how evenly it is spread over them.
-    - `rows` to which the relation applies; `score`, `top1`, `p_value` (Holm-corrected, of the matched null) and
-      `untrained` (the best score of untrained heads): as in an audit; None where there is none.
-    - `pattern`: the word of the audit's rules, of the best relations; None where they were not asked. `reason`: why.
-    - `best_of_layer`: of several models, whether this head fits this relation best in its layer, in half A.
-    """
-
-    seed: int
-    layer: int
-    head: int
-    relation: str
-    words: str
-    kind: Column
-    rows: int
-    score: Estimate
-    top1: Estimate | None
-    p_value: float | None
-    untrained: float | None = None
-    pattern: str | None = None
-    reason: str = ""
-    best_of_layer: bool = False
-
-
-@dataclass(frozen=True)
-class ScannedHead:
-    """One head: its best relation of each kind, the next of mass that is not nested in the best, and what it matters.
-
-    `matters`: None where the model has no task.
-    """
-
-    seed: int
-    layer: int
-    head: int
-    mass: Fit | None
-    runner_up: Fit | None
-    even: Fit | None
-    matters: Matters | None
-
-
-@dataclass(frozen=True)
-class LayerShare:
-    """Of several models: in which share of seeds the best head of a layer has a relation, and has it and matters.
-
-    `used`: None where the models have no task.
-    """
-
-    layer: int
-    relation: str
-    words: str
-    kind: Column
-    share: Estimate
-    used: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -118,12 +59,7 @@ class ScanResult(Result):
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation with the words of the rules, each kind by itself; of several models, shares."""
-        return scan_figure(self, over_line(self))
-
-
-def column_of(relation: Relation) -> Column:
-    """The scale on which a relation is scored: what is even *among* keys must first have its weight on them."""
-    return "even" if relation.kind == "even" else "mass"
+        return scan_figure(self.fits, self.heads, self.layers, self.num_models, over_line(self))
 
 
 def over_line(scan: ScanResult) -> str:

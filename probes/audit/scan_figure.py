@@ -1,33 +1,35 @@
 """The picture of a scan."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interp.errors import RequestError
 from interp.numbers import estimate, number
+from probes.audit.fits import Fit, LayerShare, ScannedHead
 from probes.audit.words import shortened
 from probes.claims import heads_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from probes.audit.scan import ScanResult
-
 TITLES = {"mass": "weight on", "even": "evenly over"}
 LINE, GAP = 24, 46  # pixels: of a row, and between two panels
 
 
-def scan_figure(scan: "ScanResult", over: str) -> "go.Figure":
+def scan_figure(
+    fits: Sequence[Fit], heads: Sequence[ScannedHead], layers: Sequence[LayerShare], num_models: int, over: str
+) -> "go.Figure":
     """Of one model, scores by relation and head, a panel a kind; of several, shares of seeds by relation and layer."""
     from interp.plots.style import VERDICTS, finish
 
-    if not scan.fits:
+    if not fits:
         raise RequestError("a scan without relations has no picture")
-    panels = _shares(scan) if scan.num_models > 1 else _scores(scan)
-    held = sum(fit.pattern == "holds" for fit in scan.fits)
+    panels = _shares(heads, layers) if num_models > 1 else _scores(fits, heads)
+    held = sum(fit.pattern == "holds" for fit in fits)
     signs = {word: VERDICTS[verdict][1] for word, verdict in WORDS.items()}
-    if scan.num_models > 1:
-        title = f"Every head against every relation, in {scan.num_models} models"
+    if num_models > 1:
+        title = f"Every head against every relation, in {num_models} models"
         note = "Colour: share of seeds whose best head of the layer has the relation; the interval is in the hover; "
     else:
         title = f"Every head against every relation: {held} of the best relations hold"
@@ -50,21 +52,21 @@ def scan_figure(scan: "ScanResult", over: str) -> "go.Figure":
 WORDS = {"holds": "supported", "undecided": "undecided", "fails": "refuted"}  # signs as of verdicts
 
 
-def _scores(scan: "ScanResult") -> list[dict[str, Any]]:
+def _scores(fits: Sequence[Fit], scanned: Sequence[ScannedHead]) -> list[dict[str, Any]]:
     """A panel a kind of score, and one of what heads matter: cells [row][head] of value, sign and hover."""
     from interp.plots.style import VERDICTS
 
-    heads = [(one.layer, one.head) for one in scan.heads]
+    heads = [(one.layer, one.head) for one in scanned]
     columns = [heads_text([head]) for head in heads]
     place = {head: i for i, head in enumerate(heads)}
     out = []
     for kind, title in TITLES.items():
-        names = list(dict.fromkeys((fit.relation, fit.words) for fit in scan.fits if fit.kind == kind))
+        names = list(dict.fromkeys((fit.relation, fit.words) for fit in fits if fit.kind == kind))
         if not names:
             continue
         panel = _panel(title, [words for _, words in names], columns)
         row_of = {name: i for i, (name, _) in enumerate(names)}
-        for fit in (fit for fit in scan.fits if fit.kind == kind):
+        for fit in (fit for fit in fits if fit.kind == kind):
             row, column = row_of[fit.relation], place[fit.layer, fit.head]
             value = fit.score.value
             panel["values"][row][column] = None if value is None else max(value, 0.0)
@@ -76,9 +78,9 @@ def _scores(scan: "ScanResult") -> list[dict[str, Any]]:
                 said.append(f"p against keys alike {number(fit.p_value, None)}")
             panel["told"][row][column] = _hover([*said, *([f"{fit.pattern}: {fit.reason}"] if fit.pattern else [])])
         out.append(panel)
-    if any(one.matters is not None for one in scan.heads):
+    if any(one.matters is not None for one in scanned):
         panel = _panel("matters", ["share of the margin that it moves"], columns)
-        for column, one in enumerate(scan.heads):
+        for column, one in enumerate(scanned):
             if one.matters is None or one.matters.share.value is None:
                 continue
             panel["values"][0][column] = min(abs(one.matters.share.value), 1.0)
@@ -91,12 +93,12 @@ def _scores(scan: "ScanResult") -> list[dict[str, Any]]:
     return out
 
 
-def _shares(scan: "ScanResult") -> list[dict[str, Any]]:
+def _shares(heads: Sequence[ScannedHead], shares: Sequence[LayerShare]) -> list[dict[str, Any]]:
     """A panel a kind: cells [relation][layer] of the share of seeds; 0 where no seed has it."""
-    layers = sorted({one.layer for one in scan.heads})
+    layers = sorted({one.layer for one in heads})
     out = []
     for kind, title in TITLES.items():
-        rows = [one for one in scan.layers if one.kind == kind]
+        rows = [one for one in shares if one.kind == kind]
         names = list(dict.fromkeys((one.relation, one.words) for one in rows))
         if not names:
             continue

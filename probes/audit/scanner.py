@@ -23,13 +23,14 @@ from interp.stats import CONFIDENCE
 from probes.audit import thresholds as t
 from probes.audit.analyzer import MOST_CLAIMS, Prepared, asked_of, audit_claims, prepared, progress_of
 from probes.audit.decide import decide_pattern
+from probes.audit.fits import COLUMNS, Fit, LayerShare, ScannedHead, column_of
 from probes.audit.kinds import by_kind
 from probes.audit.model import Nulls, Setting, Subject, corrected_p, look_at, tail_of_head
 from probes.audit.pattern import Asked, Head, Laid, Look
 from probes.audit.pattern_rules import least_score
 from probes.audit.population_rules import binomial
 from probes.audit.rivals import rivals_of
-from probes.audit.scan import COLUMNS, Fit, LayerShare, ScannedHead, ScanResult, column_of
+from probes.audit.scan import ScanResult
 from probes.audit.stats import high
 from probes.audit.tasks import NoTask
 from probes.audit.whole import whole_interchange
