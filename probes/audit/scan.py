@@ -120,10 +120,10 @@ def _told(matters: Matters) -> str:
 
 
 def _about_matters(scan: ScanResult) -> str:
+    signs = f"Pattern of the best: {SIGNS['holds']} holds, {SIGNS['fails']} fails, {SIGNS['undecided']} undecided. "
     if scan.task is None:
-        return scan.no_task
-    return (
-        f"Pattern of the best: {SIGNS['holds']} holds, {SIGNS['fails']} fails, {SIGNS['undecided']} undecided. "
+        return signs + scan.no_task
+    return signs + (
         f"matters: share of the margin ({scan.task}) that is lost when all that the head gives is the donor's: used "
         f"(at least {USED:g}, to either side), not moved (less than {UNUSED:g}; another head may stand in), open."
     )

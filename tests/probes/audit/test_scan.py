@@ -104,6 +104,14 @@ def test_a_model_that_does_not_do_the_task_leaves_it_open():
     assert "does not do the task" in one.matters.kinds[0].why
 
 
+def test_without_a_task_nothing_is_said_to_matter():
+    config = TransformerConfig(7, 1, pad_token=6, num_types=2, max_depth=4, direction="bidirectional")
+    scan = scan_heads(SandboxTransformer.init(config, 0, GRAMMAR), num_inputs=120)
+    assert {one.matters for one in scan.heads} == {scan.effect_level} == {None}
+    assert {"following", "next"} <= {fit.relation for fit in scan.fits}  # what a causal model cannot see
+    assert "no task of this model is known" in " ".join(scan.summary().split())
+
+
 def test_the_level_is_that_of_all_pairs(toy, scan):
     assert len(scan.fits) == scan.num_heads * scan.num_relations
     assert_close(1 - scan.level, 0.05 / len(scan.fits), scale=0.05)
