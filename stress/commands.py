@@ -147,7 +147,7 @@ def left_out(right: Words, rng: np.random.Generator) -> tuple[str, Words]:
         if word.startswith("--") and i + 1 < len(right) and not right[i + 1].startswith("--")
     ]
     if not flags or rng.integers(3) == 0:
-        required = {"train": 1, "analyze": 2, "heatmap": 1, "prune": 1, "report": 1, "audit": 1, "list": 1}
+        required = {"train": 1, "analyze": 2, "heatmap": 1, "prune": 1, "report": 1, "audit": 1, "scan": 1, "list": 1}
         short = right[: min(required.get(right[0], 1), len(right))]
         return "the end left out", short if short != ["list"] else ["lis"]
     at = int(rng.choice(flags))
@@ -170,6 +170,7 @@ def one_too_many(right: Words, rng: np.random.Generator) -> tuple[str, Words]:
             "analyze": "--steps",
             "heatmap": "--seeds",
             "audit": "--layer",
+            "scan": "--claim",
             "prune": "--text",
             "report": "--claim",
             "list": "--seed",

@@ -236,6 +236,7 @@ RIGHT: dict[str, list[str]] = {
     "heatmap": ["heatmap", "dyck-minimal", "--text", "([])", "--out", "h.html"],
     "audit": ["audit", "constructed/stack", "--claim", CLAIM],
     "bench": ["audit", "--bench", "--per-family", "1"],
+    "scan": ["scan", "constructed/stack", "--relation", "previous"],
     "prune": ["prune", "good.safetensors", "--out", "p.safetensors"],
     "report": ["report", "dyck-attention", "--quick", "--out", "r"],
     "wikipedia": ["report", "topics-wikipedia", "--quick", "--out", "r"],
@@ -313,6 +314,15 @@ FLAGS: dict[str, dict[str, tuple[str, ...] | list[str]]] = {
         "--claim": (CLAIM,),
         "--inputs": ("list.json",),
         **OUTPUTS,
+    },
+    "scan": {
+        "--relation": ("x", "", "stark-top", "🙂", CLAIM, "writes", "\x1b[31m"),
+        "--inputs": NO_JSON,
+        **SEED,
+        **DEVICE,
+        **OUTPUTS,
+        "--figure": NO_FIGURE,
+        **FOREIGN,
     },
     "prune": {
         "--candidates": (*NO_WHOLE, "0", "3", "31"),

@@ -110,6 +110,10 @@ TABLE: dict[str, tuple[Unread, ...]] = {
         Unread(("device",), lambda a, _: "--bench runs on the CPU" if a.bench and _elsewhere(a) else None),
         VOCAB,
     ),
+    "scan": (
+        Unread(("num_inputs",), lambda a, _: "--inputs gives the inputs" if a.inputs is not None else None),
+        VOCAB,
+    ),
     "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
     "prune": (),
     "report": (Unread(("workers",), _on_device),),

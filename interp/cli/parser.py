@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interp.cli import audit, commands
+from interp.cli import audit, commands, scan
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
 from interp.numbers import Written, written_whole
@@ -156,6 +156,33 @@ def make_parser() -> argparse.ArgumentParser:
     )
     audits.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the evidence of one claim")
     audits.set_defaults(more_help=audit.wordings_help)
+
+    scans = _command(listed, "scan", scan.scan, "hold every head against every relation, and ask whether it matters")
+    scans.add_argument(
+        "checkpoints",
+        metavar="CHECKPOINT",
+        nargs="+",
+        help="a file, or a bundled name from `interp list`; of several models, shares of seeds by layer",
+    )
+    foreign_options(scans)
+    scans.add_argument(
+        "--relation",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="its name or words, as in a claim (repeatable; default: all that are built in and have keys)",
+    )
+    scans.add_argument(
+        "--inputs", type=Path, metavar="FILE.json",
+        help='a list of {"text": ..., "label": ..., "position": ...}; what matters is then what moves the labels',
+    )  # fmt: skip
+    scans.add_argument(
+        "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
+    )
+    scans.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
+    scans.add_argument("--json", type=Path, metavar="FILE", help="write the whole result: every head, every relation")
+    scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     heatmap = _command(listed, "heatmap", commands.heatmap, "draw attention patterns")
     heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")

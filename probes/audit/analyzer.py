@@ -29,8 +29,7 @@ failure to find an effect: nothing is left through which one could pass. Such a 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from inspect import signature
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,11 +49,9 @@ from probes.audit.model import NULL_MODELS, Nulls, Outcome, Setting, Subject, au
 from probes.audit.pattern import Laid
 from probes.audit.population import Seeds, over_seeds
 from probes.audit.result import AuditResult
-from probes.audit.scan import ScanResult
 from probes.audit.tails import Tails
 from probes.audit.tasks import NoTask, Task, task_for
 from probes.claims import (
-    BUILT_IN,
     FORM,
     Claim,
     Condition,
@@ -63,7 +60,6 @@ from probes.claims import (
     Relation,
     check_each_once,
     check_usable,
-    has_keys,
     heads_text,
     truth_of,
     usable,
@@ -124,65 +120,70 @@ def audit_claims(
     Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
     or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
     """
+    progress = true_or_false("progress", progress)
+    own = Own(relations, conditions, questions).checked()
+    ready = prepared(
+        model, lambda first, known: asked_of(claims, own, first, known), inputs, task, grammar=grammar, readout=readout,
+        strata=strata, seed=seed, num_inputs=num_inputs, length=length, untrained=untrained, task_check=task_check,
+    )  # fmt: skip
+    setting = _setting(ready.laid, ready.tasks, ready.untrained(), ready.seed, ready.tails)
+    asked = list(ready.tasks)
+    with progress_of(len(ready.models) * len(asked), progress) as tick:
+        found = [_one_model(view, asked, setting, len(ready.models) > 1, tick) for view in ready.views()]
+    return _results(asked, ready.seeds, found, setting, ready.checked)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What claims are asked of: models and inputs, read and checked. `tasks`: the claims, each with its task."""
+
+    models: Sequence[Any]
+    seeds: Sequence[int]
+    grammar: Any
+    given: LaidOut | None
+    laid: Laid
+    tasks: "dict[Claim, Task | NoTask]"
+    readout: str | None
+    seed: int
+    tails: Tails
+    with_untrained: bool
+    checked: TaskCheck | None
+
+    def views(self) -> Iterator[Any]:
+        """The models as they are run, one at a time."""
+        return (_view(one, self.grammar, self.given, self.laid, self.readout) for one in self.models)
+
+    def untrained(self) -> Iterable[Any]:
+        """Models of the same config before training, one at a time; none where that null is left out."""
+        return _untrained(self.models[0]) if self.with_untrained else ()
+
+
+def prepared(
+    model: Any, claims: Callable[[Any, Any], list[Claim]], inputs: Any, task: Task | None, *, grammar: Any,
+    readout: str | None, strata: Any, seed: int, num_inputs: int | None, length: int | None, untrained: bool,
+    task_check: bool,
+) -> Prepared:  # fmt: skip
+    """Arguments as of `audit_claims`; `claims`: those of a model and its grammar. Refusals come before any run."""
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
-    progress, task_check = true_or_false("progress", progress), true_or_false("task_check", task_check)
+    task_check = true_or_false("task_check", task_check)
     models = models_of(model, "audit")
     _check_task(task)
     not_read("inputs are given", **({} if inputs is None else {"num_inputs": num_inputs, "length": length}))
     count = optional_whole("num_inputs", num_inputs, NUM_INPUTS, most=MEMORY)
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
-    asked = _asked(claims, Own(relations, conditions, questions).checked(), models[0], grammar)
+    asked = claims(models[0], grammar)
     given = _given(inputs, models[0], grammar, readout)
     labels = _with_labels(given, models[0], readout)
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
     laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     tasks = tasks or dict.fromkeys(asked, _label_task(labels, laid))
-    nulls, tails = _untrained(models[0]) if untrained else (), Tails(models[0], grammar, size, seed, inputs is None)
-    setting = _setting(laid, tasks, nulls, seed, tails)
-    with _bar(len(models) * len(asked), progress) as tick:
-        views = (_view(one, grammar, given, laid, readout) for one in models)
-        found = [_one_model(view, asked, setting, len(models) > 1, tick) for view in views]
-    return _results(asked, getattr(model, "seeds", tuple(range(len(models)))), found, setting, checked)
-
-
-def scan_heads(
-    model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
-) -> ScanResult:
-    """Audit every head against every relation (default: all built-in ones that apply), corrected together.
-
-    Relations by name, words or as `Relation`, each once; other arguments as for `audit_claims`.
-    """
-    signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
-    claims = _scanned(model, relations, how.get("grammar"))
-    return ScanResult(tuple(audit_claims(model, claims, inputs, **how)))
+    seeds, tails = getattr(model, "seeds", range(len(models))), Tails(models[0], grammar, size, seed, inputs is None)
+    return Prepared(models, tuple(seeds), grammar, given, laid, tasks, readout, seed, tails, untrained, checked)
 
 
 # -- inside -------------------------------------------------------------------------------------------------
-
-
-@hosting("audit")
-def _scanned(model: Any, relations: Sequence[Relation | str] | None, grammar: Any) -> list[Claim]:
-    """A claim for every head and relation."""
-    models = models_of(model, "audit")
-    grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
-    cfg = models[0].cfg
-    heads = [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
-    if relations is None:
-        causal = getattr(cfg, "attention_dir", "causal") == "causal"
-        ahead = ("next", "following") if causal else ()
-        chosen: list[Relation | str] = [r for r in BUILT_IN.values() if r.name not in ahead and has_keys(r, grammar)]
-    else:
-        if not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
-            raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
-        chosen = list(relations)
-    if len(heads) * len(chosen) > MOST_CLAIMS:
-        raise RequestError(
-            f"{len(heads)} heads and {len(chosen):,} relations make more than {MOST_CLAIMS:,} claims, the most that "
-            "one audit corrects for: give fewer relations"
-        )
-    return [Claim([h], r) for h in heads for r in chosen]
 
 
 def _check_task(task: Any) -> None:
@@ -193,7 +194,8 @@ def _check_task(task: Any) -> None:
         )
 
 
-def _asked(claims: Any, own: Own, model: Any, grammar: Any) -> list[Claim]:
+def asked_of(claims: Any, own: Own, model: Any, grammar: Any) -> list[Claim]:
+    """The claims, parsed and checked: a list of at least one, each once, of heads and truths that are there."""
     single = isinstance(claims, (str, bytes, Claim)) or not isinstance(claims, Iterable)
     listed = [] if single else list(claims)
     if len(listed) > MOST_CLAIMS:
@@ -429,11 +431,11 @@ def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult
 
 
 @contextmanager
-def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
+def progress_of(total: int, shown: bool, what: str = "audit") -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, or nothing."""
     from interp.progress import progress_bar
 
-    with progress_bar(total=total, desc="audit", disable=not shown, leave=False) as bar:
+    with progress_bar(total=total, desc=what, disable=not shown, leave=False) as bar:
 
         def tick() -> None:
             bar.update(1)

@@ -164,12 +164,12 @@ def audit_model(
         laid = setting.laid.asked(claim)
         each = [(head, subject.heads[head]) for head in heads]
         level = setting.level
-        looks.append((laid, [(at, _look(head, laid, setting), rivals_of(head, laid, level)) for at, head in each]))
-    corrected = _corrected([[look for _, look, _ in pairs] for _, pairs in looks], setting)
+        looks.append((laid, [(at, look_at(head, laid, setting), rivals_of(head, laid, level)) for at, head in each]))
+    corrected = corrected_p([[look for _, look, _ in pairs] for _, pairs in looks], setting)
     users: dict[tuple[str, str], Used] = {}
     out = []
     for (claim, heads), (laid, pairs), p in zip(asked, looks, corrected, strict=True):
-        tail_of = partial(_tail_of, subject, laid, setting)
+        tail_of = partial(tail_of_head, subject, laid, setting)
         pattern = decide_pattern(laid, pairs, p, setting.nulls.highest(laid, heads), inputs, tail_of)
         task = setting.task(claim)
         if isinstance(task, NoTask):
@@ -191,7 +191,7 @@ def audit_model(
     return out
 
 
-def _tail_of(subject: Subject, asked: Asked, setting: Setting, at: HeadAt) -> Tail | None:
+def tail_of_head(subject: Subject, asked: Asked, setting: Setting, at: HeadAt) -> Tail | None:
     """Where a claim that holds of a head fails all the same."""
     others = {}
     for words, other in subject.elsewhere(setting.tails).items():
@@ -199,7 +199,8 @@ def _tail_of(subject: Subject, asked: Asked, setting: Setting, at: HeadAt) -> Ta
     return worst_tail(subject.heads[at], asked, others, least_score(asked.claim), setting.level)
 
 
-def _look(head: Head, asked: Asked, setting: Setting) -> Look:
+def look_at(head: Head, asked: Asked, setting: Setting) -> Look:
+    """What is seen of a head, with a condition to suggest where the largest weight is on the relation in some rows."""
     look = head.look(asked, setting.level)
     if look.top1 is None or not (low(look.top1) > t.MIXED[0] and high(look.top1) < t.TOP1):
         return look
@@ -214,7 +215,7 @@ def _look(head: Head, asked: Asked, setting: Setting) -> Look:
     return replace(look, when=best)
 
 
-def _corrected(looks: list[list[Look]], setting: Setting) -> list[float | None]:
+def corrected_p(looks: list[list[Look]], setting: Setting) -> list[float | None]:
     """Holm-corrected p-values of the matched null, None where there is none. Of several heads, the weakest counts."""
     columns: list[Floats] = [look.matched_rows for group in looks for look in group]
     if not columns:

@@ -78,6 +78,10 @@ class Side:
         """Mean change of the margin as a share of the intact one."""
         return ratio(self.by_unit(change), self.by_unit(self.margin), self.level)
 
+    def mean_margin(self) -> Estimate:
+        """The intact margin, in logits."""
+        return ratio(self.by_unit(self.margin), self.by_unit(np.ones(len(self.items))), self.level)
+
     def by_unit(self, values: Floats) -> Floats:
         """Sums over the items that share a donor [unit]: those are no independent observations."""
         if self.items.unit is None:

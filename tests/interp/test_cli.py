@@ -109,6 +109,12 @@ BAD_REQUESTS = {
         "layer=-3",
     ),
     "claim twice": (["audit", "dyck-standard", *["--claim", "L1H0 attends to START"] * 2], "is given twice"),
+    "scan of nothing": (["scan"], "CHECKPOINT"),
+    "scan of an unknown relation": (["scan", "dyck-minimal", "--relation", "stark-top"], "'stark-top' is not"),
+    "scan without a grammar's truth": (["scan", "markov", "--relation", "stack-top"], "needs a grammar of brackets"),
+    "scan of two shapes": (["scan", "constructed/stack", "markov"], "models measured together are of one"),
+    "scan twice": (["scan", "dyck-minimal", "dyck-minimal"], "'dyck-minimal' is given twice"),
+    "scan with a claim": (["scan", "dyck-minimal", "--claim", "L0H0 attends to START"], "--claim"),
     "two sizes": (["report", "dyck-attention", "--quick", "--full", "--out", "x"], "--full"),
 }
 
@@ -150,7 +156,7 @@ def test_without_a_command_there_is_help(capsys):
 
 def test_module_form_and_help():
     done = subprocess.run([sys.executable, "-m", "interp", "--help"], capture_output=True, text=True, check=True)
-    for command in ("train", "analyze", "heatmap", "report", "list"):
+    for command in ("train", "analyze", "audit", "scan", "heatmap", "report", "list"):
         assert command in done.stdout
 
 

@@ -68,6 +68,7 @@ class Case:
 TRAIN = "train dyck-minimal --steps 2 --batch 2 --seeds 1 --workers 1 --out a.safetensors"
 TRAINED = "audit --bench trained"
 ANALYZE, AUDIT = "analyze variation dyck-minimal", "audit dyck-minimal --claims claims.txt"
+SCAN = "scan dyck-minimal"
 HEATMAP = "heatmap dyck-minimal --text () --out a.html"
 PRUNE = "prune dyck-minimal --out a.safetensors"
 REPORT = "report --out a topics"
@@ -206,6 +207,32 @@ CASES = {
         Case("audit --bench", "audit --bench --figure b.html"),
         Case(f"{AUDIT} --claim {OTHER}", f"{AUDIT} --figure b.html --claim {OTHER}", "--figure draws"),
     ],
+    ("scan", "checkpoints"): [
+        Case(SCAN, "scan constructed/stack"),
+        Case(SCAN, f"{SCAN} one.safetensors"),
+        Case(SCAN, f"{SCAN} dyck-minimal", "checkpoint 'dyck-minimal' is given twice"),
+    ],
+    ("scan", "model_config"): [Case(f"scan {THEIRS}", f"scan {THEIRS} --model-config other.json")],
+    ("scan", "vocab"): [
+        Case(f"scan {THEIRS}", f"scan {THEIRS} --vocab vocab.json"),
+        Case(SCAN, f"{SCAN} --vocab vocab.json", "--vocab 'vocab.json' changes nothing here"),
+    ],
+    ("scan", "no_task_check"): [Case(SCAN, f"{SCAN} --no-task-check")],
+    ("scan", "relation"): [
+        Case(SCAN, f"{SCAN} --relation previous"),
+        Case(SCAN, f"{SCAN} --relation stark-top", "relation 'stark-top' is not understood"),
+        Case(SCAN, f"{SCAN} --relation previous --relation previous", "'the previous token' is given twice"),
+    ],
+    ("scan", "inputs"): [Case(SCAN, f"{SCAN} --inputs inputs.json")],
+    ("scan", "num_inputs"): [
+        Case(SCAN, f"{SCAN} --num-inputs 60"),
+        Case(f"{SCAN} --inputs inputs.json", f"{SCAN} --inputs inputs.json --num-inputs 60",
+             "--num-inputs 60 changes nothing"),
+    ],
+    ("scan", "seed"): [Case(SCAN, f"{SCAN} --seed 3")],
+    ("scan", "device"): [Case(SCAN, f"{SCAN} --device abacus", "device 'abacus'")],
+    ("scan", "json"): [Case(SCAN, f"{SCAN} --json b.json")],
+    ("scan", "figure"): [Case(SCAN, f"{SCAN} --figure b.html")],
     ("heatmap", "checkpoint"): [Case(HEATMAP, HEATMAP.replace("dyck-minimal", "constructed/stack"))],
     ("heatmap", "model_config"): [
         Case(f"heatmap {THEIRS} --text a --vocab vocab.json --out a.html",
@@ -339,6 +366,7 @@ def workplace(tmp_path, monkeypatch, files):
         monkeypatch.setattr(f"probes.{name}", recorder(name))
     monkeypatch.setattr("probes.topics.analyze_topic_blocks", recorder("topics"))
     monkeypatch.setattr("probes.audit.audit_claims", recorder("audit", several=True))
+    monkeypatch.setattr("probes.audit.scan_heads", recorder("scan"))
     monkeypatch.setattr("probes.audit.bench.run_bench", recorder("bench"))
     monkeypatch.setattr("probes.audit.bench.trained.run_trained_bench", recorder("trained bench"))
     monkeypatch.setattr("probes.lottery.demonstrate_lottery_ticket", recorder("ticket"))

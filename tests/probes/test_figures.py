@@ -18,7 +18,6 @@ from probes import (
     audit_claim,
     scan_heads,
 )
-from probes.audit import ScanResult
 from probes.claims import Relation
 
 EVIL = "<b>x</b> & <script>"
@@ -55,8 +54,8 @@ def test_relations_alike_at_first_keep_rows_of_their_own(population):
     assert len(fig.data[0].z) == 2
     assert len(set(fig.layout.yaxis.tickvals)) == 2
     assert "<script>" not in fig.to_json()
-    with pytest.raises(RequestError, match="a scan without claims"):
-        ScanResult(()).figure()
+    with pytest.raises(RequestError, match="a scan without relations"):
+        replace(found, fits=(), heads=()).figure()
 
 
 def test_a_claim_without_numbers_shows_its_reason(population):

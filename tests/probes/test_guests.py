@@ -153,14 +153,14 @@ def test_a_stranger_who_speaks_the_grammar_is_measured_and_what_it_can_is_said(e
     if entry is heatmap:
         assert "not trained here" in str(found.layout.title)
         return
-    result = found.results[0] if entry is scan else found
+    result = found
     assert result.task_check.accuracy.value > 0.9
     assert result.task_check.accuracy.null == 0.5
-    assert "not trained here" in found.results[0].summary() if entry is scan else "not trained here" in found.summary()
+    assert "not trained here" in found.summary()
     assert max(map(len, result.summary().splitlines())) <= 80
     assert result.to_dict()["task_check"]["accuracy"]["null"] == 0.5
     ours = entry(given(entry, list(trained)))
-    assert (ours.results[0] if entry is scan else ours).task_check is None
+    assert ours.task_check is None
 
 
 @pytest.mark.parametrize(

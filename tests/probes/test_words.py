@@ -64,6 +64,7 @@ RESULTS = {
     "audit": lambda: audit_claim(load_checkpoint("constructed/constant"), CLAIM, num_inputs=160),
     "audit of a population": lambda: audit_claim(load_checkpoint("dyck-minimal")[:3], CLAIM.replace("L1", "L0")),
     "scan": lambda: scan_heads(load_checkpoint("constructed/stack"), ["stack-top", "all"], num_inputs=160),
+    "scan of a population": lambda: scan_heads(load_checkpoint("dyck-minimal")[:3], num_inputs=120),
 }
 
 

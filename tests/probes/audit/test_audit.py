@@ -39,7 +39,7 @@ from probes.audit.side import Side
 from probes.audit.use import Used
 from probes.audit.verdicts import verdict_of
 from probes.claims import BUILT_IN, TASKS, Claim, Relation, offset
-from toy import EVEN, GRAMMAR, STACK, TOP, TYPE, Toy, clip, either, mixed, onto
+from toys import EVEN, GRAMMAR, STACK, TOP, TYPE, Toy, clip, either, mixed, onto
 
 # Most models here are untrained or made by hand: whether they close brackets is not the question.
 audit_claim, audit_claims, scan_heads = (
@@ -332,13 +332,12 @@ def test_binomial_is_clopper_pearson_at_its_level():
 def test_a_scan_finds_each_head():
     model = Toy([[(TOP, TYPE), (onto("previous"), TYPE)]], lambda a: a[..., 0])
     scan = scan_heads(model, ["stack-top", "previous", BUILT_IN["openers"]])
-    assert {r.claim: r.verdict for r in scan.results} == {
-        "L0H0 attends to the last unmatched open bracket": "supported",
-        "L0H0 attends to the previous token": "refuted",
-        "L0H0 attends to open brackets": "refuted",
-        "L0H1 attends to the last unmatched open bracket": "refuted",
-        "L0H1 attends to the previous token": "supported",
-        "L0H1 attends to open brackets": "refuted",
+    assert {(one.head, one.mass.relation): one.mass.pattern for one in scan.heads} == {
+        (0, "stack-top"): "holds",
+        (1, "previous"): "holds",
+    }
+    assert {(fit.head, fit.relation) for fit in scan.fits} == {
+        (head, relation) for head in (0, 1) for relation in ("stack-top", "previous", "openers")
     }
     assert "L0H1" in scan.summary()
     scan.figure().to_json()
@@ -466,11 +465,9 @@ def test_what_a_model_lacks_is_said():
     assert (result.pattern, result.use) == ("fails", "not asked")
     single = SandboxTransformer.init(TransformerConfig(5, pad_token=4, num_types=1, max_depth=4), 0, DyckGrammar(1, 4))
     assert audit_claim(single, STACK).use == "not asked"
-    scanned = {row.claim for row in scan_heads(single, num_inputs=40).results}
-    assert {"L0H0 attends to brackets of type 0"} == {
-        claim for claim in scanned if "L0H0" in claim and "type 0" in claim
-    }
-    assert not any("type 1" in claim for claim in scanned)
+    scanned = [fit.words for fit in scan_heads(single, num_inputs=40).fits if (fit.layer, fit.head) == (0, 0)]
+    assert scanned.count("brackets of type 0") == 1
+    assert not any("type 1" in words for words in scanned)
     with pytest.raises(RequestError, match=r"not there: the grammar has brackets of type 0 only"):
         audit_claim(single, "L0H0 attends to brackets of type 1")
     with pytest.raises(RequestError, match="one bracket type"):

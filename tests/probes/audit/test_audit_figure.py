@@ -356,16 +356,18 @@ def test_each_family_of_the_bench_shows_what_decides(family):
 
 def test_a_scan_writes_every_verdict_on_its_cell():
     found = scan_heads(load_checkpoint("constructed/constant"), ["stack-top", "all", "previous"], num_inputs=160)
-    heat = found.figure().data[0]
-    assert {r.verdict for r in found.results} >= {"supported", "refuted"}
-    marks = [mark for row in heat.text for mark in row]
-    told = [hover for row in heat.customdata for hover in row]
-    by = {(r.claim.split(" ", 1)[0], r.claim.split(" to ", 1)[1]): r for r in found.results}
-    order = [by[head, words] for words in dict.fromkeys(w for _, w in by) for head in heat.x]
-    signs = {"supported": "✓", "misleading": "!", "undecided": "?", "refuted": "✗"}
-    assert marks == [signs[r.verdict] for r in order]
-    for hover, result in zip(told, order, strict=True):
-        assert unescaped(result.reason) in unescaped(hover.replace("<br>", " "))
+    mass, even, _ = found.figure().data
+    assert {fit.pattern for fit in found.fits} >= {"holds", "fails", None}
+    by = {(f"L{fit.layer}H{fit.head}", fit.kind, fit.words): fit for fit in found.fits}
+    signs = {"holds": "✓", "undecided": "?", "fails": "✗", None: ""}
+    for heat, kind, relations in (
+        (mass, "mass", ["the last unmatched open bracket", "the previous token"]),
+        (even, "even", [by_words for _, one, by_words in dict.fromkeys(by) if one == "even"][:1]),
+    ):
+        order = [by[head, kind, words] for words in relations for head in heat.x]
+        assert [mark for row in heat.text for mark in row] == [signs[fit.pattern] for fit in order]
+        for hover, fit in zip([hover for row in heat.customdata for hover in row], order, strict=True):
+            assert unescaped(fit.reason) in unescaped(hover.replace("<br>", " "))
     assert max(map(len, found.summary().splitlines())) <= 80
 
 

@@ -21,7 +21,7 @@ from probes.audit.pattern import Head, Laid
 from probes.audit.rivals import rivals_of
 from probes.audit.tails import worst_tail
 from probes.claims import Claim, offset, position, position_at_least
-from toy import GRAMMAR, STACK, TOP, TYPE, Toy, mixed, onto
+from toys import GRAMMAR, STACK, TOP, TYPE, Toy, mixed, onto
 
 audit_claim = partial(probes.audit_claim, task_check=False)
 OPENER = (1.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0)  # a value that says that a bracket opens, and not of which type

@@ -1,4 +1,4 @@
-"""Models whose heads attend as functions say: what an audit is tried on where the truth is written down."""
+"""Models whose attention is written down: heads that attend as functions of tokens say."""
 
 from types import SimpleNamespace
 
