@@ -3,14 +3,15 @@
     audit_claim(load_checkpoint("dyck-standard"), "L1H0 attends to the last unmatched open bracket")
 
 Two findings, then one word. *Pattern*: `holds`, `fails` or `undecided`, from scores with intervals over inputs,
-against rivals and nulls. *Use*: `used`, `redundant`, `unused`, `undecided` or `not asked`, from interventions on the
-values that are read along the claimed edges. Half of the inputs chooses (rivals, partners, heads), the other decides.
+against rivals and nulls. *Use*: `used`, `redundant`, `unused`, `undecided` or `not asked`, from interventions on what
+is read along the claimed edges and on where the head looks there. Half of the inputs chooses (rivals, partners,
+heads), the other decides.
 The numbers that define the words are those of `probes.audit.thresholds`; the rules are tables, which
 `probes.audit.rules_table` prints. In short:
 
 - pattern fails: `refuted`.
-- pattern holds, and the claim is about attention only: `supported`, unless the head is proven to be of no use for the
-  model's task: `misleading`.
+- pattern holds, and the claim is about attention only: `supported`; the same line says so if the head is proven
+  to be of no use for the model's task.
 - pattern holds and the claim is about use: `supported` if used or redundant, `misleading` if unused.
 - anything else: `undecided`.
 
@@ -21,7 +22,8 @@ labels make a task of their own: the answer is the label, and the foil is the la
 
 Power. An edit that moves nothing means something only where something could have moved. So the claimed edges of all
 heads together, or else the token itself (if the claimed edges read it), must move a quarter of the margin. Where not,
-use is undecided: the model does not do this task, or the pairs do not change what is read there. But one thing is
+all that the head gives is exchanged for what it gives on another input: if that moves nothing, it is of no use. Else
+use is undecided: the model does not do this task, or the pairs do not change what is read there. One thing is
 known without a margin: a model whose output is the same for every input (Proposition 1), or whose answer does not
 move *in its last bit* when the very token that the right answer turns on is exchanged, uses no head for it. That is no
 failure to find an effect: nothing is left through which one could pass. Such a head is `unused`.
