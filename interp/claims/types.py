@@ -156,7 +156,7 @@ class Made(Generic[Thing]):
 
 @dataclass(frozen=True)
 class Called:
-    """What a head is called in the field: "is an induction head", "matches brackets".
+    """What a head is called in the field: "is an induction head", "is a sink".
 
     - `words`: how a claim says it, behind the heads; hyphens, articles and a last "head" do not matter, nor whether it
       is, acts as or behaves like one.  `also`: other ways to say it.

@@ -24,6 +24,7 @@ WRITING: dict[str, tuple[list[str], list[str]]] = {
         ["constructed/stack", "--claim", CLAIM, "--claim", "L0H0 attends to itself"], ["--json t.json"],
     ),
     "audit --bench": (["--bench", "--per-family", "1"], ["--json t.json", "--figure t.html"]),
+    "scan": (["constructed/stack", "--num-inputs", "120"], ["--json t.json", "--figure t.html"]),
     "heatmap": (["dyck-minimal", "--text", "([])"], ["--out t.html"]),
     "prune": (["target.safetensors", "--candidates", "8"], ["--out t.safetensors", "--json t.json", "--figure t.html"]),
     "report": (["dyck-balance"], ["--out folder"]),
