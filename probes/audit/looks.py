@@ -19,6 +19,7 @@ from probes.audit.kinds import by_kind
 from probes.audit.labels import Labels, LaidOut
 from probes.audit.model import Nulls, Outcome, Setting, Subject, audit_model
 from probes.audit.pattern import Laid
+from probes.audit.rivals import thin
 from probes.audit.stats import spent
 from probes.audit.tails import Tails
 from probes.audit.tasks import NoTask, Task
@@ -90,20 +91,27 @@ class Plan:
         found: list[dict[Claim, Pair]] = [{} for _ in models]
         left = [self.asked for _ in models]
         for part in self.parts:
-            still_open = [claim for claim in self.asked if any(claim in claims for claims in left)]
-            if not still_open:
-                break
-            setting = self._setting(part, still_open)
+            now = [claim for claim in self.asked if any(claim in mine for mine in left) and self._can(part, claim)]
+            if not now:
+                continue
+            setting = self._setting(part, now)
             for at, model in enumerate(models):
-                if not left[at]:
+                claims = [claim for claim in now if claim in left[at]]
+                if not claims:
                     continue
-                gone = sum(_most(claim, choose) for claim in self.asked if claim not in left[at])
-                said = one_model(model, left[at], replace(setting, decided=gone), choose)
+                gone = sum(_most(claim, choose) for claim in self.asked if claim not in claims)
+                said = one_model(model, claims, replace(setting, decided=gone), choose)
                 found[at] |= said
-                left[at] = [] if part.last else [claim for claim, (best, _) in said.items() if not _clear(best)]
-                for _ in range(len(said) - len(left[at])):
+                done = [claim for claim, (best, _) in said.items() if part.last or _clear(best)]
+                left[at] = [claim for claim in left[at] if claim not in done]
+                for _ in done:
                     tick()
         return [[of_model[claim] for claim in self.asked] for of_model in found]
+
+    def _can(self, part: Part, claim: Claim) -> bool:
+        """Whether this look can decide a claim: no rival is beyond it that all inputs could tell from the claim."""
+        times = self.looks[-1] / len(part.laid.inputs.tokens)
+        return part.last or not thin(part.laid, part.laid.asked(claim), times)
 
     def _setting(self, part: Part, claims: list[Claim]) -> Setting:
         """What all models share at a look at which these claims are open."""
@@ -114,8 +122,12 @@ class Plan:
 
 
 def _clear(outcome: Outcome) -> bool:
-    """Whether a look that is not the last decides."""
-    return outcome.verdict != "undecided" and outcome.use.rule not in UNMEASURED
+    """Whether a look that is not the last decides.
+
+    Heads together are used unless one of them is proven idle, for which so few inputs never do.
+    """
+    together = len(outcome.heads) > 1 and outcome.use.word in ("used", "redundant")
+    return outcome.verdict != "undecided" and not together and outcome.use.rule not in UNMEASURED
 
 
 def _most(claim: Claim, choose: bool) -> int:

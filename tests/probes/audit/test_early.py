@@ -13,8 +13,10 @@ from probes.audit.inputs import Inputs
 from probes.audit.labels import LabelledInput, lay_out
 from probes.audit.looks import UNMEASURED, parts_of
 from probes.audit.pattern import Laid
+from probes.audit.rivals import thin
 from probes.audit.stats import held_to, high, low, ratio, sign_flips, spent
 from probes.audit.use_rules import USE_RULES
+from probes.claims import Claim, Relation
 from toy import GRAMMAR, STACK, TOP, TYPE, Toy, clip, onto
 
 audit_claims = partial(probes.audit_claims, task_check=False)
@@ -137,6 +139,33 @@ def test_that_nothing_ever_moved_is_no_early_word():
     assert (result.use, result.num_inputs) == ("unused", 400)
 
 
+def test_heads_together_wait_for_the_proof_that_one_is_idle():
+    """Fifty inputs cannot show that a head adds nothing, and a claim about both would be supported for want of it."""
+    toy = Toy([[(TOP, TYPE), (TOP, TYPE)]], lambda a: a[..., 0])
+    claim = USES.replace("L1H0 uses", "L0H0 and L0H1 use")
+    full, early = (audit_claims(toy, [claim], early=early)[0] for early in (False, True))
+    assert full.verdict == early.verdict == "misleading"
+    assert early.num_inputs == 400
+
+
+@pytest.mark.parametrize(("marked", "expected"), [(0, False), (1, False), (8, True), (24, False)])
+def test_a_rival_that_so_few_inputs_cannot_tell_sends_the_claim_on(marked, expected, monkeypatch):
+    """In marked inputs the rival is the token before the previous one: eight of these are too few, four times so many
+    are not; of 24 there are enough at once.
+    """
+    tokens = generator(0, "test/rare").integers(0, 4, (100, 12))
+    tokens[:marked, 0] = 5
+
+    def mine(tokens, grammar, visible):
+        offset = np.where(tokens[:, :1] == 5, 2, 1)[..., None]
+        return visible & (np.arange(12)[:, None] - np.arange(12) == offset)
+
+    rival = Relation("mine", "my token", "mass", "tokens", mine)
+    laid = Laid(Inputs(tokens, np.tile(np.tri(12, dtype=bool), (100, 1, 1)), np.zeros((100, 12), dtype=int), GRAMMAR))
+    monkeypatch.setattr(laid, "rivals", lambda claim: [rival])
+    assert thin(laid, laid.asked(Claim([(0, 0)], "previous")), 4.0) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "claims"),
     [
@@ -171,7 +200,7 @@ def test_each_seed_of_a_population_stops_by_itself():
 
 
 def prefixes(count):
-    """Different prefixes of nine brackets whose last but one is open, and the bracket that would close that."""
+    """Different prefixes of nine brackets that end in two open ones, and what closes the first of these."""
     rng, found = generator(0, "test/labelled"), {}
     while len(found) < count:
         text, stack = "", []
@@ -181,19 +210,19 @@ def prefixes(count):
             else:
                 stack.append(")]"[rng.integers(2)])
                 text += {")": "(", "]": "["}[stack[-1]]
-        if text[-2] in "([":
+        if set(text[-2:]) <= set("(["):
             found[text] = {"(": ")", "[": "]"}[text[-2]]
     return [LabelledInput(text, label) for text, label in found.items()]
 
 
 def test_labelled_inputs_keep_their_labels():
     """Taken apart from its input, a label would be no task of this model."""
-    toy, given = Toy([[(onto("previous"), TYPE)]], lambda a: a[..., 0]), prefixes(300)
-    claim = "L0H0 attends to the previous token"
+    toy, given = Toy([[(onto("previous"), TYPE)]], lambda a: a[..., 0]), prefixes(800)
+    claim = "L0H0 uses the previous token to predict the label when the current token is an open bracket"
     full, early = (audit_claims(toy, [claim], given, early=early, grammar=GRAMMAR)[0] for early in (False, True))
-    assert early.looks == (100, 300)
+    assert early.looks == (200, 800)
     assert (full.verdict, full.use, full.task) == ("supported", "used", "labels")
-    assert (early.verdict, early.use, early.task, early.num_inputs) == (full.verdict, full.use, full.task, 100)
+    assert (early.verdict, early.use, early.task, early.num_inputs) == (full.verdict, full.use, full.task, 200)
     laid = lay_out(given, toy, GRAMMAR)
     part = laid.part(np.array([3, 7]))
     assert part.tokens.tolist() == laid.tokens[[3, 7]].tolist()
