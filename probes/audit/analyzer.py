@@ -125,9 +125,8 @@ def audit_claims(
     Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
     or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
     """
-    seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
+    seed, untrained, early = check_seed(seed), true_or_false("untrained", untrained), true_or_false("early", early)
     progress, task_check = true_or_false("progress", progress), true_or_false("task_check", task_check)
-    early = true_or_false("early", early)
     models = models_of(model, "audit")
     _check_task(task)
     not_read("inputs are given", **({} if inputs is None else {"num_inputs": num_inputs, "length": length}))
@@ -144,8 +143,7 @@ def audit_claims(
     nulls = partial(_untrained, models[0]) if untrained else tuple
     plan = Plan(asked, parts_of(laid, seed, early), tasks or labels, nulls, seed, tails)
     with _bar(len(models) * len(asked), progress) as tick:
-        views = [_view(one, grammar, given, laid, readout) for one in models]
-        found = plan.run(views, len(models) > 1, tick)
+        found = plan.run([_view(one, grammar, given, laid, readout) for one in models], len(models) > 1, tick)
     return _results(plan, getattr(model, "seeds", tuple(range(len(models)))), found, checked, early)
 
 
