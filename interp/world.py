@@ -115,14 +115,14 @@ class Reference:
 
     - `labels`: the label, None where there is none.  `law`: the exact law's nats at the label.
     - `keys`: by the name of a relation, the positions of a query's keys, visible or not.
-    - `overlays`: by the name of an overlay, its value.
+    - `overlays`: by the name of an overlay, its value (of several keys a query: whether each is one).
     - `strings(grammar)`: strings [n, pos] on which to compare, beside those that are drawn.
     """
 
     labels: Callable[[Row, Any], Sequence[int | None]] | None = None
     law: Callable[[Row, Any], Sequence[float]] | None = None
     keys: Mapping[str, Callable[[Row, Any], Sequence[Collection[int]]]] = field(default_factory=dict)
-    overlays: Mapping[str, Callable[[Row, Any], Sequence[int]]] = field(default_factory=dict)
+    overlays: Mapping[str, Callable[[Row, Any], Sequence[int] | Sequence[Sequence[bool]]]] = field(default_factory=dict)
     strings: Callable[[Any], Any] | None = None
 
 

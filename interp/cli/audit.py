@@ -36,6 +36,7 @@ def audit(arguments: argparse.Namespace) -> int:
     from probes import audit_claims
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
+    how |= {"early": True} if arguments.early else {}
     results = audit_claims(
         model, claims, inputs=arguments.inputs, num_inputs=arguments.num_inputs, progress=True, **how
     )

@@ -103,6 +103,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
                 "vocab",
                 "strict",
                 "no_task_check",
+                "early",
             ),
             _of_bench,
         ),

@@ -143,6 +143,11 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument(
         "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
     )
+    audits.add_argument(
+        "--early",
+        action="store_true",
+        help="look at a quarter of the inputs first, and at all of them only for claims that this leaves undecided",
+    )
     foreign_options(audits)
     audits.add_argument(
         "--strict",

@@ -34,20 +34,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from interp.checks import not_read, optional_whole, true_or_false
 from interp.errors import RequestError, quoted
 from interp.guests import grammar_of, hosting, is_bridge, language_of, models_of
 from interp.recipe import num_labels
 from interp.rng import check_seed
-from interp.stats import CONFIDENCE
 from interp.task_check import TaskCheck, check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
 from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
-from probes.audit.kinds import by_kind
-from probes.audit.labels import Labels, LaidOut, labelled, lay_out
-from probes.audit.model import NULL_MODELS, Nulls, Outcome, Setting, Subject, audit_model
+from probes.audit.labels import LaidOut, labelled, lay_out
+from probes.audit.looks import Part, Plan, parts_of, tasks_of
+from probes.audit.model import NULL_MODELS, Outcome
 from probes.audit.pattern import Laid
 from probes.audit.population import Seeds, over_seeds
 from probes.audit.result import AuditResult
@@ -96,6 +93,7 @@ def audit_claims(
     untrained: bool = True,
     progress: bool = False,
     task_check: bool = True,
+    early: bool = False,
 ) -> list[AuditResult]:
     """Audit claims about a model, a population, or a list of models of one shape; corrected for their number.
 
@@ -112,6 +110,8 @@ def audit_claims(
     `strata` [input] or [input, any]: what both halves of the inputs are to have alike, such as the article that a text
     is from; two texts of one article then never lie in one half. Labelled inputs: label, length and place besides.
     `grammar` replaces the model's own. `untrained=False` leaves out the null of untrained models of the same config.
+    `early=True` looks at a quarter of the inputs first (`probes.audit.looks`), and at all only for claims that this
+    leaves undecided; each look spends its share of the error level. A `task` is then asked of fewer tokens at first.
     `task_check=False` audits models that do not do their grammar's task as well (see `interp.task_check`); inputs with
     labels set a task of their own.
 
@@ -122,34 +122,44 @@ def audit_claims(
     Raises `RequestError` or `AnalysisError` for a head that is not there, a claim that is not understood, a relation
     or task that the model's grammar does not have, and inputs that cannot be read. The model is left as it was.
     """
-    progress = true_or_false("progress", progress)
+    progress, early = true_or_false("progress", progress), true_or_false("early", early)
     own = Own(relations, conditions, questions).checked()
     ready = prepared(
         model, lambda first, known: asked_of(claims, own, first, known), inputs, task, grammar=grammar, readout=readout,
         strata=strata, seed=seed, num_inputs=num_inputs, length=length, untrained=untrained, task_check=task_check,
     )  # fmt: skip
-    setting = _setting(ready.laid, ready.tasks, ready.untrained(), ready.seed, ready.tails)
-    asked = list(ready.tasks)
-    with progress_of(len(ready.models) * len(asked), progress) as tick:
-        found = [_one_model(view, asked, setting, len(ready.models) > 1, tick) for view in ready.views()]
-    return _results(asked, ready.seeds, found, setting, ready.checked)
+    plan = Plan(
+        ready.asked, parts_of(ready.laid, ready.seed, early), ready.about, ready.untrained, ready.seed, ready.tails
+    )
+    with progress_of(len(ready.models) * len(ready.asked), progress) as tick:
+        found = plan.run(list(ready.views()), len(ready.models) > 1, tick)
+    return _results(plan, ready.seeds, found, ready.checked, early)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What claims are asked of: models and inputs, read and checked. `tasks`: the claims, each with its task."""
+    """What claims are asked of: models and inputs, read and checked.
+
+    `about`: the claims, each with its task; or inputs whose labels are the task of all.
+    """
 
     models: Sequence[Any]
     seeds: Sequence[int]
     grammar: Any
     given: LaidOut | None
     laid: Laid
-    tasks: "dict[Claim, Task | NoTask]"
+    asked: list[Claim]
+    about: "dict[Claim, Task | NoTask] | LaidOut | None"
     readout: str | None
     seed: int
     tails: Tails
     with_untrained: bool
     checked: TaskCheck | None
+
+    @property
+    def tasks(self) -> "dict[Claim, Task | NoTask]":
+        """The claims, each with its task."""
+        return tasks_of(self.about, self.asked, Part(self.laid))
 
     def views(self) -> Iterator[Any]:
         """The models as they are run, one at a time."""
@@ -180,9 +190,9 @@ def prepared(
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
     laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
-    tasks = tasks or dict.fromkeys(asked, _label_task(labels, laid))
     seeds, tails = getattr(model, "seeds", range(len(models))), Tails(models[0], grammar, size, seed, inputs is None)
-    return Prepared(models, tuple(seeds), grammar, given, laid, tasks, readout, seed, tails, untrained, checked)
+    about = tasks or labels
+    return Prepared(models, tuple(seeds), grammar, given, laid, asked, about, readout, seed, tails, untrained, checked)
 
 
 # -- inside -------------------------------------------------------------------------------------------------
@@ -272,25 +282,6 @@ def _tasks(
     return None if untrusted is None else dict.fromkeys(asked, untrusted)
 
 
-def _setting(
-    laid: Laid, tasks: "dict[Claim, Task | NoTask]", untrained: Iterable[Any], seed: int, tails: Tails | None = None
-) -> Setting:
-    """What all models share: the claims, each with its task, are corrected for their number.
-
-    A question with several kinds of minimal pair asks several times, and one kind is enough for `used`: it counts so
-    often.
-    """
-    nulls = Nulls(laid, untrained, list(tasks))
-    level = 1 - (1 - CONFIDENCE) / sum(len(by_kind(task)) for task in tasks.values())
-    return Setting(laid, nulls, lambda claim: tasks[claim], level, len(tasks), seed, tails)
-
-
-def _label_task(labels: LaidOut | None, laid: Laid) -> Labels:
-    """The task of telling the inputs' labels."""
-    assert labels is not None
-    return Labels(labels, laid.inputs.visible[np.arange(len(labels.tokens)), labels.read])
-
-
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
     """The model as it is run: padding masked, and with the probe that was asked for."""
     pad = getattr(grammar, "pad", None)
@@ -344,56 +335,27 @@ def _untrained(model: Any) -> Iterator[Any]:
             yield SandboxTransformer.init(model.config, seed, model.grammar)
 
 
-def _one_model(
-    model: Any, claims: list[Claim], setting: Setting, choose: bool, tick: Callable[[], None]
-) -> list[tuple[Outcome, Outcome]]:
-    """(outcome of the best candidate, outcome of the named heads) of each claim; the same twice if none is chosen."""
-    subject = Subject(model, setting.laid)
-    options: dict[Claim, list[tuple[tuple[int, int], ...]]] = {}
-    for claim in claims:
-        named = claim.heads
-        options[claim] = [named]
-        if choose or not named:
-            layers = sorted({layer for layer, _ in named}) if named else None
-            found = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
-            # Heads of several layers: the best of one layer cannot stand for both.
-            if not named or sorted(layer for layer, _ in found[0]) == sorted(layer for layer, _ in named):
-                options[claim] = found
-    pairs = [(claim, heads) for claim in claims for heads in dict.fromkeys((*options[claim], claim.heads)) if heads]
-    most = max(len(tried) for tried in options.values())
-    # One of several candidates is enough, so each is held to a stricter level.
-    strict = replace(setting, level=1 - (1 - setting.level) / most, number=setting.number * most)
-    outcomes = dict(zip(pairs, audit_model(model, pairs, strict, subject), strict=True))
-    out = []
-    for claim in claims:
-        best = min((outcomes[claim, heads] for heads in options[claim]), key=_rank)
-        out.append((best, outcomes.get((claim, claim.heads), best)))
-        tick()
-    return out
-
-
-def _rank(outcome: Outcome) -> tuple[int, int]:
-    """Which of the candidates for "some head" decides: one is enough, best one that is used; open ones leave it so."""
-    verdict = ("supported", "undecided", "misleading", "refuted").index(outcome.verdict)
-    return verdict, ("used", "redundant", "undecided", "not asked", "unused").index(outcome.use.word)
-
-
 def _results(
-    asked: Sequence[Claim], numbers: Sequence[int], found: Sequence[Sequence[tuple[Outcome, Outcome]]],
-    setting: Setting, checked: TaskCheck | None,
+    plan: Plan, numbers: Sequence[int], found: Sequence[Sequence[tuple[Outcome, Outcome]]],
+    checked: TaskCheck | None, early: bool,
 ) -> list[AuditResult]:  # fmt: skip
     """One result a claim. `found`: by model and claim, the best candidate and the named heads."""
     out = []
-    for at, claim in enumerate(asked):
+    tasks = plan.tasks(plan.parts[-1])
+    for at, claim in enumerate(plan.asked):
+        of_claim = [of_model[at] for of_model in found]
         common = {
-            "task": getattr(setting.task(claim), "name", None), "level": setting.level, "num_claims": len(asked),
-            "num_inputs": len(setting.laid.inputs.tokens), "parts": claim.to_dict(), "seed": setting.seed,
-            "task_check": checked,
+            "task": getattr(tasks[claim], "name", None), "level": plan.level(), "num_claims": len(plan.asked),
+            "num_inputs": max(best.num_inputs for best, _ in of_claim), "parts": claim.to_dict(), "seed": plan.seed,
+            "task_check": checked, "looks": plan.looks if early else (),
         }  # fmt: skip
         if len(found) == 1:
-            out.append(_of_model(claim, found[0][at][0], common))
+            out.append(_of_model(claim, of_claim[0][0], common))
         else:
-            seeds = over_seeds(claim, numbers, [of_model[at] for of_model in found], setting.level)
+            seeds = over_seeds(claim, numbers, of_claim, plan.level())
+            if early:
+                rows = zip(seeds.rows, of_claim, strict=True)
+                seeds = replace(seeds, rows=[{**row, "num_inputs": best.num_inputs} for row, (best, _) in rows])
             out.append(_of_seeds(claim, seeds, common))
     return out
 

@@ -49,8 +49,28 @@ class Inputs:
         return self._half(1)
 
     def _half(self, which: int) -> Ints:
-        order = np.arange(len(self.tokens)) if self.order is None else self.order
-        return np.sort(order[which::2])
+        return np.sort(self._order[which::2])
+
+    @property
+    def _order(self) -> Ints:
+        return np.arange(len(self.tokens)) if self.order is None else self.order
+
+    def draw(self, count: int, seed: int) -> Ints:
+        """Which inputs a part of about `count` holds [input]: as many of either half, spread evenly over strata.
+
+        Neighbours in `order`, one of each half, go together; every pair is as likely as any other.
+        """
+        pairs = self._order[: len(self.tokens) // 2 * 2].reshape(-1, 2)
+        wanted = min(max(count // 2, 1), len(pairs))
+        places = (np.arange(wanted) + generator(seed, "audit/first look").random()) * (len(pairs) / wanted)
+        return np.sort(pairs[np.minimum(places.astype(np.int64), len(pairs) - 1)].ravel())
+
+    def part(self, rows: Ints) -> "Inputs":
+        """These inputs alone; of pairs as `draw` has them, each stays in its half."""
+        place = np.full(len(self.tokens), -1)
+        place[rows] = np.arange(len(rows))
+        order = place[self._order]
+        return Inputs(self.tokens[rows], self.visible[rows], self.roles[rows], self.grammar, order[order >= 0])
 
 
 def make_inputs(

@@ -64,6 +64,11 @@ class LaidOut:
         """What the two halves of the inputs have alike [input, 3]: label, length and place that is read."""
         return np.stack([self.label, self.length, self.read], axis=1)
 
+    def part(self, rows: Ints) -> "LaidOut":
+        """These inputs alone."""
+        arrays = ("tokens", "read", "length", "label", "foil", "donors", "own")
+        return replace(self, **{name: getattr(self, name)[rows] for name in arrays})
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:

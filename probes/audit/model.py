@@ -1,5 +1,6 @@
 """One model under audit: its patterns once, then every claim about it."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +22,7 @@ from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
 from probes.audit.pattern_rules import least_score
 from probes.audit.rivals import Rivals, rivals_of
 from probes.audit.rows import Finding, Verdict, deciding
-from probes.audit.stats import Floats, high, low, sign_flips
+from probes.audit.stats import Floats, held_to, high, low, sign_flips
 from probes.audit.tails import Tail, Tails, worst_tail
 from probes.audit.tasks import NoTask, Task
 from probes.audit.use import Used
@@ -33,13 +34,14 @@ NULL_MODELS = 4  # untrained models of the same config
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model says to one claim. `level`: of its intervals."""
+    """What one model says to one claim. `level`: of its intervals; `num_inputs`: of the look that said so."""
 
     heads: tuple[HeadAt, ...]
     pattern: Finding
     use: Finding
     verdict: Verdict
     level: float
+    num_inputs: int = 0
 
 
 class Subject:
@@ -138,6 +140,8 @@ class Setting:
     """What all models of an audit share.
 
     `level` of intervals; `number` of claims audited together; `tails`: rarer inputs, where the audit draws its own.
+    `share`: of the error level that this look at the inputs spends; `decided`: hypotheses of claims that an earlier
+    look has decided, which still count in Holm's correction.
     """
 
     laid: Laid
@@ -147,11 +151,13 @@ class Setting:
     number: int
     seed: int
     tails: Tails | None = None
+    share: float = 1.0
+    decided: int = 0
 
     @property
     def draws(self) -> int:
-        """Sign flips enough for the least p-value to pass Holm's correction ten times over."""
-        return max(1999, 200 * self.number - 1)
+        """Sign flips enough for the least p-value to pass Holm's correction ten times over; of a share, four times."""
+        return max(1999, math.ceil(max(200, 80 / self.share) * self.number) - 1)
 
 
 def audit_model(
@@ -187,7 +193,7 @@ def audit_model(
             use = Finding("not asked", "Use is not asked, since the pattern is not shown to hold.", ())
         verdict = verdict_of(pattern.word, use.word, claim)
         pattern, use = deciding(pattern, use, verdict, claim.uses is not None)
-        out.append(Outcome(heads, pattern, use, verdict, setting.level))
+        out.append(Outcome(heads, pattern, use, verdict, setting.level, len(inputs.tokens)))
     return out
 
 
@@ -223,8 +229,8 @@ def corrected_p(looks: list[list[Look]], setting: Setting) -> list[float | None]
     raw = sign_flips(np.stack(columns, axis=1), setting.draws, setting.seed).tolist()
     values = [max(raw.pop(0) for _ in group) if group else 1.0 for group in looks]
     tested = [any(look.matched is not None for look in group) for group in looks]
-    some = holm([p for p, there in zip(values, tested, strict=True) if there]).tolist()
-    return [some.pop(0) if there else None for there in tested]
+    some = holm([p for p, there in zip(values, tested, strict=True) if there] + [1.0] * setting.decided).tolist()
+    return [held_to(setting.share, some.pop(0)) if there else None for there in tested]
 
 
 def _value_norms(model: Any, tokens: torch.Tensor) -> list[Floats] | None:

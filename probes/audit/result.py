@@ -1,6 +1,7 @@
 """What an audit of one claim found."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from interp.task_check import TaskCheck
 from interp.text import fold
 from probes.audit.figure import audit_figure
 from probes.audit.rows import COUNTS, stem
+from probes.audit.thresholds import LEAST_EARLY
 from probes.audit.words import (
     CELL,
     NAME,
@@ -47,6 +49,8 @@ class AuditResult(Result):
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `share`: of a population, in which share of seeds some head (of the named layers) satisfies the claim; `floor`:
       the largest share of which so many seeds could be certain. None for one model.
+    - `looks`: of an audit that may stop early, the inputs of each look that it would take; else empty. `num_inputs` is
+      the look that decided (of a population, the largest; of each seed, see `seeds`).
     """
 
     claim: str
@@ -67,6 +71,7 @@ class AuditResult(Result):
     parts: dict[str, Any] = field(repr=False)
     seed: int
     task_check: TaskCheck | None = None
+    looks: tuple[int, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
@@ -117,8 +122,21 @@ def evidence_line(result: AuditResult) -> str:
     """How many models and inputs, which of them decide, and the level of the intervals."""
     models = "one model" if result.num_models == 1 else f"{result.num_models} models"
     several = "" if result.num_claims == 1 else f" ({result.num_claims} claims together)"
-    over = f"{models}, {result.num_inputs} inputs, one half chooses and the other decides"
+    over = f"{models}, {_inputs(result)}, one half chooses and the other decides"
     return f"{over}; intervals {100 * result.level:.4g} %{several}"
+
+
+def _inputs(result: AuditResult) -> str:
+    """How many inputs decided, and at which look."""
+    if not result.looks:
+        return f"{result.num_inputs} inputs"
+    if len(result.looks) == 1:
+        return f"{result.num_inputs} inputs (one look: an earlier one needs {LEAST_EARLY})"
+    counts = Counter(row["num_inputs"] for row in result.seeds) or Counter([result.num_inputs])
+    of = f"of {result.looks[-1]} inputs (look {{}} of {len(result.looks)})"
+    told = (f"{n} {of.format(at)}" + (f" in {counts[n]} of them" if result.seeds else "")
+            for at, n in enumerate(result.looks, start=1) if counts[n])  # fmt: skip
+    return " and ".join(told)
 
 
 def rests_on(result: AuditResult) -> str:

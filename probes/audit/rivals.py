@@ -71,6 +71,15 @@ def rivals_of(head: Head, asked: Asked, level: float) -> Rivals:
     return Rivals(tuple(found), tuple(same))
 
 
+def thin(laid: Laid, asked: Asked, times: float) -> bool:
+    """Whether some named relation has too few rows here to be compared with the claim, and enough in so many times the
+    inputs: it would go unasked.
+    """
+    even = asked.claim.relation.kind == "even"
+    found = (_compared(_told(laid, asked, rival), even) for rival in laid.rivals(asked.claim))
+    return any(not _enough(laid, rows) and _enough(laid, rows, times) for rows in found)
+
+
 def worst(rivals: tuple[Rival, ...]) -> Rival | None:
     """The rival whose lower bound is least: the one that comes nearest."""
     compared = [r for r in rivals if r.lead is not None]
@@ -154,8 +163,7 @@ def _equal(laid: Laid, told: _Told, asked: Asked, rival: Relation) -> bool:
 
 def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool, level: float) -> Rival:
     a, b = laid.inputs.half_a, laid.inputs.half_b
-    nested = told.wider | told.narrower
-    rows = (told.apart | nested) if even else told.apart
+    nested, rows = told.wider | told.narrower, _compared(told, even)
     enough, held = _enough(laid, rows), _enough(laid, nested) and not even
     kind: Nested = "wider" if told.wider[b].sum() >= told.narrower[b].sum() else "narrower"
     return Rival(
@@ -169,7 +177,12 @@ def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool,
     )
 
 
-def _enough(laid: Laid, rows: Bools) -> bool:
-    """Whether rows [input, query] are enough to compare two relations on, in either half."""
+def _compared(told: _Told, even: bool) -> Bools:
+    """The rows in which a rival tells another story."""
+    return (told.apart | told.wider | told.narrower) if even else told.apart
+
+
+def _enough(laid: Laid, rows: Bools, times: float = 1.0) -> bool:
+    """Whether rows [input, query], so many `times`, are enough to compare two relations on, in either half."""
     halves = [rows[half] for half in (laid.inputs.half_a, laid.inputs.half_b)]
-    return all(r.sum() >= MIN_DIFFERENT and r.any(1).sum() >= RIVAL_SEQUENCES for r in halves)
+    return all(times * r.sum() >= MIN_DIFFERENT and times * r.any(1).sum() >= RIVAL_SEQUENCES for r in halves)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.rng import generator
-from interp.stats import GAP, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
+from interp.stats import CONFIDENCE, GAP, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
 from probes.core import jackknife
 
 Floats = NDArray[np.float64]
@@ -56,6 +56,16 @@ def sign_flips(differences: Floats, draws: int, seed: int) -> Floats:
         above += (signs @ differences >= observed - slack).sum(0)
         left -= take
     return np.asarray(above / (draws + 1))
+
+
+def spent(share: float, number: int) -> float:
+    """Level of an interval of one of `number` claims, at a look that spends this share of the error level."""
+    return 1 - (1 - CONFIDENCE) * share / number
+
+
+def held_to(share: float, p_value: float) -> float:
+    """The p-value that is compared with `ALPHA` where a look spends this share of it."""
+    return min(p_value / share, 1.0)
 
 
 def low(estimate: Estimate) -> float:

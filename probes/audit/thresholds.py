@@ -5,6 +5,12 @@ All are bounds on Estimates at level 1 - `ALPHA` / m, m being the number of clai
 
 ALPHA = 0.05  # shared by the claims audited together; p-values are Holm-corrected over them
 
+# Stopping early: a look at a part of the inputs, then at all of them for what is still open.
+FIRST_LOOK = 0.25  # of the inputs: what is clear at all is clear there
+FIRST_INPUTS = 100  # at least: `MIN_SEQUENCES` in the half that decides
+LEAST_EARLY = 200  # inputs in all; of fewer, the first look would be more than half of the work
+SPENT = (0.2, 0.8)  # of ALPHA, by look; sums to 1. Most at the last, which is then hardly weaker than a single one
+
 # 0. Eligible. Otherwise `undecided`. Counted in the half of the inputs that decides.
 MIN_ROWS = 100  # rows where the relation applies: half a row in two of the 200 inputs that decide by default ...
 MIN_SEQUENCES = 50  # ... in as many different inputs: Student's t on a share is fair from there on

@@ -196,6 +196,11 @@ CASES = {
         Case(AUDIT, f"{AUDIT} --no-task-check"),
         Case("audit --bench", "audit --bench --no-task-check", "--no-task-check changes nothing here"),
     ],
+    ("audit", "early"): [
+        Case(AUDIT, f"{AUDIT} --early"),
+        Case("audit --bench", "audit --bench --early", "--early changes nothing here"),
+        Case(TRAINED, f"{TRAINED} --early", "--early changes nothing here"),
+    ],
     ("audit", "seed"): [Case(AUDIT, f"{AUDIT} --seed 3"), Case("audit --bench", "audit --bench --seed 3")],
     ("audit", "device"): [
         Case(AUDIT, f"{AUDIT} --device abacus", "device 'abacus'"),

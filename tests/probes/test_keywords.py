@@ -143,6 +143,7 @@ HOW = {
     "length": (12, 14),
     "untrained": (False, True),
     "task_check": Pair(True, False, {"model": Made(stranger)}),
+    "early": Pair(False, True, {"num_inputs": 200}),
 }
 SCAN = {keyword: pair for keyword, pair in HOW.items() if keyword != "strata"}  # eight inputs tell no head apart
 BARS = {"progress": "bars appear after two seconds: see test_progress.py"}

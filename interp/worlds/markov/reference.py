@@ -74,6 +74,8 @@ REFERENCE = Reference(
     },
     overlays={
         "parent": _parent,
-        "matched": lambda row, grammar: [max(_matches(row, at, grammar), default=-1) for at in range(len(row))],
+        "matched": lambda row, grammar: [
+            [key in _matches(row, at, grammar) for key in range(len(row))] for at in range(len(row))
+        ],
     },
 )

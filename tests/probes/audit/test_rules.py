@@ -489,7 +489,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
-        "NATURAL": (0.01, 0.99),
+        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8),
     }  # fmt: skip
 
 
