@@ -550,6 +550,6 @@ def test_the_manual_shows_the_measured_table() -> None:
     root = Path(__file__).parents[4]
     data = json.loads((root / "docs" / "claim-bench.json").read_text())
     assert _table(data) in (root / "docs" / "manual.md").read_text()
-    assert data["per_family"] >= 72
+    assert data["per_family"] >= 24
     assert [row["name"] for row in data["families"]] == list(FAMILIES)
     assert {row["name"] for row in data["families"] if row["developed"]} == set(DEVELOPED)

@@ -13,7 +13,7 @@ import interp
 from closeness import assert_close
 from interp.errors import CheckpointError, RequestError
 from interp.model import SandboxTransformer
-from probes.audit.bench.trained import FAMILIES, run_trained_bench, truth
+from probes.audit.bench.trained import FAMILIES, run_trained_bench, short_table, truth
 from probes.audit.bench.trained import tasks as t
 from probes.audit.bench.trained.cases import DEVELOP, JUDGE, NO_LABEL, Examples, Spoken, Subject, seeds_of_half
 from probes.audit.bench.trained.errors import ERRORS, Told, rate, row, rows
@@ -392,3 +392,9 @@ def test_families_and_bounds_are_those_that_were_fixed():
     assert (truth.SPLIT, truth.SPLIT_ROWS, truth.OUTER) == ((0.25, 0.75), 0.9, (0.2, 0.8))
     assert (truth.USED_MOVES, truth.USED_LOSES, truth.UNUSED_MOVES, truth.UNUSED_LOSES) == (0.25, 0.10, 0.03, 0.03)
     assert (truth.SPARE_LOSES, truth.BOTH_LOSE, truth.LEAST_ROWS) == (0.05, 0.5, 50)
+
+
+def test_the_readme_shows_the_half_that_was_set_aside():
+    data = json.loads((ROOT / "docs" / "trained-bench.json").read_text(encoding="utf-8"))
+    assert (data["half"], data["judge_runs"]) == ("judge", 1)
+    assert short_table(data).strip() in (ROOT / "README.md").read_text(encoding="utf-8")
