@@ -281,8 +281,14 @@ TABLE = {
     ),
     "LabelledInput": Entry(
         used(LabelledInput, with_others),
-        {"text": ("(()(", "[()("), "label": (")", None), "position": (-1, 2)},
-        base={"text": "(()(", "label": ")"},
+        {
+            "text": ("(()(", "[()("),
+            "label": Pair(")", None, {"foil": None}),
+            "position": (-1, 2),
+            "donor": ("(()[", "[()["),
+            "foil": ("]", None),
+        },
+        base={"text": "(()(", "label": ")", "foil": "]"},
         like=LabelledInput,
     ),
     "Relation": Entry(

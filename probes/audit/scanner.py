@@ -55,7 +55,7 @@ def scan_heads(
     rest = {name: value for name, value in given.arguments.items() if name not in ("model", "claims", "inputs")}
     own = {name: rest.pop(name) for name in ("relations", "conditions", "questions")}
     not_read("a scan reads no sentences", **{name: value or None for name, value in own.items()})
-    not_read("a scan looks at all inputs at once", early=rest.pop("early") or None)
+    not_read("a scan looks at all inputs at once", early=true_or_false("early", rest.pop("early")) or None)
     return _scan(model, relations, inputs, **rest)
 
 

@@ -119,14 +119,14 @@ FAMILIES = {
         [[(TOP, TYPE)]], lambda a: a[..., 0], STACK + " when the current token is an open bracket",
         "undecided not asked undecided",
     ),
-    # no power: the pairs change nothing at the first token
+    # the pairs change nothing at the first token, but neither does all that the head gives
     "the first token": (
         [[(onto("first"), TYPE), (TOP, TYPE)]], lambda a: a[..., 1], "L0H0 attends to the first token",
-        "holds undecided supported",
+        "holds unused supported",
     ),
     "used, the first token": (
         [[(onto("first"), TYPE), (TOP, TYPE)]], lambda a: a[..., 1],
-        "L0H0 uses the first token to predict closing brackets", "holds undecided undecided",
+        "L0H0 uses the first token to predict closing brackets", "holds unused misleading",
     ),
 }  # fmt: skip
 

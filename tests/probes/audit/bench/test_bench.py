@@ -511,7 +511,7 @@ def test_bench_on_the_command_line(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bench", "dyck-standard"], "'dyck-standard' changes nothing here: --bench brings its own models"),
+        (["dyck-standard", "--bench"], "'dyck-standard' changes nothing here: --bench brings its own models"),
         (
             ["--bench", "--claim", "L1H0 attends to START"],
             "--claim 'L1H0 attends to START' changes nothing here: --bench",
