@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from interp.errors import AnalysisError, RequestError, quoted
@@ -52,22 +53,33 @@ def audits_of(job: Job) -> list[dict[str, Any]]:
     return found
 
 
-def replace_thresholds(values: Mapping[str, float]) -> None:
+def replace_thresholds(values: Mapping[str, Any]) -> None:
     """Put the auditor's thresholds with these values where it will find them; it must not be imported yet."""
-    import probes
-
     if "probes.audit" in sys.modules:
         raise RequestError("the auditor is imported already: its rules are made of its own thresholds")
-    spec = spec_from_file_location(THRESHOLDS, Path(str(probes.__file__)).parent / "audit" / "thresholds.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = _module()
     for name, value in values.items():
         if not hasattr(module, name):
             raise RequestError(f"the auditor has no threshold {quoted(name)}")
         setattr(module, name, value)
     sys.modules[THRESHOLDS] = module
+
+
+def own_thresholds() -> dict[str, Any]:
+    """The auditor's own, name -> value, without importing the auditor."""
+    return {name: value for name, value in vars(_module()).items() if name.isupper()}
+
+
+def _module() -> ModuleType:
+    """The auditor's thresholds, read anew."""
+    import probes
+
+    spec = spec_from_file_location(THRESHOLDS, Path(str(probes.__file__)).parent / "audit" / "thresholds.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def main() -> None:

@@ -189,7 +189,7 @@ def check_conditions(subject: Subject) -> None:
     """A condition is a truth value a query, which neither other inputs nor PAD change."""
     claims = own(subject)
     for grammar, tokens in subject.asked():
-        suggested = () if claims.suggest is None else claims.suggest(grammar, tokens.shape[1])
+        suggested = claims.suggest(grammar, tokens.shape[1])
         every = {one.name: one for one in (*claims.conditions, *suggested)}
         for condition in every.values():
             said = f"condition {quoted(condition.name)}"

@@ -321,8 +321,3 @@ CONDITIONS_MADE: tuple[Made[Condition], ...] = (
         lambda p: position_at_least(whole(p)),
     ),
 )
-
-
-def suggest(grammar: Any, longest: int) -> list[Condition]:
-    """Conditions worth trying in any world, of inputs of `longest` tokens."""
-    return [ELSEWHERE, position_at_least(longest // 2)]

@@ -176,9 +176,9 @@ def same_relation(one: Relation, other: Relation) -> bool:
 
 
 def suggestions(grammar: Any, longest: int) -> list[Condition]:
-    """Conditions worth trying where a claim holds in some rows only."""
+    """Conditions worth trying where a claim holds in some rows only: those of the world, then those of any world."""
     own = claims_of(grammar).suggest
-    return general.suggest(grammar, longest) if own is None else own(grammar, longest)
+    return list(dict.fromkeys([*own(grammar, longest), *rows.suggest(longest)]))
 
 
 def roles_of(tokens: Tokens, grammar: Any) -> Ints:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from interp.checks import whole_from
-from interp.claims.general import MOST_PLACE, token_id, token_is, whole
+from interp.claims.general import ELSEWHERE, MOST_PLACE, position_at_least, token_id, token_is, whole
 from interp.claims.places import braced, names_of
 from interp.claims.types import Condition, Made, Pairs, Rows, Tokens
 from interp.errors import RequestError, quoted
@@ -150,3 +150,9 @@ MADE: tuple[Made[Condition], ...] = (
         lambda g: target_gap_at_least(whole(g)),
     ),
 )
+
+
+def suggest(longest: int) -> list[Condition]:
+    """Conditions worth trying in any world, of inputs of `longest` tokens: early and late rows, far targets."""
+    early, late = position_at_most(longest // 2), [position_at_least(longest * part // 4) for part in (2, 3)]
+    return [ELSEWHERE, early, *late, *(target_gap_at_least(longest // part) for part in (4, 2))]

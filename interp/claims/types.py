@@ -178,7 +178,8 @@ class Claims:
     - `questions`: what its models may use a head for.
     - `question(grammar)`: the name of the one that models of a grammar are trained for, None without.
     - `refuse(relation, grammar)`: raises `RequestError` for a relation that this very grammar has no keys for.
-    - `suggest(grammar, longest)`: conditions worth trying where a claim holds in some rows only.
+    - `suggest(grammar, longest)`: conditions worth trying where a claim holds in some rows only, beside those of any
+      world (`rows.suggest`).
     - `inputs(grammar, count, length, seed, stream)`: model inputs [count, pos] to audit on (without it, what the
       grammar's `draw` gives), and `longest(grammar, length)`: how many tokens these will have at most.
     - `tails(grammar)`: other laws of the same tokens, by words after "on", whose inputs are rare under this one. What
@@ -199,7 +200,7 @@ class Claims:
     questions: Sequence[Question] = ()
     question: Callable[[Any], str | None] = lambda grammar: None
     refuse: Callable[[Relation, Any], None] = lambda relation, grammar: None
-    suggest: Callable[[Any, int], list[Condition]] | None = None
+    suggest: Callable[[Any, int], list[Condition]] = lambda grammar, longest: []
     inputs: Callable[[Any, int, int, int, str], Tokens] | None = None
     longest: Callable[[Any, int], int] | None = None
     tails: Callable[[Any], Mapping[str, Any]] = lambda grammar: {}

@@ -1,6 +1,7 @@
 """The use of a head among other heads: which can stand in for it, and with which it would matter after all.
 
-All searches are on half A, by what happens to the margin, never by how patterns look.
+All searches are on `SEARCH_ITEMS` of half A, by what happens to the margin, never by how patterns look. What they find
+is measured on all of half B: a search may miss a partner, but it cannot make one.
 
 A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer works
 against them: what they write, it takes away again, and to be taken away is no use. Such a head is no partner and no
@@ -25,7 +26,8 @@ def candidates(side: Side, heads: Sequence[Head]) -> list[Head]:
     cfg = side.model.cfg
     others = [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
     if len(others) > t.CANDIDATES:
-        others.sort(key=lambda head: -float(np.abs(side.margin - side.without((head,))).mean()))
+        few = side.part(t.SEARCH_ITEMS)
+        others.sort(key=lambda head: -float(np.abs(few.margin - few.without((head,))).mean()))
     return others[: t.CANDIDATES]
 
 
@@ -35,26 +37,23 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
     Head by head while that gains anything; and where it comes to nothing, since two may have to go at once before
     anything moves, sets drawn at random too.
     """
-    intact = float(side.margin.mean())
+    few = side.part(t.SEARCH_ITEMS)
+    intact = float(few.margin.mean())
     if not others or intact <= 0:
         return ()
-    edges = swap(side)
+    edges = swap(few)
     chosen: tuple[Head, ...] = ()
     best, held = -np.inf, intact
     for _ in range(min(t.PARTNERS, len(others))):
-        tried = sorted(((_with(side, edges, (*chosen, h)), h) for h in others if h not in chosen), reverse=True)
+        tried = sorted(((_with(few, edges, (*chosen, h)), h) for h in others if h not in chosen), reverse=True)
         enough = (pair for pair in tried if pair[0] >= best + t.GAIN)
-        with_it = ((size, head, float(side.without((*chosen, head), held=True).mean())) for size, head in enough)
+        with_it = ((size, head, float(few.without((*chosen, head), held=True).mean())) for size, head in enough)
         found = next((one for one in with_it if one[2] - held <= t.UNUSED * intact), None)
         if found is None:
             break
         best, chosen, held = found[0], (*chosen, found[1]), found[2]
     if best >= t.USED or len(others) < 2:
         return chosen
-    few = side.part(t.SEARCH_ITEMS)
-    if few.margin.mean() <= 0:
-        return chosen
-    edges = swap(few)
     for group in _sets(_friends(few, others), seed):
         size = _with(few, edges, group)
         if size >= max(best, t.UNUSED) + t.GAIN:

@@ -18,7 +18,7 @@ from probes.audit.inputs import make_inputs
 from probes.audit.pattern import Asked, Bools, Head, Laid, mean_of, top_share
 from probes.audit.stats import Floats, high
 from probes.audit.thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES, TAIL_INPUTS, TOP1
-from probes.claims import Claim, position_at_least, suggestions
+from probes.claims import Claim, suggestions
 
 HeadAt = tuple[int, int]
 
@@ -50,12 +50,11 @@ class Tails:
 
 
 def conditions(laid: Laid, claim: Claim) -> Iterator[tuple[str, Bools]]:
-    """Rows in which a claim may fare otherwise, with their words [input, query]: what the world suggests; late ones."""
+    """Rows in which a claim may fare otherwise, with their words [input, query]."""
     i = laid.inputs
     longest = i.tokens.shape[1]
-    late = [position_at_least(longest * part // 4) for part in (2, 3)]
     keys = laid.keys(claim.relation)
-    for condition in dict.fromkeys((*suggestions(i.grammar, longest), *late)):
+    for condition in suggestions(i.grammar, longest):
         if condition != claim.when:
             yield condition.words, condition.rows(i.tokens, i.grammar, keys)
 

@@ -41,7 +41,7 @@ PARTNERS = 3  # heads of the largest partner set
 CANDIDATES = 12  # heads looked at as partners
 GAIN = 0.01  # a partner that adds less to e is not worth a place
 SEARCH_SETS = 32  # sets of partners, and of company, drawn where head by head comes to nothing
-SEARCH_ITEMS = 48  # items of half A on which they are tried
+SEARCH_ITEMS = 48  # items of half A on which partners and company are looked for
 SOME_HEADS = 4  # heads audited for a claim about "some head", the best fitting first
 SHARED_DONOR = 2  # items that may share a donor; they count as one in intervals
 

@@ -246,8 +246,7 @@ def _depth(least: int, most: int, how: str, name: str) -> Condition:
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
-    elsewhere, late = general.suggest(grammar, longest)
-    return [CLOSING, OPENING, elsewhere, *(depth_at_least(d) for d in range(2, grammar.max_depth + 1)), late]
+    return [CLOSING, OPENING, *(depth_at_least(d) for d in range(2, grammar.max_depth + 1))]
 
 
 # -- questions ----------------------------------------------------------------------------------------------

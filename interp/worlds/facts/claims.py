@@ -76,7 +76,7 @@ SUBJECT_LATER = Condition(
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
-    return [ASKED, SUBJECT_FIRST, SUBJECT_LATER, *general.suggest(grammar, longest)]
+    return [ASKED, SUBJECT_FIRST, SUBJECT_LATER]
 
 
 # -- the question -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.checks import whole_from
-from interp.claims import Claims, Condition, Items, Made, Pairs, Relation, Rows, Tokens, general
+from interp.claims import Claims, Condition, Items, Made, Pairs, Relation, Rows, Tokens
 from interp.claims.general import MOST_PLACE, places, whole
 from interp.errors import RequestError, quoted
 from interp.rng import generator
@@ -145,7 +145,7 @@ def _gap_at_least(least: int) -> Condition:
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
-    return [READ, CONTESTED, *(gap_at_least(longest // part) for part in (4, 2)), *general.suggest(grammar, longest)]
+    return [READ, CONTESTED, *(gap_at_least(longest // part) for part in (4, 2))]
 
 
 # -- the question -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What can be said of heads that count in context: relations, conditions, the question with both kinds of pair."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 MARKOV = "markov"
 MOST_PARENTS = 8
 MOST_SEEN = 3  # times that an answer followed the current context: of many, one token decides little
+OTHER_KERNELS = 5  # times the law's beta and a fifth of it: the kernels that the study of induction draws too
 
 
 def _in_context(grammar: Any) -> InContext:
@@ -102,7 +103,15 @@ def _refuse(relation: Relation, grammar: Any) -> None:
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
     early = general.position_at_least(max(1, longest // 4))  # of early rows few keys are right, and counts are small
-    return [MATCHED, REPEATS, general.ELSEWHERE, early]
+    return [MATCHED, REPEATS, early]
+
+
+def _tails(grammar: Any) -> dict[str, Any]:
+    """Kernels that tell less, and more, than those of the law."""
+    return {
+        "strings whose kernels are nearly even": replace(grammar, beta=min(1e3, OTHER_KERNELS * grammar.beta)),
+        "strings whose kernels are nearly fixed": replace(grammar, beta=max(0.05, grammar.beta / OTHER_KERNELS)),
+    }
 
 
 # -- the question -------------------------------------------------------------------------------------------
@@ -210,6 +219,7 @@ CLAIMS = Claims(
     question=lambda grammar: "successor",
     refuse=_refuse,
     suggest=_suggest,
+    tails=_tails,
     truth="strings of states with a kernel of their own",
     use="is asked of models that predict the next state of a chain",
 )

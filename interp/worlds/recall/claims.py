@@ -66,7 +66,7 @@ REPEATS = Condition(
 
 
 def _suggest(grammar: Any, longest: int) -> list[Condition]:
-    return [COPIED, REPEATS, general.ELSEWHERE, general.position_at_least(max(1, longest // 4))]
+    return [COPIED, REPEATS, general.position_at_least(max(1, longest // 4))]
 
 
 @dataclass(frozen=True)
