@@ -1,6 +1,7 @@
 """Information in where a head looks; names that are one relation; tails; donors and foils that users give."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import probes
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.claims import Condition, Relation
+from interp.claims.register import claims_of
 from interp.errors import RequestError
 from probes.audit.edits import Edges, z_change
 from probes.audit.exchanges import whole_rows
@@ -20,7 +22,7 @@ from probes.audit.labels import LabelledInput, lay_out
 from probes.audit.pattern import Head, Laid
 from probes.audit.rivals import rivals_of
 from probes.audit.tails import worst_tail
-from probes.claims import Claim, offset, position, position_at_least
+from probes.claims import Claim, offset, position, position_at_least, suggestions
 from toys import GRAMMAR, STACK, TOP, TYPE, Toy, mixed, onto
 
 audit_claim = partial(probes.audit_claim, task_check=False)
@@ -172,6 +174,44 @@ def test_a_claim_that_fails_late_says_so(late, fails):
             tail.words == f"where {position_at_least(12).words}" or tail.words == f"where {position_at_least(8).words}"
         )
         assert tail.seen.value < 0.1
+
+
+def test_a_claim_that_fails_far_from_its_target_says_so():
+    """The token after an earlier copy, the last of them, found up to seven positions back only."""
+    laid = laid_out(np.random.default_rng(0).integers(0, 9, (400, 16)))
+    asked = laid.asked(Claim([(0, 0)], "induction"))
+    place = np.arange(16)
+    last = np.where(asked.keys, place, -1).max(-1)
+    weights = np.eye(16)[np.where(place - last < 8, np.maximum(last, 0), 0)]
+    tail = worst_tail(Head(laid, weights), asked, {}, 0.25, 0.95)
+    assert tail.words == "where the gap is at least 8"
+    assert tail.seen.value < 0.05
+    assert worst_tail(Head(laid, np.eye(16)[np.maximum(last, 0)]), asked, {}, 0.25, 0.95) is None
+
+
+def test_hints_and_tails_of_any_world_ask_early_late_and_far_rows():
+    words = [one.words for one in suggestions(None, 16)]
+    assert words == [
+        "the current token is not itself the target",
+        "the position is at most 8",
+        "the position is at least 8",
+        "the position is at least 12",
+        "the gap is at least 4",
+        "the gap is at least 8",
+    ]
+    for name in ("recall", "markov", "flipflop", "facts", "dyck-minimal"):
+        own = [one.words for one in suggestions(load_checkpoint(name).grammar, 16)]
+        assert own[-len(words) :] == words or set(words) <= set(own)
+        assert len(set(own)) == len(own)
+
+
+def test_chains_have_other_kernels_as_tails():
+    grammar = load_checkpoint("markov").grammar
+    betas = {words: law.beta / grammar.beta for words, law in claims_of(grammar).tails(grammar).items()}
+    assert betas == {"strings whose kernels are nearly even": 5, "strings whose kernels are nearly fixed": 0.2}
+    narrow = replace(grammar, beta=0.1), replace(grammar, beta=900)
+    laws = [list(claims_of(one).tails(one).values()) for one in narrow]
+    assert (laws[0][1].beta, laws[1][0].beta) == (0.05, 1e3)
 
 
 def test_other_laws_are_looked_at_where_inputs_are_drawn():
