@@ -13,6 +13,7 @@ from interp.vocabulary import find_token
 
 VOCAB = "vocab"  # what a relation needs that names a token
 MOST = 10_000  # a layer, a head, a position or an offset beyond is a slip of the pen
+ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 MOST_PLACE = 10**9 - 1  # of a position in a condition
 DIGITS = 9  # of a number in a claim; a longer one is a slip of the pen, and Python reads no more than 4300
 
@@ -243,6 +244,11 @@ def _token(text: str) -> Relation:
 
 RELATIONS_MADE: tuple[Made[Relation], ...] = (
     Made("position p", r"(?:token at |tokens at )?position (\d+)", lambda p: position(whole(p))),
+    Made(
+        "the second token",
+        rf"({'|'.join(ORDINALS)}) (?:token|position)",
+        lambda which: position(ORDINALS.index(which) + 1),
+    ),
     Made("offset -n", r"(?:token at )?offset ([+-]?\d+)", lambda n: offset(whole(n))),
     Made(
         "the token n positions before",

@@ -24,7 +24,7 @@ ARTICLES = (r"\b(the|a|an|their)\b ", "")
 # Questions that are of no world: whatever the inputs' labels are, and whatever a model is trained for.
 ANYWHERE = {
     "labels": ("predict the label", ("predict labels", "predict the right label", "classify", "predict the class")),
-    "task": ("do its task", ("do the task", "do its job")),
+    "task": ("do its task", ("do the task", "do its job", "predict the next token", "predict what comes next")),
 }
 
 
@@ -203,7 +203,9 @@ def question_for(grammar: Any, name: str | None) -> Question | None:
         return found
     owner = next((claims for _, claims in _every() if any(q.name == name for q in claims.questions)), Claims())
     why = owner.use or "is none that a model of this grammar can be asked"
-    raise RequestError(f"use {quoted(name)} {why}")
+    words = next((q.words for q in own.questions if q.name == usual), None)
+    instead = "" if words is None else f"; this one is asked to {words}"
+    raise RequestError(f"use {quoted(name)} {why}{instead}")
 
 
 def _first(relation: Relation) -> Relation:

@@ -352,11 +352,11 @@ def _results(
         if len(found) == 1:
             out.append(_of_model(claim, of_claim[0][0], common))
         else:
-            seeds = over_seeds(claim, numbers, of_claim, plan.level())
+            seeds = over_seeds(claim, numbers, of_claim, plan.level_of_seeds)
             if early:
                 rows = zip(seeds.rows, of_claim, strict=True)
                 seeds = replace(seeds, rows=[{**row, "num_inputs": best.num_inputs} for row, (best, _) in rows])
-            out.append(_of_seeds(claim, seeds, common))
+            out.append(_of_seeds(claim, seeds, {**common, "level": plan.level_of_seeds}))
     return out
 
 

@@ -52,7 +52,8 @@ def decide_pattern(
     rows = asked.rows[inputs.half_b]
     count, sequences = int(rows.sum()), int(rows.any(1).sum())
     seen = [
-        pattern_evidence(asked.claim, look, rivals, count, sequences, p_value, untrained) for _, look, rivals in looks
+        pattern_evidence(asked.claim, look, rivals, count, sequences, p_value, untrained, len(inputs.tokens))
+        for _, look, rivals in looks
     ]
     if rule := first(ELIGIBILITY_RULES, known(seen[0])):
         return _not_eligible(rule, seen[0])
@@ -134,7 +135,7 @@ def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) ->
     if best is not None and best is not near and best.lead is not None:
         rows.append(bound("pattern", "better", f"fits better than {best.words}", best.lead, 0.0))
     if e.tail is not None:
-        rows.append(Evidence("pattern", "tail", f"{e.tail.what} {e.tail.words}", e.tail.seen))
+        rows.append(Evidence("pattern", f"tail_{e.tail.what}", f"{e.tail.what} {e.tail.words}", e.tail.seen))
     return [
         *rows,
         Evidence("pattern", "without_sink", "weight on it, sink apart", look.without_sink),

@@ -93,6 +93,11 @@ class Plan:
         """
         return spent(share, sum(len(by_kind(task)) for task in self.tasks(self.parts[-1]).values()))
 
+    @property
+    def level_of_seeds(self) -> float:
+        """Of shares of seeds: each claim counts once, since a seed has one verdict however it is asked."""
+        return spent(1.0, len(self.asked))
+
     def run(self, models: Sequence[Any], choose: bool, tick: Callable[[], None]) -> list[list[Pair]]:
         """By model and claim, what the look found that decided it, or the last one. `choose`: heads, in each model."""
         found: list[dict[Claim, Pair]] = [{} for _ in models]

@@ -208,17 +208,26 @@ def tail_of_head(subject: Subject, asked: Asked, setting: Setting, at: HeadAt) -
 def look_at(head: Head, asked: Asked, setting: Setting) -> Look:
     """What is seen of a head, with a condition to suggest where the largest weight is on the relation in some rows."""
     look = head.look(asked, setting.level)
-    if look.top1 is None or not (low(look.top1) > t.MIXED[0] and high(look.top1) < t.TOP1):
+    failing = look.top1 is not None and low(look.top1) > t.MIXED[0] and high(look.top1) < t.TOP1
+    if not failing or asked.claim.when is not None:  # a claim has one condition
         return look
     inputs = setting.laid.inputs
-    best: tuple[str, float] | None = None
+    found = []
     for condition in suggestions(inputs.grammar, inputs.tokens.shape[1]):
-        if condition == asked.claim.when:
-            continue
-        share = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
-        if share >= t.MIXED[1] and (best is None or share > best[1]):
-            best = condition.words, share
-    return replace(look, when=best)
+        share, count = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
+        if share >= t.MIXED[1]:
+            found.append((share, count, condition))
+    for share, count, condition in sorted(found, key=lambda one: -one[0]):
+        if can_be_told(head, setting.laid.asked(replace(asked.claim, when=condition)), setting.level):
+            return replace(look, when=(condition.words, share, count))
+    return look
+
+
+def can_be_told(head: Head, asked: Asked, level: float) -> bool:
+    """Whether these inputs have enough rows for the claim, and tell it from every rival."""
+    rows = asked.rows[head.laid.inputs.half_b]
+    enough = rows.sum() >= t.MIN_ROWS and rows.any(1).sum() >= t.MIN_SEQUENCES
+    return bool(enough) and all(r.different >= t.MIN_DIFFERENT for r in rivals_of(head, asked, level).rivals)
 
 
 def corrected_p(looks: list[list[Look]], setting: Setting) -> list[float | None]:

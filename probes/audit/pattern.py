@@ -60,7 +60,7 @@ class Look:
     by_value: Estimate
     matched_rows: Floats  # [sequence of half B], for the permutation test
     within: Estimate | None = None  # how evenly the weight on the keys is spread among them, where that is claimed
-    when: tuple[str, float] | None = None  # a condition under which nearly all rows fit, and their share
+    when: tuple[str, float, int] | None = None  # a condition under which nearly all rows fit: share, and how many
 
 
 class Laid:
@@ -283,12 +283,13 @@ def matched_lift(weights: Floats, asked: Asked, roles: NDArray[np.int64], half: 
     return out
 
 
-def fits_when(head: Head, asked: Asked, rows: Bools) -> float:
-    """Share of rows whose top place the relation holds, among `rows` of half A; 0 where too few count."""
+def fits_when(head: Head, asked: Asked, rows: Bools) -> tuple[float, int]:
+    """Share of rows whose top place the relation holds, among `rows` of half A, 0 where too few count; how many."""
     half = head.laid.inputs.half_a
     counted = (asked.free & rows)[half]
     top = top_share(head.taken(asked), asked)[half]
-    return float(top[counted].mean()) if counted.sum() >= MIN_DIFFERENT else 0.0
+    count = int(counted.sum())
+    return float(top[counted].mean()) if count >= MIN_DIFFERENT else 0.0, count
 
 
 def mean_of(name: str, values: Floats, rows: Bools, half: NDArray[np.int64], level: float) -> Estimate:

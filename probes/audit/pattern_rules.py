@@ -1,5 +1,6 @@
 """The rules on the pattern: whether these inputs can decide, and what one head shows."""
 
+import math
 from dataclasses import dataclass
 
 from interp.numbers import number, percent
@@ -28,6 +29,7 @@ class PatternEvidence:
     - `rows`, `sequences`: rows to which the relation applies, and the inputs that they are in.
     - `score`, `top1`, `share`, `within`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it
       fails all the same.
+    - `inputs`: how many there are, of both halves.
     - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
       kind `mass`. None where there is none.
     """
@@ -41,10 +43,20 @@ class PatternEvidence:
     rivals: tuple[Rival, ...]
     p_value: float | None
     untrained: float | None
-    when: tuple[str, float] | None
+    when: tuple[str, float, int] | None
     same: tuple[str, ...] = ()
     within: Estimate | None = None
     tail: Tail | None = None
+    inputs: int = 0
+
+    @property
+    def remedy(self) -> str:
+        """How many inputs would have enough rows, if any here has one."""
+        if not self.rows or not self.sequences:
+            return ": none has one"
+        wanted = self.inputs * max(t.MIN_ROWS / self.rows, t.MIN_SEQUENCES / self.sequences)
+        unit = 10 ** (len(str(int(wanted))) - 1)
+        return f": about {math.ceil(wanted / unit) * unit:,} inputs of this kind would do"
 
     @property
     def least(self) -> float:
@@ -97,7 +109,7 @@ def least_score(claim: Claim) -> float:
 
 def pattern_evidence(
     claim: Claim, look: Look, rivals: Rivals, rows: int, sequences: int, p_value: float | None,
-    untrained: Estimate | None,
+    untrained: Estimate | None, inputs: int = 0,
 ) -> PatternEvidence:  # fmt: skip
     """The evidence on the head that was looked at."""
     null = untrained.value if untrained is not None and claim.relation.kind != "even" else None
@@ -114,6 +126,7 @@ def pattern_evidence(
         look.when,
         rivals.same,
         look.within,
+        inputs=inputs,
     )
 
 
@@ -123,7 +136,7 @@ ELIGIBILITY_RULES = (
         any_of(Bound("rows", "<", t.MIN_ROWS), Bound("sequences", "<", t.MIN_SEQUENCES)),
         "undecided",
         "the relation applies to {rows} rows in {sequences} inputs of the half that decides, and {MIN_ROWS} in "
-        "{MIN_SEQUENCES} are needed",
+        "{MIN_SEQUENCES} are needed{remedy}",
         (("rows", Bound("rows", "<", t.MIN_ROWS)), ("sequences", Bound("sequences", "<", t.MIN_SEQUENCES))),
     ),
 )
@@ -237,7 +250,7 @@ PATTERN_RULES = (
 def pattern_phrases(e: PatternEvidence) -> Phrases:
     """What the words of the rules on one head speak of."""
     near, words = e.nearest, e.claim.relation.words
-    lead = f"; the nearest rival, {near.words}, fits {number(near.lead.value, 2)} worse" if near and near.lead else ""
+    lead = f"; the nearest rival, {near.words}, fits {span(near.lead)} worse" if near and near.lead else ""
     close = [rival for rival in e.rivals if rival.lead and low(rival.lead) <= 0]
     return Phrases(
         e,
@@ -246,18 +259,26 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
         uniform="" if e.top1 is None else " (a uniform head scores 0)",
         instead=f"; {e.best.words} fits better" if e.best else "",
         best=e.best.words if e.best else "",
-        hint=f"; it would fit in {percent(e.when[1])} of those where {e.when[0]}" if e.when else "",
+        hint=_hint(e),
         relation=words,
         alike=e.alike.words if e.alike else "",
         different=str(e.alike.different) if e.alike else "",
         p=number(e.p_value, None),
         null=number(e.untrained, 2),
         close=min(close, key=lambda r: low(r.lead) if r.lead else 0.0).words if close else "",
-        top="" if e.top1 is None else f" and looks there most in {percent(e.top1.value)} of the rows",
+        top="" if e.top1 is None else f" and looks there most in {span(e.top1)} of the rows",
         lead=lead,
         nested=_nested(e),
         tail="" if e.tail is None else _tail(e.tail),
     )
+
+
+def _hint(e: PatternEvidence) -> str:
+    """A condition under which it would fit in nearly all rows."""
+    if e.when is None:
+        return ""
+    words, share, count = e.when
+    return f"; it would fit in {percent(share)} of those where {words} (n={count} rows of the other half)"
 
 
 def _same(e: PatternEvidence) -> str:

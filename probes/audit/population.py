@@ -16,6 +16,7 @@ from probes.audit.population_rules import (
     SEED_USE_RULES,
     SEED_VERDICT_RULES,
     binomial,
+    most_claims,
     seed_shares,
 )
 from probes.audit.rows import Evidence, Verdict, stem
@@ -63,7 +64,7 @@ def over_seeds(
         pattern.finding,
         use.finding,
         verdict,
-        _reason(claim, best, verdicts, share, named, floor),
+        _reason(claim, best, verdicts, share, named, floor, numbers),
         [*_of_verdicts(verdicts, n, level, floor, verdict), *_of_findings(best, level), *_means(best, level)],
         share,
         floor,
@@ -114,21 +115,23 @@ def _of_verdicts(verdicts: Counter[str], n: int, level: float, floor: float, ver
 
 def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
     """Every number of the single audits, averaged over the seeds that have it."""
-    found: dict[tuple[str, str], list[Evidence]] = {}
+    found: dict[tuple[str, str, str], list[Evidence]] = {}
     decided: Counter[tuple[str, str]] = Counter()
     for outcome in best:
         rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if stem(row.name) not in NOT_AVERAGED]
-        decided.update({(row.group, row.name.split(" ")[0]) for row in rows if row.decides})
+        decided.update({_kind(row)[:2] for row in rows if row.decides})
         for row in rows:
             if row.estimate.value is not None:
-                found.setdefault((row.group, row.name.split(" ")[0]), []).append(row)
+                found.setdefault(_kind(row), []).append(row)
     out = []
-    for (group, name), rows in found.items():
+    for (group, name, _), rows in found.items():
         values = np.array([row.estimate.value for row in rows])
         mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(stem(name), REALS))  # of a mean: Student's t
         mean = replace(mean, over="seeds")
         mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
+        if _is_tail(name):
+            words += "; of the seeds in which it fails there"
         if times := decided[group, name]:
             words += f"; decides in {times} of {len(best)} seeds"
         side, threshold = rows[0].side, rows[0].threshold
@@ -136,6 +139,16 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
             side, threshold = (">=", t.USED) if stem(name) == "effect" else (None, None)
         out.append(Evidence(group, name, words, mean, side, threshold, _met(mean, side, threshold)))
     return out
+
+
+def _kind(row: Evidence) -> tuple[str, str, str]:
+    """Rows of one kind are averaged over seeds: of tails, those of the same place only."""
+    name = row.name.split(" ")[0]
+    return row.group, name, row.words.split(": ")[-1] if _is_tail(name) else ""
+
+
+def _is_tail(name: str) -> bool:
+    return name.startswith("tail_")
 
 
 def _met(mean: Estimate, side: str | None, threshold: float | None) -> bool | None:
@@ -161,8 +174,15 @@ def _mean_null(nulls: Sequence[Any]) -> dict[str, float] | None:
 
 
 def _reason(
-    claim: Claim, best: Sequence[Outcome], verdicts: Counter[str], share: Estimate, named: int, floor: float
+    claim: Claim,
+    best: Sequence[Outcome],
+    verdicts: Counter[str],
+    share: Estimate,
+    named: int,
+    floor: float,
+    numbers: Sequence[int],
 ) -> str:
+    """How many seeds say what, and one of them; where they differ, one of those that say otherwise too."""
     n = len(best)
     where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
     told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
@@ -171,11 +191,22 @@ def _reason(
         said += "; a head's number means nothing in another seed, so any head of the layer counts"
     if claim.heads and named != verdicts["supported"]:
         said += f", and {heads_text(claim.heads)} itself in {named}"
-    said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models. "
-    said += f"Even {n} of {n} would only show that at least {percent(floor, 1)} do"
-    said += "" if floor > t.MOST_SEEDS else ", which decides nothing: audit more seeds"
-    example = next((o for o in best if o.verdict == verdicts.most_common(1)[0][0]), best[0])
-    return f"{said}. For instance: {example.pattern.because} {example.use.because}"
+    said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models."
+    if floor <= t.MOST_SEEDS:
+        said += f" Even {n} of {n} would only show that at least {percent(floor, 1)} do, which decides nothing: "
+        said += f"{_cure(n)}."
+    for which, (word, _) in zip(("For instance", "Otherwise"), verdicts.most_common(2), strict=False):
+        at = next(at for at, outcome in enumerate(best) if outcome.verdict == word)
+        said += f" {which} seed {numbers[at]}, {word}: {best[at].pattern.because} {best[at].use.because}"
+    return said
+
+
+def _cure(n: int) -> str:
+    """What lets so many seeds decide."""
+    most = most_claims(n)
+    if most == 0:
+        return "audit more seeds"
+    return f"{n} seeds can decide {most} claims at once, so ask fewer together, or audit more seeds"
 
 
 def _row(number: int, chosen: Outcome, named: Outcome) -> dict[str, Any]:

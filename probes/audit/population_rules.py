@@ -9,6 +9,7 @@ from probes.audit import thresholds as t
 from probes.audit.conditions import ALWAYS, Bound, all_of
 from probes.audit.model import Outcome
 from probes.audit.rules import Rule
+from probes.audit.stats import low
 from probes.core import clopper_pearson
 
 
@@ -38,6 +39,12 @@ class SeedShares:
 def binomial(successes: int, n: int, level: float) -> Estimate:
     """In which share of seeds something is so, with the exact interval."""
     return clopper_pearson(successes, n, over="seeds", level=level)
+
+
+def most_claims(n: int) -> int:
+    """How many claims may be asked at once so that `n` of `n` seeds still show a majority; 0: `n` decides nothing."""
+    most = int(t.ALPHA / 2 / t.MOST_SEEDS**n) if n < 1000 else 10**9
+    return most if most == 0 or low(binomial(n, n, 1 - t.ALPHA / most)) > t.MOST_SEEDS else most - 1
 
 
 def seed_shares(outcomes: Sequence[Outcome], level: float) -> SeedShares:

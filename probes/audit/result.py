@@ -41,9 +41,9 @@ class AuditResult(Result):
     - `evidence`: a table, a dict a row: `group`, `name`, `words`; `value`, `low`, `high`, `n`, `over`, `null`; what was
       required of it (`side`, `threshold`), whether that is `met` (None: open, or nothing was required); its `unit`;
       what it `says` of the claim ("for", "against", "open" or None), and whether it `decides`: the verdict rests on it.
-    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together, each counted as often as
-      its question has kinds of minimal pair; of one model stricter still where several heads were tried for "some
-      head".
+    - `level`: of all intervals, 1 - .05 / m for `num_claims` = m claims audited together. Of one model each counts as
+      often as its question has kinds of minimal pair, and it is stricter still where several heads were tried for
+      "some head"; of a population each counts once.
     - `heads`: those the findings are about. Of a population: of each seed, see `seeds`.
     - `parts`: the claim, typed (`Claim.to_dict`); `seed`: of the inputs and of whatever else was drawn.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.

@@ -6,15 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.rng import generator
-from interp.stats import CONFIDENCE, GAP, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
+from interp.stats import CONFIDENCE, POSITIVE, REALS, SCORE, SHARE, Estimate, Support
 from probes.core import jackknife
 
 Floats = NDArray[np.float64]
 
+LEADS: Support = (-2.0, 2.0)  # of scores: each is 1 at most, and -1 at least where two keys are seen
+
 # The ranges of the numbers of an audit, by the name of their row; effects and margins may be any number.
 SUPPORTS: dict[str, Support] = {
-    "score": SCORE, "untrained": SCORE, "matched": SCORE, "rival": GAP, "better": GAP,
-    "top1": SHARE, "share": SHARE, "without_sink": SHARE, "sink": SHARE, "by_value": SHARE, "aimed": SHARE,
+    "score": SCORE, "untrained": SCORE, "matched": SCORE, "rival": LEADS, "better": LEADS,
+    "tail_score": SCORE, "tail_top1": SHARE, "top1": SHARE, "share": SHARE, "without_sink": SHARE, "sink": SHARE,
+    "by_value": SHARE, "aimed": SHARE,
     "still": POSITIVE, "silent": POSITIVE,
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from interp.claims import Called, Condition, Question, Relation, register
 from interp.errors import RequestError, quoted
@@ -33,6 +33,7 @@ VERBS = (
     *("looks at", "focuses on", "pays attention to", "points to", "attended to"),
     *("uses", "uses ... to", "relies on", "depends on"),
 )
+WRITES = ("copies", "copied", "copy", "moves", "carries", "writes", "passes", "outputs", "predicts")
 ADVERBS = ("mainly", "mostly", "primarily", "evenly", "uniformly")
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
@@ -60,6 +61,13 @@ _NOT = re.compile(
     re.IGNORECASE,
 )
 _AND_USES = r",? (?:and|which|that) (?:it |they )?(?:uses?|used) (?:it|them|this|that|these)? ?to "
+_RELIES = r"(?:uses|relies on|depends on|needs|makes use of)"
+_AND_IS_USED = re.compile(
+    rf",? (?:and|which|that) (?:(?:the model |the network |it )?{_RELIES} (?:it|this|that)"
+    rf"|(?<=(?:which|.that) )the (?:model|network) {_RELIES}"
+    r"|(?:it |this |that )?is used(?: by the (?:model|network))?)$",
+    re.IGNORECASE,
+)
 _WHEN = r",? (?:when|whenever|where|if|provided that) "
 _WHEN_FIRST = re.compile(rf"(?P<what>.+?){_WHEN}(?P<when>.+)", re.IGNORECASE)
 _CUT = re.compile(rf"(?P<when>{_WHEN}| (?=at ))|(?P<task>{_AND_USES}|,? (?:in order )?to )", re.IGNORECASE)
@@ -109,11 +117,14 @@ def said(text: str, own: Own) -> Said:
             f"claim {quoted(text)} says what is not: claim what is, and see whether it is refuted; that keys are "
             "avoided is 'attends to anything but ...'"
         )
-    rest = _from_to(rest, own)
+    uses = _AND_IS_USED.search(rest)
+    rest = _from_to(rest[: uses.start()] if uses else rest, own)
     verb = _verb(rest)
+    if verb is not None and uses:
+        verb = replace(verb, use=True)
     if verb is not None and (read := _tried(verb.tail, verb.use, own)) is not None:
         return Said(heads, *read, verb.mainly)
-    if named := _named(rest, own):
+    if named := _named(rest, bool(uses), own):
         return Said(heads, *named)
     if verb is None:
         raise RequestError(f"claim {quoted(text)} is not understood: {_verb_meant(rest)}")
@@ -182,6 +193,9 @@ def _verb_meant(rest: str) -> str:
             near = nearest(words[at].lower(), {adverb: adverb for adverb in ADVERBS})
             return f"{quoted(words[at])} is no adverb of claims; the nearest are {near}"
     first = words[0].lower()
+    if first in WRITES:
+        said = f"{quoted(words[0])} says what a head writes, which is not examined"
+        return f"{said}: claim where it attends, or that it 'uses' what is there"
     known = {verb.split(" ")[0]: verb for verb in reversed(VERBS)} | _name_words()
     return f"{quoted(words[0])} is no verb of claims; the nearest are {nearest(first, known)}"
 
@@ -218,9 +232,9 @@ def _name_words() -> dict[str, str]:
     return {key: one.words for key, one in _names().items() if one.relation}
 
 
-def _named(rest: str, own: Own) -> tuple[Relation, Condition | None, str | None, bool] | None:
+def _named(rest: str, use: bool, own: Own) -> tuple[Relation, Condition | None, str | None, bool] | None:
     """(relation, condition, task, mainly) of what a head is called, None where it is called nothing known."""
-    for parts in _cuts(rest, False):
+    for parts in _cuts(rest, use):
         one = _names().get(_key(parts.relation))
         if one is None:
             continue
@@ -229,7 +243,7 @@ def _named(rest: str, own: Own) -> tuple[Relation, Condition | None, str | None,
         if (found := _find(Parts(one.relation, parts.when, parts.task), own)) is not None:
             as_a = _IS_A.fullmatch(parts.relation)
             return *found, bool(as_a and as_a["mainly"])
-    first = _heuristic(rest, False)
+    first = _heuristic(rest, use)
     if (one := _names().get(_key(first.relation))) is not None and one.relation:
         return *_required(Parts(one.relation, first.when, first.task), own), False
     return None

@@ -64,6 +64,8 @@ def find_relation(phrase: str, own: Sequence[Relation] = (), deep: int = DEEPEST
     """The same, None for a phrase that names none."""
     table = _own_table(own_relations(own))
     found: Relation | None = _find(phrase, (table, _relations()), register.relations_made())
+    if found is None and (part := re.fullmatch(r"(.+) (?:tokens?|positions?)", phrase.strip(), re.IGNORECASE)):
+        found = _find(part[1], (table, _relations()), ())  # "the last write token"
     if found is not None or not deep:
         return found
     for pattern, make in ((_AMONG, evenly_among), (_EVENLY_OVER, evenly), (_EVENLY, evenly), (_BUT, complement),
@@ -107,6 +109,13 @@ def condition_said(phrase: str, own: Sequence[Condition] = ()) -> Condition:
     """The condition a phrase names, the user's `own` first."""
     found = find_condition(phrase, own)
     if found is None:
+        for two in re.finditer(r",? (?:and|when|where|while|but) ", phrase):
+            one, other = phrase[: two.start()], phrase[two.end() :]
+            if find_condition(one, own) is not None and find_condition(other, own) is not None:
+                raise RequestError(
+                    f"{quoted(one)} and {quoted(other)} are two conditions, and a claim has one: claim each by "
+                    "itself, or give one of your own that says both (see `conditions=`)"
+                )
         _refuse("condition", phrase, {**_own_table(own), **_conditions()}, condition_phrases(own))
     return found
 

@@ -129,7 +129,7 @@ class Successor:
 
     name: str = "successor"
     words: str = "predict the likelier next token"
-    also: tuple[str, ...] = ("predict the next token", "count in context")
+    also: tuple[str, ...] = ("count in context",)
     kinds: tuple[str, ...] = ("content", "address")
 
     def items(self, tokens: Ints, grammar: InContext, rows: Bools, seed: int, kind: str = "content") -> Items:
