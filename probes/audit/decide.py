@@ -52,7 +52,7 @@ def decide_pattern(
     rows = asked.rows[inputs.half_b]
     count, sequences = int(rows.sum()), int(rows.any(1).sum())
     seen = [
-        pattern_evidence(asked.claim, look, rivals, count, sequences, p_value, untrained, len(inputs.tokens))
+        pattern_evidence(asked.claim, look, rivals, count, sequences, p_value, untrained, len(asked.rows))
         for _, look, rivals in looks
     ]
     if rule := first(ELIGIBILITY_RULES, known(seen[0])):

@@ -63,6 +63,11 @@ class Run:
     cache: Cache | None = field(default=None, repr=False)
 
 
+def centred(logits: Tensor) -> Tensor:
+    """Logits [item, d_out] less their median over outputs: what is added to all of an item's says nothing."""
+    return logits - logits.median(dim=-1, keepdim=True).values
+
+
 def z_shift(pattern: Tensor, keys: Tensor, change: Tensor) -> Tensor:
     """Sum over edges of pattern [batch, head, query, key] x change [batch, key, head, d]: [batch, query, head, d]."""
     on_edges = pattern * keys[:, None].to(pattern.dtype)

@@ -24,19 +24,22 @@ class Effects:
       whichever moves more; `token`: the donor's token itself.
     - `total`, `sham`, `raw`: net effect of the interchange, that of the sham, and the two added up.
     - `direct`: the net effect with later patterns and norm scales frozen.
+    - `turned`: share of the items whose right answer the interchange turns over, less what shams turn.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
     - `pattern_change`: the largest change of a claimed head's weight at the claimed queries, from input to donor.
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
     - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
-      exchange of the claimed edges could move anything; `whole_beside`: once `whole_partners` are ablated;
-      `whole_in_company`: while `whole_company` give what they give for the donor.
+      exchange of the claimed edges could move anything; `whole_turned`: share of the answers that it turns over;
+      `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
+      for the donor.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
       `raw_with_partners`: that without the sham taken off; `held_with_partners`: the net one with later patterns and
-      norm scales frozen.
+      norm scales frozen. `left_beside`, `left_look_beside`: the margin that is left once partners are ablated; a head
+      beside which nothing is left cannot be what the model falls back on. `untried`: heads not tried as partners.
     - `company`, `in_company`: a set of other heads, found in half A, and the effect in half B while they give what
       they give for the donor. Measured where nothing else shows any use.
     - `idle`: of heads claimed together, those that add nothing to the others, each with its own evidence.
@@ -57,9 +60,11 @@ class Effects:
     sham: Estimate | None = None
     direct: Estimate | None = None
     fill: Estimate | None = None
+    turned: Estimate | None = None
     unnatural: float = 0.0
     left_out: float = 0.0
     whole: Estimate | None = None
+    whole_turned: Estimate | None = None
     whole_partners: tuple[Head, ...] = ()
     whole_beside: Estimate | None = None
     whole_company: tuple[Head, ...] = ()
@@ -79,6 +84,9 @@ class Effects:
     with_partners: Estimate | None = None
     raw_with_partners: Estimate | None = None
     held_with_partners: Estimate | None = None
+    left_beside: Estimate | None = None
+    left_look_beside: Estimate | None = None
+    untried: int = 0
     company: tuple[Head, ...] = ()
     in_company: Estimate | None = None
     idle: "tuple[tuple[Head, Gather[Effects]], ...]" = ()

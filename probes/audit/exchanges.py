@@ -61,8 +61,23 @@ def pattern_change(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> float:
     return max(float(((own - other).abs() * rows[:, 0]).max()) for own, other in pairs)
 
 
+def mean_filled(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
+    """Edges whose values are their mean over the edges of inputs and donors: all that varies is lost."""
+    times = keys.sum(1).to(side.cache.v[0].dtype)[..., None, None]  # how many claimed edges read each key
+    out = []
+    for layer in sorted({layer for layer, _ in heads}):
+        v = side.cache.v[layer]
+        mean = ((v + side.donor_cache.v[layer]) * times).sum((0, 1)) / (2 * times.sum())
+        mine = tuple(head for at, head in heads if at == layer)
+        out.append(Edges(layer, mine, keys, values=mean.expand_as(v)))
+    return out
+
+
 def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
-    """Edits by which heads give, at every position, what they give on another of the items; of its length if one is."""
+    """Edits by which heads give, at every position, what they give on another item's donor; of its length if one is.
+
+    The donor's, since all items may have one right answer, and only their donors another.
+    """
     order = generator(seed, "audit/resampled").permutation(len(side.items))
     length = side.items.upto.sum(1)
     by_length = order[np.argsort(length[order], kind="stable")]
@@ -73,7 +88,7 @@ def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
         z = side.cache.z[layer]
         mine = tuple(head for at, head in heads if at == layer)
         none = torch.zeros(z.shape[0], z.shape[1], z.shape[1], dtype=torch.bool, device=z.device)
-        out.append(Edges(layer, mine, none, add=z[torch.from_numpy(other).to(z.device)] - z))
+        out.append(Edges(layer, mine, none, add=side.donor_cache.z[layer][torch.from_numpy(other).to(z.device)] - z))
     return out
 
 

@@ -9,6 +9,7 @@ company.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain, combinations
 
 import numpy as np
@@ -21,14 +22,28 @@ from probes.audit.side import Side
 Swap = Callable[[Side], list[Edges]]  # the interchange of the claimed edges, on a side's items
 
 
-def candidates(side: Side, heads: Sequence[Head]) -> list[Head]:
-    """The heads beside the claimed ones, at most `CANDIDATES`: those whose ablation moves the margin most."""
+def other_heads(side: Side, heads: Sequence[Head]) -> list[Head]:
+    """All heads beside the claimed ones."""
     cfg = side.model.cfg
-    others = [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
-    if len(others) > t.CANDIDATES:
-        few = side.part(t.SEARCH_ITEMS)
-        others.sort(key=lambda head: -float(np.abs(few.margin - few.without((head,))).mean()))
-    return others[: t.CANDIDATES]
+    return [(layer, h) for layer in range(cfg.n_layers) for h in range(cfg.n_heads) if (layer, h) not in heads]
+
+
+def candidates(side: Side, swap: Swap, heads: Sequence[Head]) -> list[Head]:
+    """The heads beside the claimed ones, at most `CANDIDATES`: beside whose ablation the interchange matters most.
+
+    One that stands in for the claimed head may move nothing while that head is there: of up to `RANKED` heads each is
+    tried, of more those come first whose ablation alone moves most.
+    """
+    others = other_heads(side, heads)
+    if len(others) <= t.CANDIDATES:
+        return others
+    few = side.part(t.SEARCH_ITEMS)
+    if few.margin.mean() <= 0:
+        return others[: t.CANDIDATES]
+    if len(others) <= t.RANKED:
+        edges = swap(few)
+        return sorted(others, key=lambda head: -_with(few, edges, (head,)))[: t.CANDIDATES]
+    return sorted(others, key=lambda head: -float(np.abs(few.margin - few.without((head,))).mean()))[: t.CANDIDATES]
 
 
 def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
@@ -38,25 +53,23 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
     anything moves, sets drawn at random too.
     """
     few = side.part(t.SEARCH_ITEMS)
-    intact = float(few.margin.mean())
-    if not others or intact <= 0:
+    if not others or few.margin.mean() <= 0:
         return ()
     edges = swap(few)
     chosen: tuple[Head, ...] = ()
-    best, held = -np.inf, intact
+    best = -np.inf
     for _ in range(min(t.PARTNERS, len(others))):
-        tried = sorted(((_with(few, edges, (*chosen, h)), h) for h in others if h not in chosen), reverse=True)
-        enough = (pair for pair in tried if pair[0] >= best + t.GAIN)
-        with_it = ((size, head, float(few.without((*chosen, head), held=True).mean())) for size, head in enough)
-        found = next((one for one in with_it if one[2] - held <= t.UNUSED * intact), None)
+        sets = ((*chosen, h) for h in others if h not in chosen)
+        tried = sorted(((_with(few, edges, one), one) for one in sets if _leaves_some(few, one)), reverse=True)
+        found = next((pair for pair in tried if pair[0] >= best + t.GAIN and _none_against(few, pair[1])), None)
         if found is None:
             break
-        best, chosen, held = found[0], (*chosen, found[1]), found[2]
+        best, chosen = found
     if best >= t.USED or len(others) < 2:
         return chosen
-    for group in _sets(_friends(few, others), seed):
+    for group in filter(partial(_leaves_some, few), _sets(_friends(few, others), seed)):
         size = _with(few, edges, group)
-        if size >= max(best, t.UNUSED) + t.GAIN:
+        if size >= max(best, t.UNUSED) + t.GAIN and _none_against(few, group):
             best, chosen = size, group
     return chosen
 
@@ -70,7 +83,7 @@ def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> t
     few = side.part(t.SEARCH_ITEMS)
     if few.margin.mean() <= 0:
         return ()
-    friends = _friends(few, others)
+    friends = _friends(few, others) if len(others) <= t.RANKED else list(others)
     if not friends:
         return ()
     edges, rng = swap(few), generator(seed, "audit/company")
@@ -110,6 +123,20 @@ def idle_heads(side: Side, swap_of: Callable[[tuple[Head, ...]], list[Edges]], h
 
 
 # -- inside -------------------------------------------------------------------------------------------------
+
+
+def _leaves_some(side: Side, group: tuple[Head, ...]) -> bool:
+    """Whether something is left of the margin once `group` is ablated: what the claimed heads could then carry."""
+    return float(side.without(group).mean()) >= t.UNUSED * float(side.margin.mean())
+
+
+def _none_against(side: Side, group: tuple[Head, ...]) -> bool:
+    """Whether no head of the set takes away what the others, or the claimed heads, write: its loss beside the rest of
+    the set, norms held, then makes the right answer surer."""
+    gone = float(side.without(group, held=True).mean())
+    least = gone - t.UNUSED * float(side.margin.mean())
+    rests = (tuple(head for head in group if head != one) for one in group)
+    return all(least <= float((side.without(rest, held=True) if rest else side.margin).mean()) for rest in rests)
 
 
 def _with(side: Side, edges: list[Edges], group: tuple[Head, ...]) -> float:

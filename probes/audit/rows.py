@@ -27,7 +27,7 @@ SCORES, LOGITS, MARGINS = "score or share", "logits", "share of the margin"
 SEEDS, COUNTS, OUTPUTS = "share of seeds", "count", "share of the output"
 _UNITS = {
     "rows": COUNTS, "sequences": COUNTS, "different": COUNTS, "items": COUNTS,
-    "margin": LOGITS, "aimed": SCORES, "still": OUTPUTS, "silent": OUTPUTS,
+    "margin": LOGITS, "aimed": SCORES, "turned": SCORES, "whole_turned": SCORES, "still": OUTPUTS, "silent": OUTPUTS,
 }  # fmt: skip
 _UNITS_OF_GROUPS = {
     "eligibility": COUNTS, "pattern": SCORES, "power": MARGINS, "use": MARGINS, "population": SEEDS,
@@ -174,8 +174,10 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("direct", "direct effect (later patterns frozen)", e.direct),
         ("mean_fill", "their mean filled in instead", e.fill),
         ("direct_fill", "the same, later patterns frozen", e.direct_fill),
+        ("turned", "answers that the exchange turns over", e.turned),
         ("with_partners", f"effect with {heads_text(e.partners)} ablated", e.with_partners),
         ("raw_with_partners", "the same, the exchange as it is", e.raw_with_partners),
+        ("left_beside", "margin left with the same ablated", e.left_beside),
         ("held_with_partners", "the same, later patterns frozen", e.held_with_partners),
         ("look", "the donor's pattern, own values", e.look),
         ("look_raw", "the same, the exchange as it is", e.look_raw),
@@ -183,9 +185,11 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("both_raw", "the same, the exchange as it is", e.both_raw),
         ("look_beside", f"the donor's pattern, {heads_text(e.look_partners)} ablated", e.look_beside),
         ("both_beside", "pattern and values, the same ablated", e.both_beside),
+        ("left_look_beside", "margin left with the same ablated", e.left_look_beside),
         ("look_beside_raw", "the donor's pattern, the exchange as it is", e.look_beside_raw),
         ("both_beside_raw", "pattern and values, the exchange as it is", e.both_beside_raw),
         ("whole", "all that it gives, of another input", e.whole),
+        ("whole_turned", "answers that this turns over", e.whole_turned),
         ("whole_beside", f"the same, {heads_text(e.whole_partners)} ablated", e.whole_beside),
         ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
@@ -242,7 +246,9 @@ def _required(row: Evidence, word: str) -> Evidence:
         if word == "undecided" and low(e) >= t.USED:  # unused but for this
             return replace(row, side="<", threshold=t.USED, met=False)
         return replace(row, side=">", threshold=0.0, met=(e.value or 0.0) > 0)
-    if row.name == "in_company" or word == "unused":
+    if row.name == "turned" and word == "used":
+        return bound(row.group, row.name, row.words, e, t.TURNED)
+    if row.name in ("in_company", "turned") or word == "unused":
         if row.name == "direct":
             return replace(row, side="<", threshold=t.USED, met=high(e) < t.USED)
         met = max(abs(low(e)), abs(high(e))) < t.UNUSED

@@ -11,7 +11,7 @@ from torch import Tensor
 from interp.logits import refuse_probabilities
 from interp.stats import Estimate
 from probes.audit import thresholds as t
-from probes.audit.edits import Cache, Edges, Head, Run, run
+from probes.audit.edits import Cache, Edges, Head, Run, centred, run
 from probes.audit.stats import Floats, ratio, reach
 from probes.audit.tasks import Items
 
@@ -62,8 +62,8 @@ class Side:
         return self.cache.patterns[layer].sum(1) > 0
 
     def loudness(self) -> Floats:
-        """The larger of the two logits of each margin, by size [item]."""
-        logits, each = self.base.logits.cpu().numpy(), np.arange(len(self.items))
+        """The larger of the two logits of each margin, by size, beside the other outputs [item]."""
+        logits, each = centred(self.base.logits).cpu().numpy(), np.arange(len(self.items))
         return np.maximum(*(np.abs(logits[each, which]) for which in (self.items.answer, self.items.foil)))
 
     def mixed(self, places: NDArray[np.bool_]) -> Run:
@@ -78,9 +78,13 @@ class Side:
         """Mean change of the margin as a share of the intact one."""
         return ratio(self.by_unit(change), self.by_unit(self.margin), self.level)
 
+    def share_of_items(self, each: Floats) -> Estimate:
+        """Mean over items [item], which need be no part of the margin."""
+        return ratio(self.by_unit(each), self.by_unit(np.ones(len(self.items))), self.level)
+
     def mean_margin(self) -> Estimate:
         """The intact margin, in logits."""
-        return ratio(self.by_unit(self.margin), self.by_unit(np.ones(len(self.items))), self.level)
+        return self.share_of_items(self.margin)
 
     def by_unit(self, values: Floats) -> Floats:
         """Sums over the items that share a donor [unit]: those are no independent observations."""
@@ -102,11 +106,15 @@ class Side:
         return self._parts[count]
 
     def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
-        """Each head's z, averaged over the positions up to those read: what an ablated head gives."""
+        """Each head's z, averaged over the positions up to those read: what an ablated head gives.
+
+        Over inputs and donors: the inputs alone may all have one answer, which their mean would still tell.
+        """
         if not self._means:
             upto = torch.from_numpy(self.items.upto).to(self.read.device)
             weight = upto.to(self.cache.z[0].dtype)[..., None, None]
-            self._means.extend((z * weight).sum((0, 1)) / weight.sum() for z in self.cache.z)
+            both = zip(self.cache.z, self.donor_cache.z, strict=True)
+            self._means.extend(((z + donor) * weight).sum((0, 1)) / (2 * weight.sum()) for z, donor in both)
         return {(layer, head): self._means[layer][head] for layer, head in heads}
 
     def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:

@@ -37,8 +37,10 @@ EXACT = 1e-5  # a change below this share of the largest logit is float32's roun
 # 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).
 USED = 0.10  # a twentieth of what turns an answer over
 UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, not a failure to reject; half of USED
+TURNED = 0.25  # share of the answers turned over that shows a use, whatever the margins are: as much as POWER asks
 PARTNERS = 3  # heads of the largest partner set
-CANDIDATES = 12  # heads looked at as partners
+CANDIDATES = 12  # heads looked at as partners; company is drawn from all
+RANKED = 64  # other heads, at most, each of which is tried beside the claimed ones before the candidates are chosen
 GAIN = 0.01  # a partner that adds less to e is not worth a place
 SEARCH_SETS = 32  # sets of partners, and of company, drawn where head by head comes to nothing
 SEARCH_ITEMS = 48  # items of half A on which partners and company are looked for

@@ -20,12 +20,13 @@ from torch import Tensor
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.conditions import Bound, Condition, Given, Not, all_of
-from probes.audit.edits import Edges, Head, is_pattern_times_values, reaches_output, z_change
+from probes.audit.edits import Edges, Head, centred, is_pattern_times_values, reaches_output, z_change
 from probes.audit.effects import Effects
 from probes.audit.exchanges import (
     donor_keys,
     interchange,
     live_items,
+    mean_filled,
     output_change,
     pattern_change,
     resampled,
@@ -33,7 +34,7 @@ from probes.audit.exchanges import (
     whole_rows,
 )
 from probes.audit.inputs import Inputs
-from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads
+from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads, other_heads
 from probes.audit.pattern import Asked
 from probes.audit.rules import Gather, known
 from probes.audit.side import Side
@@ -211,16 +212,8 @@ class Measuring:
 
     @cached_property
     def fills(self) -> list[Edges]:
-        """The claimed edges' values replaced by their mean over edges: all that varies is lost, not just the type."""
-        side, keys, heads = self.side, self.keys, self.heads
-        times = keys.sum(1).to(side.cache.v[0].dtype)[..., None, None]  # how many claimed edges read each key
-        out = []
-        for layer in sorted({layer for layer, _ in heads}):
-            v = side.cache.v[layer]
-            mean = (v * times).sum((0, 1)) / times.sum()
-            mine = tuple(head for at, head in heads if at == layer)
-            out.append(Edges(layer, mine, keys, values=mean.expand_as(v)))
-        return out
+        """The mean filled in at the claimed edges."""
+        return mean_filled(self.side, self.keys, self.heads)
 
     @cached_property
     def search(self) -> Side | None:
@@ -230,7 +223,7 @@ class Measuring:
     @cached_property
     def others(self) -> list[Head]:
         """The heads among which they are looked for."""
-        return [] if self.search is None else candidates(self.search, self.heads)
+        return [] if self.search is None else candidates(self.search, self.swap_in, self.heads)
 
     def swap_in(self, part: Side) -> list[Edges]:
         """The interchange on other items."""
@@ -267,6 +260,10 @@ class Measuring:
         """What an edit takes off the margins `rest` [item]."""
         return rest - self.side.margin_of(self.side.edited(edges, **how))
 
+    def turned(self, change: Floats) -> Floats:
+        """1 where a change turns the right answer over, else 0 [item]."""
+        return np.asarray((self.side.margin > 0) & (self.side.margin - change <= 0), dtype=np.float64)
+
     def net(self, rest: Floats, **how: Any) -> tuple[Floats, Floats]:
         """What the interchange takes off the margins `rest`, less what its shams do on average; and the whole of it."""
         whole = self.change(rest, self.swap, **how)
@@ -288,7 +285,7 @@ class Measuring:
         # An answer that moves from nothing has moved beyond all bounds.
         share = np.divide(np.abs(token), loudness, out=np.where(token != 0, np.inf, 0.0), where=loudness > 0)
         return {
-            "output_change": output_change(side.base.logits),
+            "output_change": output_change(centred(torch.cat([side.base.logits, side.donor.logits]))),
             "answer_change": float(share.max()),
             "aimed": float((self.attended & side.items.decisive).any(1).mean()),
             "paired": side.items.flipped is not None,
@@ -304,6 +301,7 @@ class Measuring:
         side = self.side
         done = side.edited(self.swap)
         raw, sham = side.margin - side.margin_of(done), self.sham(side.margin)
+        shams = [self.turned(self.change(side.margin, edges)) for edges in self.shams]
         direct, _ = self.net(side.margin, frozen=side.cache)
         natural = np.quantile(side.base.norm.cpu().numpy(), t.NATURAL)
         norm = done.norm.cpu().numpy()
@@ -313,6 +311,7 @@ class Measuring:
             "sham": side.share(sham),
             "direct": side.share(direct),
             "fill": side.share(self.change(side.margin, self.fills)),
+            "turned": side.share_of_items(self.turned(raw) - np.mean(shams, axis=0)),
             "unnatural": float(((norm < natural[0]) | (norm > natural[1])).mean()),
         }
 
@@ -342,7 +341,7 @@ class Measuring:
         if not partners:
             return {}
         rest, how = side.without(partners), {"ablated": side.fill(partners)}
-        found: dict[str, Any] = {"look_partners": partners}
+        found: dict[str, Any] = {"look_partners": partners, "left_look_beside": side.share(rest)}
         for name, values in (("look", False), ("both", True)):
             net, raw = self.whole(rest, values, **how)
             found |= {f"{name}_beside": side.share(net), f"{name}_beside_raw": side.share(raw)}
@@ -353,13 +352,14 @@ class Measuring:
         side, seed = self.side, self.used.seed
         swap = partial(resampled, heads=self.heads, seed=seed)
         edges = swap(side)
-        found: dict[str, Any] = {"whole": side.share(self.change(side.margin, edges))}
+        moved = self.change(side.margin, edges)
+        found: dict[str, Any] = {"whole": side.share(moved), "whole_turned": side.share_of_items(self.turned(moved))}
         if self.search is None:
             return found
         if partners := find_partners(self.search, swap, self.others, seed):
             change = self.change(side.without(partners), edges, ablated=side.fill(partners))
             found |= {"whole_partners": partners, "whole_beside": side.share(change)}
-        if company := find_company(self.search, swap, self.others, seed):
+        if company := find_company(self.search, swap, other_heads(side, self.heads), seed):
             change = company_change(side, edges, company)
             found |= {"whole_company": company, "whole_in_company": side.share(change)}
         return found
@@ -369,11 +369,14 @@ class Measuring:
         side = self.side
         if self.search is None:
             return {}
+        found: dict[str, Any] = {"untried": len(other_heads(side, self.heads)) - len(self.others)}
         partners = find_partners(self.search, self.swap_in, self.others, self.used.seed)
         if not partners:
-            return {}
-        net, whole = self.net(side.without(partners), ablated=side.fill(partners))
-        return {"partners": partners, "with_partners": side.share(net), "raw_with_partners": side.share(whole)}
+            return found
+        rest = side.without(partners)
+        net, whole = self.net(rest, ablated=side.fill(partners))
+        found |= {"with_partners": side.share(net), "raw_with_partners": side.share(whole)}
+        return found | {"partners": partners, "left_beside": side.share(rest)}
 
     def held(self) -> dict[str, Any]:
         """The same with later patterns and norm scales frozen."""
@@ -385,7 +388,7 @@ class Measuring:
         """The interchange while others give what they give for the donor."""
         if self.search is None:
             return {}
-        company = find_company(self.search, self.swap_in, self.others, self.used.seed)
+        company = find_company(self.search, self.swap_in, other_heads(self.side, self.heads), self.used.seed)
         if not company:
             return {}
         return {"company": company, "in_company": self.side.share(company_change(self.side, self.swap, company))}
@@ -414,20 +417,26 @@ STAGES = (
     Stage(frozenset(("output_change", "answer_change", "aimed", "paired")), _ALIVE, Measuring.answer),
     Stage(frozenset(("token", "every")), all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0)), Measuring.power),
     Stage(
-        frozenset(("whole", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
+        frozenset(("whole", "whole_turned", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
         all_of(_ALIVE, Bound("margin.low", ">", 0.0), Not(POWERFUL)),
         Measuring.whole_output,
     ),
-    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "unnatural")), POWERFUL, Measuring.exchange),
+    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "turned", "unnatural")), POWERFUL, Measuring.exchange),
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
     Stage(
         frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),
         all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
         Measuring.where_it_looks,
     ),
-    Stage(frozenset(("partners", "with_partners", "raw_with_partners")), _MEASURED, Measuring.partners),
     Stage(
-        frozenset(("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw")),
+        frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
+        _MEASURED,
+        Measuring.partners,
+    ),
+    Stage(
+        frozenset(
+            ("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw", "left_look_beside")
+        ),
         all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
         Measuring.looks_beside,
     ),

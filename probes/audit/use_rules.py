@@ -28,7 +28,8 @@ USED_WHOLE = all_of(
     Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Bound("fill.value", ">", 0.0)
 )  # fmt: skip
 SHOWN_DIRECTLY = Bound("direct.low", ">=", t.USED)
-NEEDED_BESIDE = Bound("with_partners.low", ">=", t.USED)
+# With the partners gone something must be left, or else the head cannot be what the model falls back on.
+NEEDED_BESIDE = all_of(Bound("with_partners.low", ">=", t.USED), Bound("left_beside.low", ">=", t.USED))
 # Equivalent to no effect, net of the sham or with all that it moves.
 NO_TOTAL, NO_RAW = Bound("total.reach", "<", t.UNUSED), Bound("raw.reach", "<", t.UNUSED)
 NONE_BESIDE = Bound("with_partners.reach", "<", t.UNUSED)
@@ -38,9 +39,12 @@ NONE_DIRECT = Bound("direct.high", "<", t.USED)
 # By where the head looks: the donor's pattern over the own values, and over the donor's.
 LOOK_USED = all_of(Bound("look.low", ">=", t.USED), Bound("look_raw.low", ">=", t.USED))
 BOTH_USED = all_of(Bound("both.low", ">=", t.USED), Bound("both_raw.low", ">=", t.USED))
-LOOK_BESIDE = any_of(
-    all_of(Bound("look_beside.low", ">=", t.USED), Bound("look_beside_raw.low", ">=", t.USED)),
-    all_of(Bound("both_beside.low", ">=", t.USED), Bound("both_beside_raw.low", ">=", t.USED)),
+LOOK_BESIDE = all_of(
+    Bound("left_look_beside.low", ">=", t.USED),
+    any_of(
+        all_of(Bound("look_beside.low", ">=", t.USED), Bound("look_beside_raw.low", ">=", t.USED)),
+        all_of(Bound("both_beside.low", ">=", t.USED), Bound("both_beside_raw.low", ">=", t.USED)),
+    ),
 )
 NO_LOOK = any_of(Bound("look.reach", "<", t.UNUSED), Bound("look_raw.reach", "<", t.UNUSED))
 NO_BOTH = any_of(Bound("both.reach", "<", t.UNUSED), Bound("both_raw.reach", "<", t.UNUSED))
@@ -50,11 +54,15 @@ NO_LOOK_BESIDE = any_of(
 NO_BOTH_BESIDE = any_of(
     Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED), Bound("both_beside_raw.reach", "<", t.UNUSED)
 )
-NONE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
+NO_CHANGE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
+# A few loud inputs can make up the margin while the answers of others turn over.
+NO_TURN = Bound("turned.reach", "<", t.UNUSED)
+NONE = all_of(NO_CHANGE, NO_TURN)
 
 # All that the heads give, exchanged for what they give on another input: where no exchange of edges could show a use.
 WHOLE_NONE = all_of(
     Bound("whole.reach", "<", t.UNUSED),
+    Bound("whole_turned.reach", "<", t.UNUSED),
     any_of(Not(Given("whole_beside")), Bound("whole_beside.reach", "<", t.UNUSED)),
     any_of(Not(Given("whole_in_company")), Bound("whole_in_company.reach", "<", t.UNUSED)),
 )
@@ -77,8 +85,8 @@ USE_RULES = (
          OPEN + "the model does not {task} (margin {margin})", ("margin",)),
     Rule("unused_whole", WHOLE_NONE, "unused",
          "The model does not use it to {task}: exchanging all that {heads} gives for what it gives on another input "
-         "moves {whole} of the margin{beside}, each less than {UNUSED}",
-         ("whole", "whole_beside", "whole_in_company")),
+         "moves {whole} of the margin{beside}, each less than {UNUSED}{turns}",
+         ("whole", "whole_turned", "whole_beside", "whole_in_company")),
     Rule("no_power_not_aimed", all_of(Not(EVERY_MOVES), Not(AIMS)), "undecided",
          OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
          "and the {pairs} do not change the tokens that are read there", ("every_head", "aimed")),
@@ -97,6 +105,11 @@ USE_RULES = (
          "To {task} the model uses it by where it looks and by what is there: the donor's pattern with the donor's "
          "values moves {both} of the margin through the claimed edges, values alone {raw}, the pattern alone {look}",
          ("both", "both_raw")),
+    Rule("used_by_answers", Bound("turned.low", ">=", t.TURNED), "used",
+         "To {task} the model uses it: exchanging what {heads} reads there turns over {turned} of the answers, net of "
+         "shams of the same size, and {total} of the margin, which a few inputs make up", ("turned",)),
+    Rule("works_against", all_of(Bound("total.high", "<=", -t.USED), Bound("raw.high", "<=", -t.USED)), "undecided",
+         OPEN + "{moved}: what it reads there works against the right answer", ("effect", "raw")),
     Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
          OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
     Rule("mean_differs", Bound("total.low", ">=", t.USED), "undecided",
@@ -105,23 +118,25 @@ USE_RULES = (
          all_of(NEEDED_BESIDE, any_of(Not(Given("held_with_partners")), Bound("held_with_partners.low", ">=", t.USED))),
          "redundant",
          "To {task} the model can do without it, but not without it and {partners}: {moved}, and {with_partners} once "
-         "the others are ablated", ("with_partners", "held_with_partners")),
+         "the others are ablated", ("with_partners", "held_with_partners", "left_beside")),
     Rule("redundant_by_look", LOOK_BESIDE, "redundant",
          "To {task} the model can do without where it looks, but not without that and {look_partners}: with these "
          "ablated the donor's pattern moves {look_beside} of the margin through the claimed edges, with the donor's "
-         "values {both_beside}", ("look_beside", "both_beside")),
+         "values {both_beside}", ("look_beside", "both_beside", "left_look_beside")),
     Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",
          OPEN + "{moved}, but {in_company} while {company} give what they give for the donor: it may be one of many "
          "that say the same", ("in_company",)),
     Rule("mean_matters", all_of(NONE, Bound("fill.low", ">=", t.USED)), "undecided",
          OPEN + "{moved}, but filling in the mean costs {fill}: what it reads there matters by something other than "
          "what the minimal pairs change", ("mean_fill",)),
+    Rule("answers_turn", all_of(NO_CHANGE, Not(NO_TURN)), "undecided",
+         OPEN + "{moved}, but turns over {turned} of the answers", ("turned",)),
     Rule("unused", NONE, "unused",
-         "The model does not use it to {task}: {nothing}{also}, each less than {UNUSED}",
+         "The model does not use it to {task}: {nothing}{also}, each less than {UNUSED}{turns}",
          (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", ("with_partners", NONE_BESIDE),
           ("raw_with_partners", Not(NONE_BESIDE)), "in_company", ("look", Bound("look.reach", "<", t.UNUSED)),
           ("look_raw", Not(Bound("look.reach", "<", t.UNUSED))), ("both", Bound("both.reach", "<", t.UNUSED)),
-          ("both_raw", Not(Bound("both.reach", "<", t.UNUSED))), "look_beside", "both_beside")),
+          ("both_raw", Not(Bound("both.reach", "<", t.UNUSED))), "look_beside", "both_beside", "turned")),
     Rule("neither", ALWAYS, "undecided",
          OPEN + "{open}, neither {USED} for sure nor below {UNUSED}",
          (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)),
@@ -164,6 +179,7 @@ TOGETHER_RULES = (
 USE_REMARKS = (
     Rule("left_out", Bound("left_out", ">", 0.0), "",
          " ({left_out} of the inputs have no claimed edge that could matter there, and are left out)"),
+    Rule("untried", Bound("untried", ">", 0), "", " ({untried} other heads were not tried as partners)"),
     Rule("unnatural", Bound("unnatural", ">", t.UNNATURAL), "",
          " (edits took {outside} of the residual norms out of the natural range)"),
 )  # fmt: skip
@@ -188,9 +204,15 @@ def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
         needs=getattr(task, "needs", "have a place to read"),
         moved=f"exchanging what {heads} reads there moves {span(e.total)} of the margin towards the other answer",
         pairs="minimal pairs" if e.paired else "donors",
+        turns=_turns(e.turned or e.whole_turned),
         also=f", nor with {heads_text(e.partners)} ablated" if e.partners else "",
         outside=percent(e.unnatural),
     )
+
+
+def _turns(share: Estimate | None) -> str:
+    """Of what moves next to nothing on average: whether it turns over any answer at all."""
+    return f" (it turns over {span(share)} of the answers)" if share is not None and share.value else ""
 
 
 def _least(pair: tuple[Estimate | None, Estimate | None], level: float) -> Estimate | None:

@@ -64,7 +64,7 @@ def find_relation(phrase: str, own: Sequence[Relation] = (), deep: int = DEEPEST
     """The same, None for a phrase that names none."""
     table = _own_table(own_relations(own))
     found: Relation | None = _find(phrase, (table, _relations()), register.relations_made())
-    if found is None and (part := re.fullmatch(r"(.+) (?:tokens?|positions?)", phrase.strip(), re.IGNORECASE)):
+    if found is None and (part := re.fullmatch(r"(.+ \S+) (?:tokens?|positions?)", phrase.strip(), re.IGNORECASE)):
         found = _find(part[1], (table, _relations()), ())  # "the last write token"
     if found is not None or not deep:
         return found

@@ -294,7 +294,8 @@ def test_a_condition_is_proposed_from_enough_rows_of_half_a(count, expected):
     rows = np.zeros((4, 60), dtype=bool)
     rows[0, :count] = True
     rows[1] = True
-    assert fits_when(Head(laid, weights), asked, rows) == pytest.approx(expected)
+    share, found = fits_when(Head(laid, weights), asked, rows)
+    assert (share, found) == (pytest.approx(expected), count)
 
 
 @pytest.mark.parametrize("number", [19, 20])
@@ -564,11 +565,18 @@ def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(
 def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
     v = [values(0, 1.0, 2.0), values(1, 1.0, 2.0)]
     keys = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [1, 0, 1]]], dtype=torch.bool)
-    fills = measured_on(SimpleNamespace(cache=SimpleNamespace(v=v)), keys=keys).fills
+    donor = [values(2, 1.0, 2.0), values(3, 1.0, 2.0)]
+    caches = {"cache": SimpleNamespace(v=v), "donor_cache": SimpleNamespace(v=donor)}
+    fills = measured_on(SimpleNamespace(**caches), keys=keys).fills
     assert [(one.layer, one.heads) for one in fills] == [(0, (0,)), (1, (1,))]
     for layer, one in enumerate(fills):
         read = [
-            v[layer][item, key] for item in range(2) for query in range(3) for key in range(3) if keys[item, query, key]
+            of[layer][item, key]
+            for of in (v, donor)
+            for item in range(2)
+            for query in range(3)
+            for key in range(3)
+            if keys[item, query, key]
         ]
         assert one.values.shape == v[layer].shape
         for value in one.values.flatten(0, 1):
@@ -584,11 +592,12 @@ def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
 def test_an_answer_that_moves_from_nothing_has_moved_beyond_all_bounds(token, loud, change):
     side = SimpleNamespace(
         items=a_pair(2, 3), loudness=lambda: np.array(loud),
-        base=SimpleNamespace(logits=torch.tensor([[1.0, 2.0], [1.0, 4.0]])),
+        base=SimpleNamespace(logits=torch.tensor([[1.0, 2.0], [1e6 + 1, 1e6 + 4]])),
+        donor=SimpleNamespace(logits=torch.tensor([[-7.0, -6.0], [1.0, 2.0]])),
     )  # fmt: skip
     attended = np.array([[True, False, False], [False, True, True]])
     found = measured_on(side, token_change=np.array(token), attended=attended).answer()
-    assert found == {"output_change": 0.5, "answer_change": change, "aimed": 0.5, "paired": True}
+    assert found == {"output_change": pytest.approx(2 / 3), "answer_change": change, "aimed": 0.5, "paired": True}
 
 
 def test_of_other_inputs_all_that_is_read_is_exchanged():
@@ -617,18 +626,21 @@ def test_beside_partners_the_exchange_is_measured_free_and_held(monkeypatch):
     side = SimpleNamespace(
         cache="intact", share=lambda change: change, fill=lambda heads: ("means", heads),
         without=lambda heads, held=False: ("held" if held else "free", heads),
+        model=SimpleNamespace(cfg=SimpleNamespace(n_layers=2, n_heads=3)),
     )  # fmt: skip
-    made = measured_on(side, search="search", others="others")
+    made = measured_on(side, search="search", others=["others"])
+    untried = 5 - len(made.heads)
     made.net = lambda rest, **how: ((rest, how), "whole")
     made.found = SimpleNamespace(partners=partners)
     monkeypatch.setattr("probes.audit.use.find_partners", lambda search, swap, others, seed: partners)
     how = {"ablated": ("means", partners)}
     assert made.partners() == {
         "partners": partners, "with_partners": (("free", partners), how), "raw_with_partners": "whole",
+        "left_beside": ("free", partners), "untried": untried,
     }  # fmt: skip
     assert made.held() == {"held_with_partners": (("held", partners), how | {"frozen": "intact"})}
     monkeypatch.setattr("probes.audit.use.find_partners", lambda *_: ())
-    assert made.partners() == {}
+    assert made.partners() == {"untried": untried}
     assert measured_on(side, search=None).partners() == measured_on(side, search=None).company() == {}
 
 
@@ -733,7 +745,8 @@ class Given:
         self.tried = []
 
     def without(self, group, held=False):
-        return self.margin + (self.rise(frozenset(group)) if held else LOSS * len(group))
+        loss = LOSS * len(group) * abs(self.margin.mean()) / 10
+        return self.margin + (self.rise(frozenset(group)) if held else loss)
 
     def fill(self, group):
         return dict.fromkeys(group, MEAN)
@@ -837,9 +850,9 @@ def only(group, size):
 def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:3], 0) == tuple(H[:2])
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:4], 0) == (H[3],)
-    # Of two, the second adds more to the margin than it may beside the first; as a pair they may go.
+    # Of two, each adds more to the margin than it may beside the other.
     side = Given(only(H[:2], 0.2), lambda group: (0.0, 0.4, 1.0)[len(group)])
-    assert find_partners(side, swap, H[:2], 0) == tuple(H[:2])
+    assert find_partners(side, swap, H[:2], 0) == (H[1],)
     for count, expected in ((4, 4), (6, 20), (7, 32), (9, 32)):
         side = Given(lambda group: 0.0)
         find_partners(side, swap, H[:count][::-1], 3)
@@ -850,16 +863,52 @@ def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
     assert {h for group in drawn for h in group} == set(H[:9])
 
 
-def test_candidates_are_the_twelve_whose_loss_moves_the_margin_most():
+def test_candidates_are_those_beside_whose_loss_the_interchange_matters_most():
+    """One that stands in for the claimed head moves nothing by its own loss."""
+    side = Given(lambda group: sum(h % 8 + h / 100 for _, h in group))
+    ranked = sorted(H[1:], key=lambda head: -(head[1] % 8 + head[1] / 100))
+    assert candidates(side, swap, H[:1]) == ranked[:12]
+    assert candidates(Given(heads=13), swap, H[:1]) == H[1:13]
+    assert candidates(Given(heads=13), swap, [H[2], H[4]]) == [h for h in H[:13] if h not in (H[2], H[4])]
+    assert candidates(Given(intact=-1.0), swap, H[:1]) == H[1:13]
+
+
+def test_of_very_many_heads_candidates_are_those_whose_loss_alone_moves_most():
     class Each(Given):
         def without(self, group, held=False):
             ((_, head),) = group
             return self.margin + (-1) ** head * (head % 8 + head / 100)
 
-    moved = sorted(H[1:], key=lambda head: -(head[1] % 8 + head[1] / 100))
-    assert candidates(Each(), H[:1]) == moved[:12]
-    assert candidates(Each(heads=13), H[:1]) == H[1:13]
-    assert candidates(Each(heads=13), [H[2], H[4]]) == [h for h in H[:13] if h not in (H[2], H[4])]
+    def ranked(heads):
+        many = [(0, head) for head in range(1, heads)]
+        return sorted(many, key=lambda head: -(head[1] % 8 + head[1] / 100))[:12]
+
+    beyond = limits.RANKED + 2
+    assert candidates(Each(heads=beyond), swap, H[:1]) == ranked(beyond)
+    tried = Given(lambda group: 0.0, heads=beyond - 1)
+    candidates(tried, swap, H[:1])
+    assert len(tried.tried) == limits.RANKED
+
+
+def test_a_partner_leaves_something_and_takes_nothing_away():
+    """Beside each other: a third head decides alone, and of two that cancel each other either loss shows nothing."""
+
+    def margin(out):
+        """Of H0 (1, claimed) and H1 (-1), which cancel, and H2 (4), cut to 1 either way; in tenths."""
+        left = {H[0]: 1.0, H[1]: -1.0, H[2]: 4.0}
+        return 10 * float(np.clip(sum(size for head, size in left.items() if head not in out), -1, 1))
+
+    class Cancelled(Given):
+        def without(self, group, held=False):
+            return np.array([margin(group)] * 2)
+
+        def margin_of(self, done):
+            edges, ablated = done
+            return np.array([margin(ablated) - (20.0 if edges and H[2] in ablated else 0.0)] * 2)
+
+    side = Cancelled(heads=3)
+    assert [margin(out) for out in ((), (H[1],), (H[2],), (H[1], H[2]))] == [10, 10, 0, 10]
+    assert H[2] not in find_partners(side, swap, H[1:3], 0)
 
 
 def test_company_is_the_set_in_which_the_interchange_moves_most():

@@ -51,19 +51,27 @@ USED = Effects(
     raw=MUCH, sham=NONE, direct=SOME, fill=MUCH,
 )  # fmt: skip
 NOWHERE = {"look": NONE, "look_raw": NONE, "both": NONE, "both_raw": NONE}
-UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE, **NOWHERE)
+UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE, turned=NONE, **NOWHERE)
 BESIDE = {"partners": ((1, 0),), "with_partners": NONE, "raw_with_partners": NONE}
 ALONE = replace(UNUSED, **BESIDE)
 MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
 MATTERS = replace(ALONE, fill=MUCH)
-REDUNDANT = replace(UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH)
+REDUNDANT = replace(
+    UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH, left_beside=MUCH
+)
 POWERLESS = replace(USED, every=NONE, token=NONE)
-IDLE_WHOLE = replace(POWERLESS, aimed=0.0, whole=NONE)
+IDLE_WHOLE = replace(POWERLESS, aimed=0.0, whole=NONE, whole_turned=NONE)
+AGAINST = span(-0.7, -0.5, -0.3)
 SILENT = replace(USED, answer_change=0.0)
 LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH)
 BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH)
 NOT_BESIDE = {"look_beside": NONE, "look_beside_raw": NONE, "both_beside": NONE, "both_beside_raw": NONE}
-LOOK_BESIDE = replace(UNUSED, look_partners=((1, 0),), **(NOT_BESIDE | {"look_beside": MUCH, "look_beside_raw": MUCH}))
+LOOK_BESIDE = replace(
+    UNUSED,
+    look_partners=((1, 0),),
+    left_look_beside=MUCH,
+    **(NOT_BESIDE | {"look_beside": MUCH, "look_beside_raw": MUCH}),
+)
 BOTH_BESIDE = replace(LOOK_BESIDE, **(NOT_BESIDE | {"both_beside": MUCH, "both_beside_raw": MUCH}))
 
 HALF, ALL = span(0.2, 0.5, 0.8), span(0.6, 0.8, 1.0)
@@ -110,12 +118,15 @@ EXAMPLES = {
         "used_directly": (replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used"),
         "used_by_look": (LOOKS, "used"),
         "used_by_both": (BOTH, "used"),
+        "used_by_answers": (replace(UNUSED, turned=MUCH), "used"),
+        "works_against": (replace(UNUSED, total=AGAINST, raw=AGAINST), "undecided"),
         "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
         "mean_differs": (replace(USED, fill=NONE), "undecided"),
         "redundant": (REDUNDANT, "redundant"),
         "redundant_by_look": (LOOK_BESIDE, "redundant"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
+        "answers_turn": (replace(ALONE, turned=SOME), "undecided"),
         "unused": (ALONE, "unused"),
         "neither": (replace(UNUSED, total=SOME, raw=SOME), "undecided"),
     },
@@ -123,7 +134,11 @@ EXAMPLES = {
         "one_is_unused": (Together(idle(replace(UNUSED, total=SOME, raw=SOME), UNUSED)), "unused"),
         "one_is_idle": (Together(idle(replace(UNUSED, total=SOME, raw=SOME))), "undecided"),
     },
-    "remarks": {"left_out": (replace(USED, left_out=0.2), ""), "unnatural": (replace(USED, unnatural=0.3), "")},
+    "remarks": {
+        "left_out": (replace(USED, left_out=0.2), ""),
+        "untried": (replace(USED, untried=3), ""),
+        "unnatural": (replace(USED, unnatural=0.3), ""),
+    },
     "seeds: pattern": {
         "most_fail": (replace(SEEDS, not_failing=span(0.0, 0.1, 0.2)), "fails"),
         "most_hold": (replace(SEEDS, holds=ALL), "holds"),
@@ -223,20 +238,22 @@ SURE, SURER = (
     [
         ("{said}", {}, "scores 0.12 [0.10, 0.23] (n=10000 inputs) on the last unmatched open bracket"),
         ("{score}{top1}", {"score": span(0, 1 / 3, 1), "top1": None}, "0.33 [0.00, 1.00] (n=10000 inputs)–"),
-        ("{uniform}{top}", {}, " (a uniform head scores 0) and looks there most in 57 % of the rows"),
+        ("{uniform}{top}", {},
+         " (a uniform head scores 0) and looks there most in 0.57 [0.50, 0.70] (n=10000 inputs) of the rows"),
         ("{uniform}{top}", {"top1": None}, ""),
         ("{instead}{best}", {}, ""),
         ("{instead} {best}", {"rivals": (SURE, SURER, CLOSE)}, "; surer fits better surer"),
         ("{instead} {best}", {"rivals": (SURER, SURE)}, "; surer fits better surer"),
         ("{lead}", {"rivals": (RIVAL, replace(AT_ZERO, lead=span(0.3, 0.3456, 0.4)))},
-         "; the nearest rival, one, fits 0.35 worse"),
+         "; the nearest rival, one, fits 0.35 [0.30, 0.40] (n=10000 inputs) worse"),
         ("{lead}", {"rivals": ()}, ""),
         ("{lead}", {"rivals": (replace(RIVAL, lead=None),)}, ""),
         ("{close}", {}, ""),
         ("{close}", {"rivals": (RIVAL, AT_ZERO, replace(RIVAL, lead=None))}, "one"),
         ("{close}", {"rivals": (AT_ZERO, BELOW)}, "two"),
         ("{close}", {"rivals": (WORST, BELOW)}, "three"),
-        ("{hint}", {"when": ("it rains", 0.987)}, "; it would fit in 99 % of those where it rains"),
+        ("{hint}", {"when": ("it rains", 0.987, 321)},
+         "; it would fit in 99 % of those where it rains (n=321 rows of the other half)"),
         ("{hint}", {}, ""),
         ("{p} {null}", {}, "0.00234 0.12"),
     ],
@@ -323,7 +340,7 @@ class Pin:
         return f"{self.rule}: {self.bound}{'' if self.limit is None else f' = {self.limit:g}'}"
 
 
-def nothing_measured(rule, base, met, unmet):
+def nothing_measured(rule, base, met, unmet, turned=None):
     """The bounds by which no effect is shown, each where the other way to show it is barred."""
     beside = {"look_partners": ((1, 0),), **NOT_BESIDE}
     return [
@@ -336,6 +353,7 @@ def nothing_measured(rule, base, met, unmet):
         Pin("use", rule, "look_raw.reach < 0.05", replace(base, look=SOME), met, unmet),
         Pin("use", rule, "both.reach < 0.05", replace(base, both_raw=SOME), met, unmet),
         Pin("use", rule, "both_raw.reach < 0.05", replace(base, both=SOME), met, unmet),
+        Pin("use", rule, "turned.reach < 0.05", base, *(turned or (met, "answers_turn"))),
         *(
             Pin("use", rule, f"{name}.reach < 0.05", replace(base, **(beside | {other: SOME})), met, unmet)
             for one in ("look_beside", "both_beside")
@@ -383,6 +401,7 @@ PINS = [
     Pin("use", "silent", "aimed >= 0.5", SILENT, "silent", "used"),
     Pin("use", "no_margin", "margin.low <= 0", USED, "no_margin", "used"),
     Pin("use", "unused_whole", "whole.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
+    Pin("use", "unused_whole", "whole_turned.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_beside.reach < 0.05",
         replace(IDLE_WHOLE, whole_partners=((1, 0),), whole_beside=NONE), "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_in_company.reach < 0.05",
@@ -412,12 +431,22 @@ PINS = [
     Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=NONE), "mean_differs", "neither"),
     Pin("use", "redundant", "with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "held_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
+    Pin("use", "redundant", "left_beside.low >= 0.1", REDUNDANT, "redundant", "neither"),
+    Pin("use", "redundant_by_look", "left_look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
     *nothing_measured("one_of_many", MANY, "one_of_many", "neither"),
     Pin("use", "one_of_many", "in_company.reach < 0.05", MANY, "unused", "one_of_many"),
     *nothing_measured("mean_matters", MATTERS, "mean_matters", "neither"),
     Pin("use", "mean_matters", "fill.low >= 0.1", MATTERS, "mean_matters", "unused"),
     *nothing_measured("unused", ALONE, "unused", "neither"),
+    *nothing_measured(
+        "answers_turn", replace(ALONE, turned=SOME), "answers_turn", "neither", turned=("unused", "answers_turn")
+    ),
+    Pin("use", "used_by_answers", "turned.low >= 0.25", replace(UNUSED, turned=MUCH), "used_by_answers",
+        "answers_turn"),
+    *(Pin("use", "works_against", f"{name}.high <= -0.1", replace(UNUSED, total=AGAINST, raw=AGAINST), "works_against",
+          "neither") for name in ("total", "raw")),
     Pin("remarks", "left_out", "left_out > 0", USED, "left_out", None),
+    Pin("remarks", "untried", "untried > 0", USED, "untried", None),
     Pin("remarks", "unnatural", "unnatural > 0.1", USED, "unnatural", None),
     Pin("seeds: pattern", "most_fail", "not_failing.high < 0.5", SEEDS, "most_fail", "pattern_open"),
     Pin("seeds: pattern", "most_hold", "holds.low > 0.5", SEEDS, "most_hold", "pattern_open"),
@@ -489,7 +518,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
-        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8),
+        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64,
     }  # fmt: skip
 
 
@@ -558,7 +587,7 @@ def test_what_was_not_measured_speaks_for_nothing():
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (), "left_out": 0.0, "pattern_change": 0.0, "look_partners": (),
-        "whole_partners": (), "whole_company": (),
+        "whole_partners": (), "whole_company": (), "untried": 0,
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -582,9 +611,9 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
         f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",
         "total is there",
         "pattern_change > 0.001 and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
-        "both_raw.low >= 0.1) and not (with_partners.low >= 0.1)",
-        "with_partners.low >= 0.1",
-        "not (with_partners.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
+        "both_raw.low >= 0.1) and not (with_partners.low >= 0.1 and left_beside.low >= 0.1)",
+        "with_partners.low >= 0.1 and left_beside.low >= 0.1",
+        "not (with_partners.low >= 0.1 and left_beside.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
         "total is there",
     ]
 

@@ -12,6 +12,7 @@ from probes.audit.effects import Effects
 from probes.audit.model import Outcome
 from probes.audit.pattern import Look
 from probes.audit.population import over_seeds
+from probes.audit.population_rules import most_claims
 from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import Evidence, Finding, bound, counted, deciding, proves, resting, use_rows, with_value
 from probes.audit.rules import known
@@ -306,10 +307,14 @@ def test_of_several_heads_the_word_is_that_of_the_worst(looks, word, rule, heads
     [
         (3, 3, 400, "The pattern cannot be decided: the relation applies to 3 rows in 3 inputs of the half that "
         "decides, "
-         "and 100 in 50 are needed.", ["rows", "sequences"], ["rows", "sequences"]),
+         "and 100 in 50 are needed: about 20,000 inputs of this kind would do.",
+         ["rows", "sequences"], ["rows", "sequences"]),
         (99, 99, 400, "The pattern cannot be decided: the relation applies to 99 rows in 99 inputs of the half "
         "that "
-         "decides, and 100 in 50 are needed.", ["rows", "sequences"], ["rows"]),
+         "decides, and 100 in 50 are needed: about 500 inputs of this kind would do.",
+         ["rows", "sequences"], ["rows"]),
+        (0, 1, 400, "The pattern cannot be decided: the relation applies to 0 rows in 0 inputs of the half that "
+         "decides, and 100 in 50 are needed: none has one.", ["rows", "sequences"], ["rows", "sequences"]),
     ],
 )  # fmt: skip
 def test_what_keeps_inputs_from_deciding_is_counted(rows, inputs, different, because, names, rests):
@@ -323,7 +328,9 @@ def test_what_keeps_inputs_from_deciding_is_counted(rows, inputs, different, bec
     assert [row.name for row in found.evidence] == names
     assert [row.name for row in found.evidence if row.finding] == rests
     counts = {"rows": rows, "sequences": inputs, "different": different}
-    assert {row.name: row.estimate.value for row in found.evidence} == {name: counts[name] for name in names}
+    assert {row.name: row.estimate.value for row in found.evidence} == {
+        name: counts[name] if rows else 0 for name in names
+    }
 
 
 def test_the_relation_that_fewest_rows_tell_apart_is_named():
@@ -350,7 +357,8 @@ def test_the_reason_of_doubts_tells_all_of_them():
 
 def test_an_idle_head_is_told_with_its_own_numbers():
     nowhere = dict.fromkeys(("look", "look_raw", "both", "both_raw"), NONE)
-    unused = replace(SEEN, **nowhere, total=NONE, raw=NONE, direct=NONE, fill=NONE, partners=(), with_partners=None,
+    unused = replace(SEEN, **nowhere, total=NONE, raw=NONE, direct=NONE, fill=NONE, turned=NONE, partners=(),
+                     with_partners=None,
                      company=(), raw_with_partners=None, held_with_partners=None, in_company=None)  # fmt: skip
     doubtful = replace(unused, total=SOME, raw=SOME)
     together = replace(SEEN, idle=(((0, 1), known(doubtful)), ((0, 2), known(unused))))
@@ -364,6 +372,7 @@ def test_an_idle_head_is_told_with_its_own_numbers():
     assert [row.name for row in found.evidence if row.finding] == [
         "effect L0H2",
         "direct L0H2",
+        "turned L0H2",
         "look L0H2",
         "both L0H2",
     ]
@@ -392,45 +401,63 @@ GOOD, BAD = outcome("supported", "holds"), outcome("refuted", "fails", "not aske
         (
             [(BAD, BAD)] + [(GOOD, GOOD)] * 5, PLAIN,
             "In 5 of 6 seeds some head of layer 0 supports the claim (supported in 5, refuted in 1): between 35.9 % "
-            "and "
-            "99.6 % of such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. "
-            "Use: used.",
+            "and 99.6 % of such models. For instance seed 10, supported: Pattern: holds. Use: used. Otherwise seed 0, "
+            "refuted: Pattern: fails. Use: not asked.",
         ),
         (
             [(BAD, BAD)] * 4 + [(replace(GOOD, heads=((0, 1),)), BAD)], PLAIN,
             "In 1 of 5 seeds some head of layer 0 supports the claim (refuted in 4, supported in 1); a head's number "
-            "means "
-            "nothing in another seed, so any head of the layer counts, and L0H0 itself in 0: between 0.5 % and 71.6 "
-            "% of "
-            "such models. Even 5 of 5 would only show that at least 47.8 % do, which decides nothing: audit more "
-            "seeds. For "
-            "instance: Pattern: fails. Use: not asked.",
+            "means nothing in another seed, so any head of the layer counts, and L0H0 itself in 0: between 0.5 % and "
+            "71.6 % of such models. Even 5 of 5 would only show that at least 47.8 % do, which decides nothing: audit "
+            "more seeds. For instance seed 0, refuted: Pattern: fails. Use: not asked. Otherwise seed 40, supported: "
+            "Pattern: holds. Use: used.",
         ),
         (
             [(GOOD, BAD)] * 6, Claim([(0, 0), (1, 0)], "stack-top"),
             "In 6 of 6 seeds some head supports the claim (supported in 6), and L0H0 and L1H0 itself in 0: between "
-            "54.1 % "
-            "and 100.0 % of such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: "
-            "holds. "
-            "Use: used.",
+            "54.1 % and 100.0 % of such models. For instance seed 0, supported: Pattern: holds. Use: used.",
         ),
         (
             [(replace(GOOD, heads=((2, 1),)),) * 2] * 6, Claim([(2, 1)], "stack-top"),
             "In 6 of 6 seeds some head of layer 2 supports the claim (supported in 6): between 54.1 % and 100.0 % of "
-            "such models. Even 6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. "
-            "Use: used.",
+            "such models. For instance seed 0, supported: Pattern: holds. Use: used.",
         ),
         (
             [(GOOD, BAD)] * 6, Claim([], "stack-top"),
             "In 6 of 6 seeds some head supports the claim (supported in 6): between 54.1 % and 100.0 % of such "
-            "models. Even "
-            "6 of 6 would only show that at least 54.1 % do. For instance: Pattern: holds. Use: used.",
+            "models. For instance seed 0, supported: Pattern: holds. Use: used.",
         ),
     ],
     ids=["most", "too few", "two layers", "another layer", "any"],
 )  # fmt: skip
 def test_the_reason_of_a_population(pairs, claim, because):
-    assert over_seeds(claim, range(len(pairs)), pairs, 0.95).reason == because
+    assert over_seeds(claim, [10 * at for at in range(len(pairs))], pairs, 0.95).reason == because
+
+
+def test_so_many_seeds_decide_so_many_claims():
+    """8 of 8 show a majority at 1 - .05/6 and not at 1 - .05/7; the reason of seven says so."""
+    assert [most_claims(n) for n in (4, 5, 6, 8, 10, 12)] == [0, 0, 1, 6, 25, 102]
+    for number in (6, 7):
+        floor = clopper_pearson(8, 8, level=1 - 0.05 / number).low
+        assert (floor > 0.5) is (number == 6)
+    found = over_seeds(PLAIN, range(8), [(GOOD, GOOD)] * 8, 1 - 0.05 / 7)
+    assert found.verdict == "undecided"
+    assert "8 seeds can decide 6 claims at once, so ask fewer together, or audit more seeds" in found.reason
+    assert over_seeds(PLAIN, range(8), [(GOOD, GOOD)] * 8, 1 - 0.05 / 6).verdict == "supported"
+
+
+def test_tails_of_one_place_are_averaged_over_the_seeds_in_which_they_fail():
+    def failing(words):
+        row = Evidence("pattern", "tail_top1", words, Estimate(0.4, 0.3, 0.5, 100, "inputs"))
+        return replace(GOOD, pattern=replace(GOOD.pattern, evidence=(*GOOD.pattern.evidence, row)))
+
+    best = [failing("top1 late"), failing("top1 late"), failing("top1 far"), GOOD]
+    rows = over_seeds(PLAIN, range(4), [(one, one) for one in best], 0.95).evidence
+    told = {row.words: row.estimate for row in rows if row.name == "tail_top1"}
+    assert {words: one.n for words, one in told.items()} == {
+        "top1 late; of the seeds in which it fails there": 2, "top1 far; of the seeds in which it fails there": 1,
+    }  # fmt: skip
+    assert all(0 <= end <= 1 for one in told.values() for end in (one.low, one.high) if end is not None)
 
 
 def test_the_rows_of_the_verdicts_of_a_population():
