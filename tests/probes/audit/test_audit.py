@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import math
+import re
 import weakref
 from dataclasses import fields, replace
 from functools import partial
@@ -181,10 +182,25 @@ def test_a_perfect_head_scores_one_and_a_uniform_one_zero():
 
 @pytest.mark.slow
 def test_a_claim_that_is_right_of_some_rows_gets_a_condition():
+    layers = [[(either(lambda t: t % 2 == 1, TOP, mixed(0.45, TOP, onto("previous"))), TYPE)]]
+    result = audit_claim(Toy(layers, lambda a: a[..., 0]), STACK)
+    assert result.pattern == "fails"
+    condition = "the current token is a closing bracket"
+    assert re.search(
+        rf"it would fit in 100 % of those where {condition} \(n=\d+ rows of the other half\)", result.reason
+    )
+    followed = audit_claim(Toy(layers, lambda a: a[..., 0]), f"{STACK} when {condition}")
+    assert followed.pattern == "holds"
+    assert "it would fit" not in followed.reason
+
+
+@pytest.mark.slow
+def test_a_condition_under_which_nothing_can_be_told_is_no_hint():
+    """At open brackets the last unmatched one is the current token."""
     layers = [[(either(lambda t: t % 2 == 0, TOP, mixed(0.45, TOP, onto("previous"))), TYPE)]]
     result = audit_claim(Toy(layers, lambda a: a[..., 0]), STACK)
     assert result.pattern == "fails"
-    assert "it would fit in 100 % of those where the current token is an open bracket" in result.reason
+    assert "open bracket (n=" not in result.reason
 
 
 @pytest.mark.slow
@@ -801,9 +817,9 @@ def test_norms_beyond_the_quantiles_of_the_intact_ones_are_counted(values, share
 def test_a_side_adds_up_what_its_items_share():
     """What an ablated head gives is its mean over all that is read; items that share a donor count as one."""
     _, side = measuring([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
-    upto, z = side.items.upto, side.cache.z[0].numpy()
+    upto, both = side.items.upto, [cache.z[0].numpy() for cache in (side.cache, side.donor_cache)]
     for head in range(2):
-        mean = np.mean([z[b, q, head, 0] for b, q in zip(*np.nonzero(upto), strict=True)])
+        mean = np.mean([z[b, q, head, 0] for z in both for b, q in zip(*np.nonzero(upto), strict=True)])
         (fill,) = side.fill(((0, head),)).values()
         assert fill.item() == pytest.approx(mean)
     out = side.without(((0, 0),))

@@ -152,7 +152,7 @@ PATTERNS = {
     "a rival": ({"rivals": (BETTER,)}, 0.001, 0.0, "fails", ["rival"]),
     "a rival, another nearer": ({"rivals": (BETTER, NEARER)}, 0.001, 0.0, "fails", ["better"]),
     "mixed": ({"share": near(0.5)}, 0.001, 0.0, "fails", ["share"]),
-    "mixed, with a hint": ({"share": near(0.5), "when": ("it rains", 1.0)}, 0.001, 0.0, "fails", ["share"]),
+    "mixed, with a hint": ({"share": near(0.5), "when": ("it rains", 1.0, 200)}, 0.001, 0.0, "fails", ["share"]),
     "score unsure": ({"score": near(0.25, 0.05)}, 0.001, 0.0, "undecided", ["score"]),
     "top unsure": ({"top1": near(0.75, 0.05)}, 0.001, 0.0, "undecided", ["top1"]),
     "share unsure": ({"share": near(0.8, 0.05)}, 0.001, 0.0, "undecided", ["share"]),
@@ -167,8 +167,8 @@ PATTERNS = {
 POWER = {"items": 200, "margin": near(10.0), "every": near(1.9), "token": near(2.0), "aimed": 1.0}
 SEEN = POWER | {"total": near(0.5), "raw": near(0.6), "sham": near(0.1), "direct": near(0.5), "fill": near(0.4)}
 NONE = POWER | {"total": near(0.0), "raw": near(0.0), "sham": near(0.0), "direct": near(0.0), "fill": near(0.0)}
-NONE |= {name: near(0.0) for name in ("look", "look_raw", "both", "both_raw")}
-PARTNER = {"partners": ((1, 0),), "with_partners": near(0.6), "held_with_partners": near(0.6)}
+NONE |= {name: near(0.0) for name in ("look", "look_raw", "both", "both_raw", "turned")}
+PARTNER = {name: near(0.6) for name in ("with_partners", "held_with_partners", "left_beside")} | {"partners": ((1, 0),)}
 IDLE = {"partners": ((1, 0),), "with_partners": near(0.0), "raw_with_partners": near(0.0)}
 COMPANY = {"company": ((1, 1),), "in_company": near(0.3)}
 SOME = near(0.07)  # neither an effect nor none
@@ -191,21 +191,24 @@ USES = {
     "by where it looks": (NONE | {"look": near(0.5), "look_raw": near(0.6)}, "used", ["look", "look_raw"]),
     "by both": (NONE | {"both": near(0.5), "both_raw": near(0.6)}, "used", ["both", "both_raw"]),
     "redundant": (NONE | PARTNER, "redundant",
-                  ["with_partners", "held_with_partners"]),
+                  ["with_partners", "left_beside", "held_with_partners"]),
+    "by answers": (NONE | {"turned": near(0.4)}, "used", ["turned"]),
+    "against": (NONE | {"total": near(-0.4), "raw": near(-0.4)}, "undecided", ["effect", "raw"]),
+    "answers turn": (NONE | {"turned": near(0.1)}, "undecided", ["turned"]),
     "in company": (NONE | COMPANY, "undecided", ["in_company"]),
     "by something else": (NONE | {"fill": near(0.4)}, "undecided", ["mean_fill"]),
-    "unused": (NONE, "unused", ["effect", "direct", "look", "both"]),
-    "unused as it is": (NONE | {"total": near(0.06)}, "unused", ["raw", "direct", "look", "both"]),
+    "unused": (NONE, "unused", ["effect", "direct", "turned", "look", "both"]),
+    "unused as it is": (NONE | {"total": near(0.06)}, "unused", ["raw", "direct", "turned", "look", "both"]),
     "unused with partners": (NONE | IDLE, "unused",
-                             ["effect", "direct", "with_partners", "look", "both"]),
+                             ["effect", "direct", "turned", "with_partners", "look", "both"]),
     "unused in company": (NONE | COMPANY | {"total": SOME, "in_company": near(0.0)},
-                          "unused", ["raw", "direct", "look", "both", "in_company"]),
+                          "unused", ["raw", "direct", "turned", "look", "both", "in_company"]),
     "neither": (NONE | {"total": SOME, "raw": SOME}, "undecided", ["effect"]),
     "neither, with partners": (NONE | IDLE | {"with_partners": SOME, "raw_with_partners": SOME}, "undecided",
                                ["with_partners"]),
     "neither, directly": (NONE | {"direct": near(0.1)}, "undecided", ["direct"]),
     "one idle": (SEEN | {"idle": (((0, 1), known(Effects(**NONE))),)}, "unused",
-                 ["effect L0H1", "direct L0H1", "look L0H1", "both L0H1"]),
+                 ["effect L0H1", "direct L0H1", "turned L0H1", "look L0H1", "both L0H1"]),
     "one perhaps idle": (SEEN | {"idle": (((0, 1), known(Effects(**(NONE | {"total": SOME, "raw": SOME})))),)},
                          "undecided", ["effect L0H1"]),
 }  # fmt: skip
