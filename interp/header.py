@@ -186,6 +186,23 @@ def _addresses() -> dict[Path, str]:
     return {PRETRAINED / f"{name}.safetensors": name for name in merged("constructed")}
 
 
+def is_theirs(name_or_path: str | Path) -> bool:
+    """Whether it is a file of tensors that no part of this package wrote. A damaged file of ours is not."""
+    path = Path(name_or_path)
+    if str(name_or_path) in list_pretrained() or not os.path.isfile(path):
+        return False
+    if path.suffix in (".pt", ".pth", ".ckpt", ".bin"):
+        return True
+    try:
+        with path.open("rb") as file:
+            prefix = file.read(8)
+            length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else MAX_HEADER_BYTES + 1
+            entries = json.loads(file.read(length)) if length <= min(MAX_HEADER_BYTES, path.stat().st_size) else {}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(entries, dict) and bool(entries) and METADATA_KEY not in (entries.get("__metadata__") or {})
+
+
 def list_pretrained() -> list[str]:
     """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`."""
     paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _addresses() if p.is_relative_to(PRETRAINED))}

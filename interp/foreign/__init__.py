@@ -208,7 +208,9 @@ def _made(opened: _Opened, meaning: Meaning, pad: int | None, prepends: bool) ->
     language: Any = meaning.language
     if isinstance(language, Vocabulary):
         language = Vocabulary(language.names, language.start, language.end, pad, prepends)
-    about = {"name": opened.name, "source": opened.source, "trained": True}
+    about: dict[str, Any] = {"name": opened.name, "source": opened.source, "trained": True}
+    if meaning.order is not None:
+        about["mapped"] = True
     if opened.ours is None:
         if language is None:
             return opened.model

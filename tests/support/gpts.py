@@ -195,3 +195,24 @@ def spread(model, seed=0, size=0.3):
         noise = size * torch.randn(parameter.shape, generator=generator)
         parameter.data = noise if parameter.ndim > 1 else 0.5 + noise
     return model.eval()
+
+
+def nano_state(model, own, length=64):
+    """A model of ours as nanoGPT would save it; `own`: the id that each id of its grammar has there."""
+    w, d = model.state_dict(), model.config.d_model
+    here = torch.tensor(sorted(range(len(own)), key=lambda i: own[i]))
+    state = {"wte.weight": w["embed.W_E"][here], "wpe.weight": torch.zeros(length, d)}
+    for layer in range(model.config.n_layers):
+        a, b = f"blocks.{layer}.", f"h.{layer}."
+        maps = [w[f"{a}attn.W_{x}"].transpose(1, 2).reshape(-1, d) for x in "QKV"]
+        state[f"{b}attn.c_attn.weight"] = torch.cat(maps)
+        state[f"{b}attn.c_attn.bias"] = torch.cat([w[f"{a}attn.b_{x}"].reshape(-1) for x in "QKV"])
+        state[f"{b}attn.c_proj.weight"] = w[f"{a}attn.W_O"].reshape(-1, d).T
+        state[f"{b}attn.c_proj.bias"] = w[f"{a}attn.b_O"]
+        for name, x in (("c_fc", "in"), ("c_proj", "out")):
+            state[f"{b}mlp.{name}.weight"], state[f"{b}mlp.{name}.bias"] = w[f"{a}mlp.W_{x}"].T, w[f"{a}mlp.b_{x}"]
+        for name, x in (("ln_1", "ln1"), ("ln_2", "ln2")):
+            state[f"{b}{name}.weight"], state[f"{b}{name}.bias"] = w[f"{a}{x}.w"], w[f"{a}{x}.b"]
+    state |= {"ln_f.weight": w["ln_final.w"], "ln_f.bias": w["ln_final.b"]}
+    state |= {"lm_head.weight": w["unembed.W_U"].T[here], "lm_head.bias": w["unembed.b_U"][here]}
+    return {name: x.clone() for name, x in state.items()}
