@@ -1,8 +1,10 @@
 """Files of a command: outputs are checked before the work, checkpoints found and loaded."""
 
 import argparse
+import contextlib
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +105,8 @@ def load(arguments: argparse.Namespace) -> Any:
         from interp.foreign import load_foreign
 
         check = not arguments.no_task_check
-        model = load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab, task_check=check)
+        with contextlib.redirect_stdout(sys.stderr):  # a reader of the output that has gone costs no file
+            model = load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab, task_check=check)
         return model if str(device) == "cpu" else model.to(device)  # a bridge would say that it moves
     from interp.checkpoints import load_checkpoint
 

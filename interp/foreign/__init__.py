@@ -10,6 +10,7 @@ the grammar's, and the model is asked at once whether it does that world's task.
 holds the models that stay what they are.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +133,7 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
     """Whatever a source is, opened. A new kind of source is a row here."""
     if isinstance(source, (str, Path)):
         path = as_path(source, "model", CheckpointError)
-        if path.is_dir():
+        if os.path.isdir(path):  # unlike Path.is_dir, takes any name
             return _open_folder(path, config, given, tokenizer)
         return _open_state(source, config, given, tokenizer)
     if isinstance(source, Mapping):

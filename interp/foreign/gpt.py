@@ -281,7 +281,9 @@ def _settings(told: Settings, state: State, direction: str | None) -> Settings:
         if told.get(name, value) != value:
             raise ConfigError(f"config says {name}={quoted(told[name])}, and the tensors {value}")
     if told.get("attention_dir", direction or "causal") != (direction or told.get("attention_dir", "causal")):
-        raise ConfigError(f"config says attention_dir={quoted(told['attention_dir'])}, and the mask {direction!r}")
+        raise ConfigError(
+            f"config says attention_dir={quoted(told['attention_dir'])}, and the mask {quoted(direction)}"
+        )
     return {
         **sizes, "normalization_type": "LN", "act_fn": told["act_fn"], "eps": told["eps"],
         "attention_dir": direction or told.get("attention_dir", "causal"),

@@ -70,7 +70,7 @@ def open_folder(folder: Path) -> tuple[Any, Any]:
     check_memory(what, COPIES * size, "name a smaller one", CheckpointError)
     name = str(folder)
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    with _quiet(), guest_errors("load_foreign", folder, f"cannot be loaded from {name!r}", CheckpointError):
+    with _quiet(), guest_errors("load_foreign", folder, f"cannot be loaded from {quoted(name)}", CheckpointError):
         config = transformers.AutoConfig.from_pretrained(name, **safe)
         loader = _loader(config, name)
         with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
@@ -81,7 +81,7 @@ def open_folder(folder: Path) -> tuple[Any, Any]:
     missing = [key for key in told["missing_keys"] if loader is transformers.AutoModelForCausalLM]
     if missing:
         raise CheckpointError(
-            f"{name!r} lacks weights of {type(model).__name__}: {quoted(sorted(missing)[0])} is missing"
+            f"{quoted(name)} lacks weights: {quoted(sorted(missing)[0])} of {type(model).__name__} is missing"
         )
     return model.float().eval(), tokenizer
 
@@ -99,7 +99,7 @@ def _loader(config: Any, name: str) -> Any:
     if config.model_type in masked:
         return transformers.AutoModelForMaskedLM
     raise CheckpointError(
-        f"{name!r} is a {config.model_type!r} ({', '.join(kinds) or 'no architecture'}), neither a language model nor "
+        f"{quoted(name)} is a {quoted(config.model_type)} ({', '.join(kinds) or 'no architecture'}), neither a language model nor "
         "an encoder of text: pass the model through an adapter"
     )
 
