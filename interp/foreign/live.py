@@ -21,6 +21,7 @@ from interp.foreign.ours import Ours, check_tensors
 from interp.guests import guest_errors, is_bridge, undisturbed
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
+from interp.numbers import number
 
 EQUAL = 2e-5  # of the largest logit: rounding of float32 through a dozen layers; another activation differs by more
 ROWS, LENGTH = 2, 16  # tokens on which two models are compared
@@ -99,8 +100,8 @@ def _loader(config: Any, name: str) -> Any:
     if config.model_type in masked:
         return transformers.AutoModelForMaskedLM
     raise CheckpointError(
-        f"{quoted(name)} is a {quoted(config.model_type)} ({', '.join(kinds) or 'no architecture'}), neither a language model nor "
-        "an encoder of text: pass the model through an adapter"
+        f"{quoted(name)} is a {quoted(config.model_type)} ({', '.join(kinds) or 'no architecture'}), neither a language "
+        "model nor an encoder of text: pass the model through an adapter"
     )
 
 
@@ -112,12 +113,11 @@ def bridge_of(source: Any, tokenizer: Any) -> Any:
     size = sum(p.numel() * 4 for p in source.parameters())
     check_memory(f"a copy of {kind}, {size / 1e6:,.0f} MB,", 2 * size, "name a smaller one", CheckpointError)
     with torch.random.fork_rng(devices=[]), guest_errors("load_foreign", source, NO_BRIDGE, CheckpointError):
-        whole = _with_head(source)
-        whole = whole.float().eval()
+        whole = _with_head(source).float().eval()
         if hasattr(whole, "set_attn_implementation"):
             whole.set_attn_implementation("eager")
         made = build_bridge_from_module(
-            copy.deepcopy(whole) if whole is source else whole,
+            whole,
             type(whole).__name__,
             hf_config=whole.config,
             tokenizer=copy.deepcopy(tokenizer),
@@ -126,7 +126,7 @@ def bridge_of(source: Any, tokenizer: Any) -> Any:
         gap, scale = compared(lambda ids: _logits(source, ids), lambda ids: _logits(made, ids), made.cfg)
         if not gap <= 50 * EQUAL * scale:
             raise CheckpointError(
-                f"transformer-lens's bridge of {kind} gives other logits than the model (they differ by {gap:.2g}): "
+                f"transformer-lens's bridge of {kind} gives other logits than the model (they differ by {number(gap)}): "
                 "pass the model through an adapter"
             )
     return made
@@ -179,7 +179,7 @@ def _proved(state: State, settings: dict[str, Any], source: str, run: Any) -> Ou
     model.load_state_dict(state)
     gap, scale = compared(run, model, config)
     if not gap <= EQUAL * scale:
-        raise CheckpointError(f"copied into our blocks it gives other logits: they differ by {gap:.2g}")
+        raise CheckpointError(f"copied into our blocks it gives other logits: they differ by {number(gap)}")
     return Ours(config, state, settings)
 
 
