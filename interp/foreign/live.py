@@ -100,8 +100,8 @@ def _loader(config: Any, name: str) -> Any:
     if config.model_type in masked:
         return transformers.AutoModelForMaskedLM
     raise CheckpointError(
-        f"{quoted(name)} is a {quoted(config.model_type)} ({', '.join(kinds) or 'no architecture'}), neither a language "
-        "model nor an encoder of text: pass the model through an adapter"
+        f"{quoted(name)} is a {quoted(config.model_type)} ({', '.join(kinds) or 'no architecture'}), neither a "
+        "language model nor an encoder of text: pass the model through an adapter"
     )
 
 
@@ -126,7 +126,7 @@ def bridge_of(source: Any, tokenizer: Any) -> Any:
         gap, scale = compared(lambda ids: _logits(source, ids), lambda ids: _logits(made, ids), made.cfg)
         if not gap <= 50 * EQUAL * scale:
             raise CheckpointError(
-                f"transformer-lens's bridge of {kind} gives other logits than the model (they differ by {number(gap)}): "
+                f"transformer-lens's bridge of {kind} gives other logits than the model (apart by {number(gap)}): "
                 "pass the model through an adapter"
             )
     return made
