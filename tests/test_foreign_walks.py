@@ -14,8 +14,10 @@ from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_check
 
 from closeness import assert_close
 from gpts import NanoGPT, nano_state
-from interp import DyckGrammar, load_checkpoint, load_foreign
+from interp import DyckGrammar, load_checkpoint, load_foreign, save_checkpoint
 from interp.cli import main
+from interp.errors import InterpError
+from plain_decoder import small_decoder
 
 MANUAL = (Path(__file__).parents[1] / "docs" / "manual.md").read_text(encoding="utf-8")
 GRAMMAR = DyckGrammar(2, 4)
@@ -174,3 +176,24 @@ def word_level(names):
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
+
+
+def test_a_folder_with_one_checkpoint_of_ours_is_that_checkpoint(capsys):
+    Path("mine").mkdir()
+    save_checkpoint(load_checkpoint("dyck-standard")[:2], "mine/two.safetensors")
+    assert len(load_checkpoint("mine")) == 2
+    assert main(["analyze", "stack", "mine"]) == 0
+    assert "2 models" in capsys.readouterr().out
+    assert main(["analyze", "stack", "mine", "--vocab", "v.json"]) == 2
+    assert "--vocab 'v.json' changes nothing here" in capsys.readouterr().err
+
+
+def test_what_no_file_of_ours_holds_is_not_saved_in_silence():
+    model = hugging_face(load_checkpoint("dyck-standard")[0], list(range(7)))
+    read_by_tokenizer = load_foreign(model, tokenizer=word_level(["a", "b", "c", "d", *NAMES[4:]]), verbose=False)
+    with pytest.raises(InterpError, match="read by a tokenizer, which no checkpoint of ours holds"):
+        save_checkpoint(read_by_tokenizer, "x.safetensors")
+    bridge = load_foreign(small_decoder("llama", vocab=7), vocab=list("abcdefg"), verbose=False)
+    with pytest.raises(InterpError):
+        save_checkpoint(bridge, "x.safetensors")
+    assert not Path("x.safetensors").exists()

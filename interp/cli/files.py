@@ -88,12 +88,12 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
 
 def is_foreign(arguments: argparse.Namespace) -> bool:
     """Whether the command's checkpoint is other people's: by its flags, a folder, or a file that is none of ours."""
-    from interp.header import is_theirs, list_pretrained
+    from interp.header import is_ours
 
     if arguments.model_config is not None or arguments.vocab is not None:
         return True
     name = str(arguments.checkpoint)
-    return is_theirs(name) or (os.path.isdir(name) and name not in list_pretrained())
+    return (os.path.isfile(name) or os.path.isdir(name)) and not is_ours(name)
 
 
 def load(arguments: argparse.Namespace) -> Any:

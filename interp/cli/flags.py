@@ -1,7 +1,6 @@
 """Flags that a request gives in vain: those that what else it says leaves unread are refused by name, in one table."""
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,11 +63,11 @@ def _elsewhere(a: argparse.Namespace) -> bool:
 
 
 def _of_ours(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
-    from interp.header import is_theirs, list_pretrained
+    from interp.header import is_ours
 
     names = a.checkpoints if hasattr(a, "checkpoints") else [a.checkpoint]
     for name in map(str, names):
-        if a.model_config is None and (name in list_pretrained() or (os.path.isfile(name) and not is_theirs(name))):
+        if a.model_config is None and is_ours(name):
             return f"it names the tokens of other people's models, and {quoted(name)} is of ours"
     return None
 

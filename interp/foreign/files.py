@@ -14,7 +14,7 @@ from torch import Tensor
 from interp.checks import plain
 from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
-from interp.header import METADATA_KEY
+from interp.header import FOREIGN, METADATA_KEY
 from interp.limits import read_whole
 from interp.names import first_duplicate
 from interp.tensor_files import read_safetensors, read_torch
@@ -23,7 +23,7 @@ State = dict[str, Tensor]
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "params", "weights")
 _BESIDE = ("model_args", "model_config", "config", "hyper_parameters", "args")  # where scripts write sizes
 _INSIDE = ("._orig_mod.", "._fsdp_wrapped_module.")  # what compiling or sharding a block puts into its names
-TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+TENSORS = (*FOREIGN, ".safetensors")
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,9 @@ def read_meaning(
         not_read("it bounds a language, and vocab= is of none that is bounded", max_depth=max_depth)
         return Meaning(names, None if names is None or vocab is None else Vocabulary.of(names))
     order = tuple(None if at is None else ids[at] for at in found.order)
-    return Meaning(names, found.grammar, order, _said(found.grammar, order, names, size))
+    return Meaning(
+        names, found.grammar, order, _said(found.grammar, order, tokenizer_names if names is None else names, size)
+    )
 
 
 def _meant(vocab: Any, size: int, known: Sequence[str] | None) -> dict[int, tuple[str, ...]] | None:
@@ -97,8 +99,8 @@ def _meant(vocab: Any, size: int, known: Sequence[str] | None) -> dict[int, tupl
         elif isinstance(at, str) and at.isascii() and at.isdigit():
             at = int(at)
         if isinstance(at, bool) or not isinstance(at, int):
-            hint = "the model has no tokenizer to know its id by" if known is None else "no token of its tokenizer"
-            raise ConfigError(f"vocab says what {quoted(key)} means, which is {hint}: give its id")
+            whose = "and no tokenizer tells its id" if known is None else "which is no token of the tokenizer"
+            raise ConfigError(f"vocab says what {quoted(key)} means, {whose}: give the id")
         if not 0 <= at < size:
             raise ConfigError(f"vocab says what id {at} means, and the model has ids 0 to {size - 1}")
         if not told or not all(isinstance(one, str) and one for one in told):

@@ -9,6 +9,7 @@ from closeness import assert_close
 from gpts import NanoGPT, nano_state, spread
 from interp import DyckGrammar, load_checkpoint, load_foreign
 from interp.errors import AnalysisError, InterpError
+from interp.foreign.ids import read_meaning
 from interp.guests import is_bridge
 from interp.patterns import attention_patterns
 from interp.registry import get_world
@@ -165,7 +166,7 @@ def test_a_vocabulary_of_no_world_is_one_of_names():
     [
         ({0: "START", 1: "(", 9: ")"}, {}, "vocab says what id 9 means, and the model has ids 0 to 6"),
         ({0: "START", 1: "(", 2: "("}, {}, r"of ids 1 and 2 that they mean '\('"),
-        ({"BEGIN": "START", 1: "(", 2: ")"}, {}, "'BEGIN' means, which is the model has no tokenizer"),
+        ({"BEGIN": "START", 1: "(", 2: ")"}, {}, "'BEGIN' means, and no tokenizer tells its id: give the id"),
         ({0: "START", 1: "x"}, {}, "in which no world finds all its tokens"),
         ({0: 3.5, 1: "("}, {}, "vocab maps tokens to ids"),
         ({0: []}, {}, r"id 0 means \[\]"),
@@ -179,3 +180,16 @@ def test_mappings_that_do_not_fit_are_refused(vocab, how, message):
     with pytest.raises(InterpError, match=message) as caught:
         load_foreign(model.state_dict(), model.args, vocab, task_check=False, **how)
     assert "\n" not in str(caught.value)
+
+
+def test_names_of_a_tokenizer_may_stand_for_ids():
+    """START under any name, pairs of any spelling."""
+    how = {"grammar": None, "max_depth": None, "classifier": False, "longest": 32}
+    known = ["L2", "BEGIN", "R1", "FILL", "STOP", "L1", "R2"]
+    meant = {"BEGIN": "START", "L1": "(", "R1": ")", "L2": "[", "R2": "]", "STOP": "END", "FILL": "PAD"}
+    found = read_meaning(meant, 7, **how, tokenizer_names=known)
+    assert found.order == (5, 2, 0, 6, 1, 4, 3)
+    assert found.language == DyckGrammar(2, 4)
+    assert "BEGIN (id 1) is START" in found.said
+    with pytest.raises(InterpError, match="'BEGUN' means, which is no token of the tokenizer"):
+        read_meaning({"BEGUN": "START"}, 7, **how, tokenizer_names=known)
