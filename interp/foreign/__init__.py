@@ -165,6 +165,9 @@ def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any)
     if settings is None and found.beside:
         settings = settings_of(found.beside)
     name = str(source) if isinstance(source, (str, Path)) else "a state dict"
+    beside = Path(name).with_name("config.json")
+    if settings is None and isinstance(source, (str, Path)) and beside.is_file():
+        settings = settings_of(beside)
     one, raw = recognised(found)
     state, told, supposed = one.convert(raw, settings, name)
     said = f"{one.name}{f'; {supposed}' if supposed else ''}"

@@ -105,6 +105,7 @@ def test_a_hugging_face_gpt2_is_ours_from_model_state_dict_and_folder(tmp_path, 
         same(loaded, lambda ids: model(ids).logits)
     same(load_foreign(model.state_dict(), model.config), lambda ids: model(ids).logits)
     same(load_foreign(model.state_dict(), tmp_path / "config.json"), lambda ids: model(ids).logits)
+    same(load_foreign(tmp_path / "model.safetensors"), lambda ids: model(ids).logits)  # its config lies beside it
     bare = {k.removeprefix("transformer."): v for k, v in model.state_dict().items() if "lm_head" not in k}
     same(load_foreign(bare, {"n_head": 3, "act_fn": "gelu_new"}), lambda ids: model(ids).logits)
     assert torch.equal(torch.get_rng_state(), state)
