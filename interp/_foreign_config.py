@@ -81,9 +81,13 @@ _HARMLESS: dict[str, tuple[str, ...]] = {
         "decoder_start_token_id", "vision_hidden_size", "vision_num_layers", "vision_num_heads", "mm_tokens_per_image",
     ),
 }  # fmt: skip
-_KNOWN = {
+KNOWN = {
     *_READ, *_READ_BESIDE, *_NEUTRAL, "n_key_value_heads", *(name for names in _HARMLESS.values() for name in names),
 }  # fmt: skip
+
+
+class NotCovered(ConfigError):
+    """A setting of theirs that is known, and under which the model computes what our blocks do not."""
 
 
 def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfig:
@@ -158,7 +162,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     twice = set()  # names close to a setting's that say the same as it does
     for name, value in settings.items():  # a slip of the pen must not pass for a default
         near = difflib.get_close_matches(str(name)[:80], [*_READ, *_READ_BESIDE], n=1, cutoff=0.85)
-        if not near or name in _KNOWN or value is None:
+        if not near or name in KNOWN or value is None:
             continue
         right = settings.get(near[0])
         if right is None:
@@ -173,7 +177,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     for name, neutral in _NEUTRAL.items():
         if name in settings and not any(settings[name] is one or settings[name] == one for one in neutral):
             raise _unsupported(settings, name, repr(neutral[0]))
-    unknown = [name for name, value in settings.items() if name not in twice | _KNOWN and value is not None]
+    unknown = [name for name, value in settings.items() if name not in twice | KNOWN and value is not None]
     if unknown:
         listed = ", ".join(f"{quoted(name)}={quoted(settings[name])}" for name in unknown[:4])
         more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
@@ -192,6 +196,6 @@ def _finite(value: Any) -> bool:
         return False
 
 
-def _unsupported(settings: Mapping[str, Any], name: str, right: str) -> ConfigError:
+def _unsupported(settings: Mapping[str, Any], name: str, right: str) -> NotCovered:
     given = quoted(settings.get(name))
-    return ConfigError(f"config setting {name}={given} is not supported: this loader takes {right}")
+    return NotCovered(f"config setting {name}={given} is not supported: this loader takes {right}")

@@ -36,7 +36,7 @@ _LATER = {
     "unembed_bias": True,
 }  # fmt: skip
 _NEVER = object()
-MAX_LAYERS, MAX_PARAMETERS = 256, 10**8
+MAX_LAYERS, MAX_PARAMETERS = 256, 5 * 10**8
 
 
 @dataclass(frozen=True)

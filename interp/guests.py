@@ -134,44 +134,61 @@ def _redrawn(given: Any) -> bool:
 
 
 class TokenizerVocabulary:
-    """A bridge's tokenizer in the place of a grammar: names of ids, special tokens, and reading of texts."""
+    """A tokenizer in the place of a grammar: names of ids, special tokens, and reading of texts.
 
-    def __init__(self, model: Any):
-        self.tokenizer, self.model = model.tokenizer, model
-        told = self.tokenizer
-        self.start: int | None = told.bos_token_id if told.cls_token_id is None else told.cls_token_id
-        self.end: int | None = told.eos_token_id if told.sep_token_id is None else told.sep_token_id
+    `read` gives the ids of one text with the special tokens that the tokenizer, or its bridge, puts around it.
+    """
+
+    def __init__(self, tokenizer: Any, vocab_size: int, read: Callable[[str], Iterable[int]]):
+        self.tokenizer, self.vocab_size, self._read = tokenizer, vocab_size, read
+        self.start: int | None = tokenizer.bos_token_id if tokenizer.cls_token_id is None else tokenizer.cls_token_id
+        self.end: int | None = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
         # Where START or END also pads, as in GPT-2's tokenizer, an id does not tell which of them it is.
-        self.pad: int | None = None if told.pad_token_id in (self.start, self.end) else told.pad_token_id
+        self.pad: int | None = None if tokenizer.pad_token_id in (self.start, self.end) else tokenizer.pad_token_id
+        self.has_start = self.start is not None
+
+    @classmethod
+    def alone(cls, tokenizer: Any, vocab_size: int) -> "TokenizerVocabulary":
+        """Of a model without a bridge; texts begin with START, as TransformerLens has them, if there is one."""
+
+        def read(text: str) -> list[int]:
+            ids, start = list(tokenizer(text)["input_ids"]), tokenizer.bos_token_id
+            return ids if start is None or ids[:1] == [start] else [start, *ids]
+
+        return cls(tokenizer, vocab_size, read)
 
     @cached_property
     def vocab(self) -> tuple[str, ...]:
-        return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.model.cfg.d_vocab))))
+        return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.vocab_size))))
 
     @cached_property
     def token_ids(self) -> dict[str, int]:
         """Id of each token by its name; the first where several have one name."""
         return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
 
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocab)
-
     def read(self, text: str) -> list[int]:
-        """Ids of one text with the special tokens that the tokenizer puts around it."""
+        """Ids of one text."""
         if self.tokenizer.cls_token_id is not None:
             return list(self.tokenizer(text)["input_ids"])
-        return [int(i) for i in self.model.to_tokens(text)[0]]
+        return [int(i) for i in self._read(text)]
 
-    def to_tokens(self, texts: Sequence[str]) -> Ints:
+    def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """[batch, longest], PAD on the right."""
-        return padded([self.read(text) for text in texts], self.pad)
+        return padded([self.read(text) for text in ([texts] if isinstance(texts, str) else texts)], self.pad)
+
+    def to_dict(self) -> dict[str, Any]:
+        """No file of ours holds a tokenizer's rules: `RequestError`."""
+        raise RequestError(
+            "this model's texts are read by a tokenizer, which no checkpoint of ours holds: keep its folder, or load "
+            "it with vocab=[names of its ids]"
+        )
 
 
 def language_of(model: Any) -> TokenizerVocabulary | None:
     """The vocabulary of a bridge's tokenizer, None without."""
-    known = is_bridge(model) and getattr(model, "tokenizer", None) is not None
-    return TokenizerVocabulary(model) if known else None
+    if not is_bridge(model) or getattr(model, "tokenizer", None) is None:
+        return None
+    return TokenizerVocabulary(model.tokenizer, model.cfg.d_vocab, lambda text: model.to_tokens(text)[0])
 
 
 def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any:

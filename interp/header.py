@@ -176,6 +176,9 @@ _PROVENANCE: dict[str, Callable[[object], bool]] = {
 }
 
 
+FOREIGN = (".pt", ".pth", ".ckpt", ".bin")  # what torch writes: never a checkpoint of ours
+
+
 def constructed_at(path: Path) -> str | None:
     """Name of the constructed model whose address `path` is, None for any other path and for a file."""
     return None if os.path.isfile(path) else _addresses().get(path)
@@ -184,6 +187,40 @@ def constructed_at(path: Path) -> str | None:
 def _addresses() -> dict[Path, str]:
     """Models that are built when loaded: these paths are addresses, with no file behind them."""
     return {PRETRAINED / f"{name}.safetensors": name for name in merged("constructed")}
+
+
+def only_checkpoint(folder: Path) -> Path | None:
+    """The one file of tensors in a folder, if it is a checkpoint of this package; else None."""
+    try:
+        there = [path for path in folder.iterdir() if path.suffix in (*FOREIGN, ".safetensors")]
+    except OSError:
+        return None
+    return there[0] if len(there) == 1 and not is_theirs(there[0]) else None
+
+
+def is_ours(name_or_path: str | Path) -> bool:
+    """Whether it names a checkpoint of this package, if also a damaged one: bundled, a file, or a folder with one."""
+    path = Path(name_or_path)
+    if str(name_or_path) in list_pretrained():
+        return True
+    return only_checkpoint(path) is not None if os.path.isdir(path) else os.path.isfile(path) and not is_theirs(path)
+
+
+def is_theirs(name_or_path: str | Path) -> bool:
+    """Whether it is a file of tensors that no part of this package wrote. A damaged file of ours is not."""
+    path = Path(name_or_path)
+    if str(name_or_path) in list_pretrained() or not os.path.isfile(path):
+        return False
+    if path.suffix in FOREIGN:
+        return True
+    try:
+        with path.open("rb") as file:
+            prefix = file.read(8)
+            length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else MAX_HEADER_BYTES + 1
+            entries = json.loads(file.read(length)) if length <= min(MAX_HEADER_BYTES, path.stat().st_size) else {}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(entries, dict) and bool(entries) and METADATA_KEY not in (entries.get("__metadata__") or {})
 
 
 def list_pretrained() -> list[str]:
@@ -207,6 +244,8 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
     if os.path.isfile(path):  # unlike Path.is_file, takes any name
         return path
     if os.path.isdir(path):
+        if (only := only_checkpoint(path)) is not None:
+            return only
         raise CheckpointError(f"{str(name)!r} is a folder; name the .safetensors file in it")
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""

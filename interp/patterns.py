@@ -58,3 +58,26 @@ def shares(weights: NDArray[np.float64], visible: NDArray[np.bool_]) -> NDArray[
     size = np.abs(weights)
     size = np.where((size.sum(-1, keepdims=True) > 0), size, np.broadcast_to(visible, size.shape))
     return np.asarray(size / size.sum(-1, keepdims=True))
+
+
+def values_of_heads(values: Tensor, n_heads: int) -> Tensor:
+    """What each head reads of a key [batch, key, head, d_head], of values [batch, key, group, d_head].
+
+    Of grouped heads (LLaMA, Qwen, Gemma, ...) neighbours share one key and value: head h reads group h // (heads a
+    group). Where each has its own, they come back as they are.
+    """
+    groups = values.shape[2]
+    if groups == n_heads:
+        return values
+    if n_heads % groups:
+        raise AnalysisError(f"{n_heads} heads share {groups} values, and not evenly: whose is whose is not known")
+    return values.repeat_interleave(n_heads // groups, dim=2)
+
+
+def written_norms(values: Tensor, output: Tensor) -> NDArray[np.float64]:
+    """Norm [batch, key, head] of what each key's value writes to the stream.
+
+    `values` [batch, key, group, d_head], one or fewer a head; `output` [head, d_head, d_model] is W_O.
+    """
+    written = torch.einsum("bphd,hde->bphe", values_of_heads(values, len(output)), output)
+    return np.asarray(written.norm(dim=-1).double().cpu().numpy())

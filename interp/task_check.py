@@ -148,6 +148,8 @@ def _cause(model: Any, grammar: Any, exam: Exam) -> str:
     if own is not None and own != grammar and exam.kin(own):
         return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
     trained = "it is not trained to do this, or on shorter strings than these"
+    if (getattr(model, "provenance", None) or {}).get("mapped"):
+        return f"vocab= says of its token ids something else than they mean, or {trained}"
     if is_bridge(model):
         return f"Its token ids are not those of {grammar!r}, or {trained}"
     mapped = "load it with load_foreign(..., vocab=[...]), which maps them"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_figure, check_outputs, deliver, find, load
+from interp.cli.files import check_figure, check_outputs, deliver, find_all, load_all
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
 from interp.limits import read_whole
@@ -31,8 +31,8 @@ def audit(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
     check_each_once(claims)
-    find(arguments, arguments.json, arguments.figure)
-    model = load(arguments)
+    find_all(arguments, arguments.json, arguments.figure)
+    model = load_all(arguments)
     from probes import audit_claims
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
@@ -41,7 +41,9 @@ def audit(arguments: argparse.Namespace) -> int:
         model, claims, inputs=arguments.inputs, num_inputs=arguments.num_inputs, progress=True, **how
     )
     said = "\n\n".join(result.summary() for result in results)
-    whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
+    names = [str(name) for name in (arguments.checkpoint, *arguments.others)]
+    told = {"checkpoint": names[0]} if len(names) == 1 else {"checkpoints": names}
+    whole = [{**result.to_dict(), **told} for result in results]
     deliver(said, arguments.json, whole[0] if len(whole) == 1 else {"audits": whole}, arguments.figure, results[0])
     return int(arguments.strict and any(result.verdict != "supported" for result in results))
 

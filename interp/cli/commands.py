@@ -5,7 +5,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_checkpoint, check_figure, check_outputs, deliver, find, load
+from interp.cli.files import (
+    check_checkpoint,
+    check_figure,
+    check_outputs,
+    deliver,
+    find,
+    find_all,
+    is_foreign,
+    load,
+    load_all,
+)
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -82,11 +92,11 @@ def analyze(arguments: argparse.Namespace) -> int:
     analyzer = get_analyzer(arguments.analyzer)
     check_figure(arguments.figure)
     refuse_unread(arguments)
-    _, meta = find(arguments, arguments.json, arguments.figure)
+    meta = find_all(arguments, arguments.json, arguments.figure)
     # A wrong file is refused before torch is loaded.
     kind = (meta.get("grammar") or {}).get("kind")
-    analyzer.check(str(arguments.checkpoint), kind, foreign=arguments.model_config is not None)
-    result = analyzer(load(arguments), arguments.seed, vars(arguments))
+    analyzer.check(str(arguments.checkpoint), kind, foreign=is_foreign(arguments))
+    result = analyzer(load_all(arguments), arguments.seed, vars(arguments))
     deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
     return 0
 
@@ -117,7 +127,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
         several = False
     from interp.plots.overlays import usual_overlays
 
-    overlay = overlay or usual_overlays(model.grammar) or ["none"]
+    overlay = overlay or usual_overlays(getattr(model, "grammar", None)) or ["none"]
     figure = attention_heatmap(
         model,
         arguments.text,

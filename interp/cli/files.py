@@ -1,12 +1,16 @@
 """Files of a command: outputs are checked before the work, checkpoints found and loaded."""
 
 import argparse
+import contextlib
 import json
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
+from interp.names import first_duplicate
 
 
 def write_json(path: Path | None, data: Any) -> None:
@@ -68,15 +72,28 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
     """The checkpoint's file and header (of a foreign one: what is known of it), once the outputs have been checked."""
     from interp.header import find_checkpoint, read_header
 
-    if arguments.model_config is None:
+    if not is_foreign(arguments):
         checkpoint = find_checkpoint(arguments.checkpoint)
         check_outputs(*outputs, keep=checkpoint)
         return checkpoint, read_header(checkpoint)
     checkpoint = Path(arguments.checkpoint)
-    if not os.path.isfile(checkpoint):  # unlike Path.is_file, takes any name
-        raise RequestError(f"no file {str(arguments.checkpoint)!r}: with --model-config it is a state dict's file")
+    if not os.path.isfile(checkpoint) and not os.path.isdir(checkpoint):  # unlike Path.is_file, these take any name
+        told = "--model-config" if arguments.model_config is not None else "--vocab"
+        raise RequestError(
+            f"no file {str(arguments.checkpoint)!r}: with {told} it is a state dict's file, or a folder with one"
+        )
     check_outputs(*outputs, keep=checkpoint)
     return checkpoint, {"kind": "model", "seeds": [0]}
+
+
+def is_foreign(arguments: argparse.Namespace) -> bool:
+    """Whether the command's checkpoint is other people's: by its flags, a folder, or a file that is none of ours."""
+    from interp.header import is_ours
+
+    if arguments.model_config is not None or arguments.vocab is not None:
+        return True
+    name = str(arguments.checkpoint)
+    return (os.path.isfile(name) or os.path.isdir(name)) and not is_ours(name)
 
 
 def load(arguments: argparse.Namespace) -> Any:
@@ -84,10 +101,49 @@ def load(arguments: argparse.Namespace) -> Any:
     from interp.devices import usable_device
 
     device = usable_device(getattr(arguments, "device", "cpu"))
-    if arguments.model_config is not None:
+    if is_foreign(arguments):
         from interp.foreign import load_foreign
 
-        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
+        check = not arguments.no_task_check
+        with contextlib.redirect_stdout(sys.stderr):  # a reader of the output that has gone costs no file
+            model = load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab, task_check=check)
+        return model if str(device) == "cpu" else model.to(device)  # a bridge would say that it moves
     from interp.checkpoints import load_checkpoint
 
     return load_checkpoint(arguments.checkpoint).to(device)
+
+
+def each_of(arguments: argparse.Namespace, names: Sequence[str]) -> list[argparse.Namespace]:
+    """The command as it would be for each of several checkpoints alone."""
+    return [argparse.Namespace(**{**vars(arguments), "checkpoint": name}) for name in names]
+
+
+def find_all(arguments: argparse.Namespace, *outputs: Path | None) -> dict[str, Any]:
+    """`find` of the command's checkpoint and those beside it: the header of the first. None is named twice."""
+    names = [arguments.checkpoint, *arguments.others]
+    found = [find(one, *outputs) for one in each_of(arguments, names)]
+    check_once(names, [path for path, _ in found])
+    return found[0][1]
+
+
+def check_once(names: Sequence[str], files: Sequence[Path]) -> None:
+    """Raise `RequestError` for a file that is named twice."""
+    if (twice := first_duplicate(str(file.resolve()) for file in files)) is not None:
+        name = next(name for name, file in zip(names, files, strict=True) if str(file.resolve()) == twice)
+        raise RequestError(f"checkpoint {quoted(name)} is given twice: each model counts once")
+
+
+def load_all(arguments: argparse.Namespace) -> Any:
+    """The model of the command's checkpoint; of several, a population where they are of one config, else a list."""
+    loaded = [load(one) for one in each_of(arguments, [arguments.checkpoint, *arguments.others])]
+    if len(loaded) == 1:
+        return loaded[0]
+    models = [model for one in loaded for model in (one if hasattr(one, "seeds") else [one])]
+    from interp.model import SandboxTransformer
+    from interp.population import Population
+
+    ours = [model for model in models if isinstance(model, SandboxTransformer)]
+    alike = all(model.config == ours[0].config and model.grammar == ours[0].grammar for model in ours)
+    if len(ours) == len(models) and alike:
+        return Population.from_models(ours)
+    return models

@@ -62,9 +62,14 @@ def _elsewhere(a: argparse.Namespace) -> bool:
     return not a.device.startswith("cpu")
 
 
-def _without_config(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
-    unnamed = a.model_config is None
-    return "it names the tokens of a foreign state dict" if unnamed else None
+def _of_ours(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
+    from interp.header import is_ours
+
+    names = a.checkpoints if hasattr(a, "checkpoints") else [a.checkpoint]
+    for name in map(str, names):
+        if a.model_config is None and is_ours(name):
+            return f"it names the tokens of other people's models, and {quoted(name)} is of ours"
+    return None
 
 
 def _on_device(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
@@ -83,7 +88,7 @@ def _no_seeds(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
     return f"it chooses a model of a population, and {str(a.checkpoint)!r} is one model" if alone else None
 
 
-VOCAB = Unread(("vocab",), _without_config, "give its --model-config too")
+VOCAB = Unread(("vocab",), _of_ours)
 TABLE: dict[str, tuple[Unread, ...]] = {
     "train": (Unread(("workers",), _on_device),),
     "analyze": (VOCAB,),
@@ -94,6 +99,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
         Unread(
             (
                 "checkpoint",
+                "others",
                 "claim",
                 "claims",
                 "relations",

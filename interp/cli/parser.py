@@ -13,6 +13,8 @@ from interp.errors import RequestError, quoted
 from interp.numbers import Written, written_whole
 from probes.analyzers import Flag, every_flag, find_analyzers
 
+CHECKPOINT = "a file or folder, also of other people's models, or a bundled name from `interp list`"
+
 
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are one line, like all others; every flag is written out."""
@@ -91,7 +93,8 @@ def make_parser() -> argparse.ArgumentParser:
 
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
-    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
+    _others(analyze)
     foreign_options(analyze)
     for flag in every_flag():
         _analyzer_option(analyze, flag)
@@ -101,9 +104,8 @@ def make_parser() -> argparse.ArgumentParser:
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     audits = _command(listed, "audit", audit.audit, "test what is said about attention heads")
-    audits.add_argument(
-        "checkpoint", metavar="CHECKPOINT", nargs="?", help="a file, or a bundled name from `interp list`"
-    )
+    audits.add_argument("checkpoint", metavar="CHECKPOINT", nargs="?", help=CHECKPOINT)
+    _others(audits)
     audits.add_argument(
         "--bench",
         nargs="?",
@@ -167,7 +169,7 @@ def make_parser() -> argparse.ArgumentParser:
         "checkpoints",
         metavar="CHECKPOINT",
         nargs="+",
-        help="a file, or a bundled name from `interp list`; of several models, shares of seeds by layer",
+        help=f"{CHECKPOINT}; of several models, shares of seeds by layer",
     )
     foreign_options(scans)
     scans.add_argument(
@@ -190,7 +192,7 @@ def make_parser() -> argparse.ArgumentParser:
     scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     heatmap = _command(listed, "heatmap", commands.heatmap, "draw attention patterns")
-    heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
     foreign_options(heatmap)
     heatmap.add_argument("--text", required=True, metavar="STRING", help="what the model reads, e.g. '([])'")
     heatmap.add_argument(
@@ -258,15 +260,28 @@ def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], t
     return parser
 
 
+def _others(parser: argparse.ArgumentParser) -> None:
+    """Further models of the same shape."""
+    parser.add_argument(
+        "others", metavar="CHECKPOINT", nargs="*", help="more models of the same shape: together a population"
+    )
+
+
 def foreign_options(parser: argparse.ArgumentParser) -> None:
     """Options of commands that read other people's state dicts."""
     parser.add_argument(
         "--model-config",
         type=Path,
         metavar="FILE.json",
-        help="CHECKPOINT is a TransformerLens state dict of this config",
+        help="CHECKPOINT is a state dict of this config: TransformerLens's, or what a file of the GPT family does not "
+        'say ({"n_head": 4})',
     )
-    parser.add_argument("--vocab", type=Path, metavar="FILE.json", help="names of its token ids: a list, or {name: id}")
+    parser.add_argument(
+        "--vocab",
+        type=Path,
+        metavar="FILE.json",
+        help="names of its token ids: a list, {name: id}, or what ids mean: {id: token}",
+    )
     parser.add_argument(
         "--no-task-check",
         action="store_true",

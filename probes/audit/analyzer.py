@@ -274,6 +274,9 @@ def _tasks(
     asked: Sequence[Claim], task: Task | None, labels: LaidOut | None, model: Any, grammar: Any, readout: str | None
 ) -> "dict[Claim, Task | NoTask] | None":
     """What use is asked about, claim by claim; None: the labels, which are no task before the inputs are laid out."""
+    if not any(name.endswith("attn.hook_z") for name in model.hook_dict):
+        shown = "Use is not asked: this model shows its patterns, and nothing through which they could be edited."
+        return dict.fromkeys(asked, NoTask(shown))
     if task is not None:
         return dict.fromkeys(asked, task)
     if labels is None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from interp.errors import AnalysisError
 from interp.guests import undisturbed
+from interp.patterns import values_of_heads
 
 Head = tuple[int, int]  # layer, head
 Writer = Callable[[Tensor], Tensor | None]  # what a hook point passes on instead; None: the same
@@ -137,8 +138,9 @@ class _Editing:
         late = ("attn.hook_q", "attn.hook_k") if getattr(self.model, "late_patterns", False) else ()
         for layer in self.layers:
             if keep or layer in self.touched:
-                for part in ("attn.hook_pattern", "attn.hook_v", *late):
-                    out[_at(layer, part)] = self.keeps(_at(layer, part))
+                out[_at(layer, "attn.hook_pattern")] = self.keeps(_at(layer, "attn.hook_pattern"))
+                for part in ("attn.hook_v", *late):
+                    out[_at(layer, part)] = self._keeps_of_heads(_at(layer, part))
             if layer in self.touched or any(at == layer for at, _ in self.ablated):
                 out[_at(layer, "attn.hook_z")] = partial(self._edit_z, layer)
             elif keep:
@@ -157,6 +159,14 @@ class _Editing:
 
         def write(x: Tensor) -> None:
             self.seen.setdefault(name, x)
+
+        return write
+
+    def _keeps_of_heads(self, name: str) -> Writer:
+        """The same of queries, keys or values: of grouped heads each keeps what it reads."""
+
+        def write(x: Tensor) -> None:
+            self.seen.setdefault(name, values_of_heads(x, self.model.cfg.n_heads))
 
         return write
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from interp.checks import plain
 from interp.errors import InterpError, RequestError, quoted
-from interp.foreign import is_classifier, read_json
+from interp.foreign.files import read_json
+from interp.foreign.ours import is_classifier
 from interp.guests import pad_of
 from interp.rng import generator
 from interp.vocabulary import find_token, padded

@@ -11,7 +11,7 @@ import torch
 
 from interp.errors import AnalysisError
 from interp.guests import undisturbed
-from interp.patterns import attention_patterns
+from interp.patterns import attention_patterns, written_norms
 from interp.stats import Estimate, holm
 from probes.audit import thresholds as t
 from probes.audit.decide import decide_pattern, decide_use
@@ -257,7 +257,4 @@ def _value_norms(model: Any, tokens: torch.Tensor) -> list[Floats] | None:
         return None
     with undisturbed(model), torch.no_grad(), hooked(model, {name: keeps(name) for name in names}):
         model(tokens)
-        written = [
-            torch.einsum("bphd,hde->bphe", seen[n], b.attn.W_O) for n, b in zip(names, model.blocks, strict=True)
-        ]
-    return [x.norm(dim=-1).double().cpu().numpy() for x in written]
+        return [written_norms(seen[n], b.attn.W_O) for n, b in zip(names, model.blocks, strict=True)]

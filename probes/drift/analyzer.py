@@ -150,6 +150,8 @@ def _at(model: Any, grammar: Any, one: Asked) -> tuple[Array, Array, Array, Arra
     """Of one model at one gap: mass, weighted share, top place [input, layer, head], and wrong answers [input]."""
     import torch
 
+    from interp.patterns import written_norms
+
     layers = range(model.cfg.n_layers)
     names = [f"blocks.{layer}.attn.{hook}" for layer in layers for hook in ("hook_pattern", "hook_v")]
     if missing := [name for name in names if name not in model.hook_dict]:
@@ -157,7 +159,11 @@ def _at(model: Any, grammar: Any, one: Asked) -> tuple[Array, Array, Array, Arra
     ids = torch.from_numpy(one.tokens).to(model.cfg.device)
     with undisturbed(model), torch.no_grad(), guest_errors(WHO, model, f"fails on {ids.shape[1]} tokens"):
         logits, cache = model.run_with_cache(ids, names_filter=names)
-        sizes = [_value_norms(model, cache[f"blocks.{layer}.attn.hook_v"], layer) for layer in layers]
+        values = [cache[f"blocks.{layer}.attn.hook_v"] for layer in layers]
+        sizes = [
+            written_norms(v.double(), model.blocks[layer].attn.W_O.double()).transpose(0, 2, 1)  # [input, head, key]
+            for layer, v in zip(layers, values, strict=True)
+        ]
         weights = [
             cache[f"blocks.{layer}.attn.hook_pattern"][:, :, one.query].double().cpu().numpy() for layer in layers
         ]
@@ -173,14 +179,6 @@ def _at(model: Any, grammar: Any, one: Asked) -> tuple[Array, Array, Array, Arra
     told = checked_logits(logits, ids.shape, size, WHO, model)[:, one.query].argmax(-1).numpy()
     right = grammar.state(one.tokens)[:, one.query] + (3 if isinstance(grammar, FlipFlopGrammar) else 0)
     return rows[..., one.target], share, top, (told != right).astype(np.float64)
-
-
-def _value_norms(model: Any, values: Any, layer: int) -> Array:
-    """Norm of what each key's value adds to the stream [input, head, key]."""
-    import torch
-
-    added = torch.einsum("bphe,hed->bphd", values.double(), model.blocks[layer].attn.W_O.double())
-    return np.asarray(added.norm(dim=-1).permute(0, 2, 1).cpu().numpy())
 
 
 def _apart(model: Any, tokens: Ints) -> Array:

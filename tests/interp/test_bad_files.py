@@ -16,7 +16,8 @@ from case_studies.topics_wikipedia.corpus import check_corpus, read_corpus
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.errors import InterpError, RequestError
-from interp.foreign import load_foreign, read_json
+from interp.foreign import load_foreign
+from interp.foreign.files import read_json
 from interp.header import find_checkpoint, read_header
 from interp.limits import MEMORY_VARIABLE
 from interp.training.run import PLAN_FILE, _Plan

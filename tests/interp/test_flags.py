@@ -103,6 +103,7 @@ CASES = {
     ("train", "snapshot"): [Case(TRAIN, f"{TRAIN} --snapshot 1")],
     ("analyze", "analyzer"): [Case(ANALYZE, ANALYZE.replace("variation", "balance"))],
     ("analyze", "checkpoint"): [Case(ANALYZE, "analyze variation constructed/stack")],
+    ("analyze", "others"): [Case(ANALYZE, f"{ANALYZE} dyck-standard")],
     ("analyze", "model_config"): [
         Case(f"analyze variation {THEIRS}", f"analyze variation {THEIRS.replace('config', 'other')}".replace(
             "--model-other", "--model-config")),
@@ -140,6 +141,7 @@ CASES = {
         Case(AUDIT, AUDIT.replace("dyck-minimal", "constructed/stack")),
         Case("audit --bench", "audit dyck-minimal --bench", "'dyck-minimal' changes nothing here: --bench"),
     ],
+    ("audit", "others"): [Case(AUDIT, AUDIT.replace("dyck-minimal", "dyck-minimal constructed/stack"))],
     ("audit", "bench"): [Case(AUDIT, "audit --bench"), Case("audit --bench", TRAINED)],
     ("audit", "per_family"): [
         Case("audit --bench", "audit --bench --per-family 3"),

@@ -24,7 +24,7 @@ from interp._foreign_config import _HARMLESS, _NEUTRAL, _READ, _READ_BESIDE, _ch
 from interp.cli import main
 from interp.config import TransformerConfig
 from interp.errors import InterpError, RequestError
-from interp.foreign import read_json
+from interp.foreign.files import read_json
 from interp.grammars import BracketStrings, DyckGrammar, Vocabulary, grammar_from_dict
 from interp.vocabulary import special_meaning
 
@@ -193,22 +193,25 @@ def test_ground_truth_of_a_string_that_is_not_balanced_ends_where_it_breaks():
 def test_a_language_model_of_brackets_gets_the_grammars_ids_in_and_out():
     config = {**SMALL, "max_depth": 5}
     state = state_for(config)
-    model = load_foreign(state, config, LM)
+    model = load_foreign(state, config, LM, task_check=False)
     assert model.grammar == DyckGrammar(2, 5)
     order = [2, 5, 3, 1, 4, 0, 6]
     text = model.to_tokens("([()")
     with torch.no_grad():
         ours, theirs = model(text), literal(state, config, [[4, 2, 3, 2, 5]])
     assert_close(ours, theirs[..., order])
-    assert load_foreign(state, SMALL, LM).grammar.max_depth == 4
-    assert load_foreign(state, SMALL, LM, grammar=DyckGrammar(2, 3, open_prob=0.3)).grammar.open_prob == 0.3
+    assert load_foreign(state, SMALL, LM, task_check=False).grammar.max_depth == 4
+    assert (
+        load_foreign(state, SMALL, LM, grammar=DyckGrammar(2, 3, open_prob=0.3), task_check=False).grammar.open_prob
+        == 0.3
+    )
 
 
 def test_tokens_that_a_language_model_lacks_can_not_matter():
     config = {**SMALL, "d_vocab": 5}
     state = state_for(config)
     state["unembed.b_U"] -= 100
-    model = load_foreign(state, config, ["BOS", "{", "}", "<", ">"])
+    model = load_foreign(state, config, ["BOS", "{", "}", "<", ">"], task_check=False)
     assert model.grammar.vocab == ("{", "}", "<", ">", "BOS", "END", "PAD")
     with torch.no_grad():
         ours = model(model.to_tokens(["{<>", "{"]))
@@ -265,7 +268,7 @@ def test_files_and_wrappers(tmp_path):
         torch.save(content, tmp_path / name)
     for name in (*variants, "weights.safetensors"):
         assert torch.equal(load_foreign(tmp_path / name, config)(tokens), expected), name
-    assert load_foreign(tmp_path / "plain.pt", str(config), str(vocab)).grammar == DyckGrammar(2, 4)
+    assert load_foreign(tmp_path / "plain.pt", str(config), str(vocab), task_check=False).grammar == DyckGrammar(2, 4)
     assert torch.equal(load_foreign(state, SimpleNamespace(**SMALL))(tokens), expected)
 
 
@@ -280,7 +283,7 @@ def test_the_given_weights_are_left_alone_and_shared_with_nobody():
     state = state_for(SMALL)
     before = {name: tensor.clone() for name, tensor in state.items()}
     with torch.no_grad():
-        load_foreign(state, SMALL, LM).W_E.zero_()
+        load_foreign(state, SMALL, LM, task_check=False).W_E.zero_()
     assert all(torch.equal(state[name], before[name]) for name in before)
 
 
@@ -304,14 +307,18 @@ def test_analyzers_serve_foreign_models():
     from interp.plots import attention_heatmap
     from probes import analyze_balance, analyze_stack_likeness, analyze_variation
 
-    population = Population.from_models([load_foreign(state_for(SMALL, seed), SMALL, LM) for seed in range(3)])
+    population = Population.from_models(
+        [load_foreign(state_for(SMALL, seed), SMALL, LM, task_check=False) for seed in range(3)]
+    )
     assert len(analyze_variation(population, "([])()", task_check=False).variation) == 2
     assert analyze_stack_likeness(population, ["([])()", "[(())]"], task_check=False).to_dict()["score"]
     classifiers = Population.from_models([load_foreign(state_for(ARENA, seed), ARENA, BRACKETS) for seed in range(2)])
     assert len(analyze_variation(classifiers, "(())()").variation) == 3
     attention_heatmap(classifiers[0], "())(", overlay="stack_top").to_json()
     roomy = {**SMALL, "n_ctx": 80}
-    assert analyze_balance(load_foreign(state_for(roomy), roomy, LM), seed=0, task_check=False).to_dict()["functional"]
+    assert analyze_balance(
+        load_foreign(state_for(roomy), roomy, LM, task_check=False), seed=0, task_check=False
+    ).to_dict()["functional"]
 
 
 def test_configs_of_old_checkpoints_keep_their_bytes():

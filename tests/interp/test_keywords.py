@@ -155,15 +155,18 @@ FUNCTIONS = {
     "load_foreign": Entry(
         loaded,
         {
-            "weights": (Made(foreign_state), Made(lambda: foreign_state(2.0))),
+            "source": (Made(foreign_state), Made(lambda: foreign_state(2.0))),
             "config": (FOREIGN, FOREIGN | {"act_fn": "gelu"}),
             "vocab": (None, BRACKETS),
             "grammar": (None, DyckGrammar(2, 3), {"vocab": BRACKETS}),
             "pad_token": (None, 3),
             "max_depth": (None, 3, {"vocab": BRACKETS}),
             "class_names": (list("abcdefg"), list("gfedcba")),
+            "tokenizer": (None, "words", {}, "is none of transformers"),
+            "task_check": (False, True, {"vocab": BRACKETS, "grammar": DyckGrammar(2, 3)}),
         },
-        base={"weights": Made(foreign_state), "config": FOREIGN},
+        base={"source": Made(foreign_state), "config": FOREIGN, "task_check": False},
+        unwalked={"verbose": "it prints: see test_foreign_ids.py"},
         like=interp.load_foreign,
     ),
     "grammar_from_dict": Entry(

@@ -33,7 +33,9 @@ WORDS = re.compile("dyck|topic|bracket|closer|opener|partner|max_depth|num_types
 # What shared code may say all the same, and why; each is looked for, so that none outlives its reason.
 SAID_ALL_THE_SAME = {
     "interp/config.py": ("num_types|max_depth", "fields of the config, which files carry"),
-    "interp/foreign.py": ("max_depth", "an argument of load_foreign"),
+    "interp/foreign/__init__.py": ("max_depth", "an argument of load_foreign"),
+    "interp/foreign/ids.py": ("max_depth", "an argument of load_foreign, handed on"),
+    "interp/foreign/gpt.py": ("max_depth", "a key of model configs that load_foreign reads"),
     "interp/_foreign_config.py": ("max_depth", "a key of model configs that load_foreign reads"),
     "interp/world.py": ("max_depth", "what load_foreign hands on to a world that adopts a vocabulary"),
     **{

@@ -14,7 +14,7 @@ import pytest
 from interp import DyckGrammar, Population, TopicGrammar, load_checkpoint, train_population
 from interp.cli import main
 from interp.errors import InterpError
-from interp.foreign import read_json
+from interp.foreign.files import read_json
 from interp.limits import MEMORY_VARIABLE
 from interp.names import first_duplicate
 from interp.plots import attention_heatmap

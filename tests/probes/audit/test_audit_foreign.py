@@ -552,8 +552,8 @@ def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
     assert main(["analyze", "variation", *foreign, "--text", "abc!de"]) in (0, 2)
     capsys.readouterr()
     for wrong, message in (
-        (["audit", foreign[0], "--claim", "L0H0 attends to START"], "not a safetensors file"),
-        (["audit", foreign[0], "--vocab", "v.json", "--claim", "L0H0 attends to START"], "give its --model-config too"),
+        (["audit", foreign[0], "--claim", "L0H0 attends to START"], "give its config, a dict, an object or a JSON"),
+        (["audit", foreign[0], "--vocab", "v.json", "--claim", "L0H0 attends to START"], "--model-config FILE.json"),
         (["audit", "none.pt", *foreign[1:], "--claim", "L0H0 attends to START"], "no file 'none.pt'"),
         (["audit", *foreign, "--inputs", "none.json", "--claim", "L0H0 attends to the first token"], "cannot read"),
         (["audit", *foreign, *inputs, "--claim", "L0H0 attends to START"], "needs a grammar of brackets"),
