@@ -22,6 +22,7 @@ from interp.names import printable
 from interp.numbers import ABSENT, estimate, number, significant
 from interp.registry import world_of
 from interp.settings import first_seed
+from interp.sources import Part, source_of, with_source
 from interp.stats import Estimate, mean_over_seeds
 from interp.text import fold
 from interp.torch_modes import ordinary_torch
@@ -109,7 +110,7 @@ class Population(Sequence[SandboxTransformer]):
             usable_device(device)
         params = {n: p.to(device) for n, p in self.params.items()}
         snapshots = {step: {n: p.to(device) for n, p in ps.items()} for step, ps in self.snapshots.items()}
-        return replace(self, params=params, snapshots=snapshots)
+        return with_source(replace(self, params=params, snapshots=snapshots), source_of(self))
 
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""
@@ -117,9 +118,10 @@ class Population(Sequence[SandboxTransformer]):
         if isinstance(step, bool) or not isinstance(step, int) or step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
             raise RequestError(f"no snapshot of step {quoted(step)}; snapshots are {have}")
-        return Population(
+        then = Population(
             self.config, self.grammar, self.snapshots[step], self.seeds, {**self.provenance, "step": step}
         )
+        return with_source(then, tuple(replace(part, step=step) for part in source_of(self) or ()))
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -141,7 +143,7 @@ class Population(Sequence[SandboxTransformer]):
             if not seeds:
                 raise RequestError(f"slice {quoted(index.start)}:{quoted(index.stop)} of {len(self)} models is empty")
             chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
-            return Population(
+            cut = Population(
                 self.config,
                 self.grammar,
                 {name: p[chosen].clone() for name, p in self.params.items()},
@@ -150,6 +152,7 @@ class Population(Sequence[SandboxTransformer]):
                 tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
+            return with_source(cut, self._source_of(seeds))
         try:
             place: Any = None if isinstance(index, (bool, np.bool_)) else index
             index = operator.index(place)
@@ -165,7 +168,20 @@ class Population(Sequence[SandboxTransformer]):
         model = SandboxTransformer(self.config, self.grammar, {**self.provenance, "seed": seed})
         model = model.to(like.device, like.dtype)  # before loading: float64 weights keep their last bits
         model.load_state_dict({name: p[index].detach().clone() for name, p in self.params.items()})
-        return model
+        return with_source(model, self._source_of((seed,)))
+
+    def _source_of(self, seeds: Sequence[int]) -> tuple[Part, ...]:
+        """Where models of these seeds are from, part by part in their order; nowhere where that is not known."""
+        parts, out = source_of(self) or (), list[Part]()
+        for seed in seeds:
+            part = parts[0] if len(parts) == 1 else next((p for p in parts if seed in (p.seeds or ())), None)
+            if part is None:
+                return ()
+            if out and replace(out[-1], seeds=None) == replace(part, seeds=None):
+                out[-1] = replace(part, seeds=(*(out[-1].seeds or ()), seed))
+            else:
+                out.append(replace(part, seeds=(seed,)))
+        return tuple(out)
 
     def __iter__(self) -> Iterator[SandboxTransformer]:
         return (self[i] for i in range(len(self)))

@@ -5,16 +5,22 @@ import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from interp.names import printable
 from interp.stats import Estimate
+from probes.core.files import save
+from probes.core.frames import estimate_rows, frame, table_rows
+from probes.core.origin import Origin
+from probes.core.reading import LeftOut
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+LONGEST = 160  # characters that a repr tells
 
 
 class Result:
@@ -24,15 +30,43 @@ class Result:
     names and claims come from anybody's files. Fields whose metadata say `json=False` (arrays kept
     for the picture, say) stay out of `to_dict()`; those that say `json="given"` do where they are empty.
 
-    `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
-    class names none, all fields that are estimates.
+    - `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
+      class names none, all fields that are estimates.
+    - `TABLE`: the field that `to_frame` shows, a row an entry; where a class names none, all estimates.
+    - `SHORTENED`: fields of which `to_dict` may give something shorter than all of it.
+    - `origin`: by which call, of which models, it was computed; None where nobody recorded it (`probes.core.recorded`).
+      No part of the value: `dataclasses.replace` gives a result that does not say so.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ()
+    TABLE: ClassVar[str] = ""
+    SHORTENED: ClassVar[tuple[str, ...]] = ()
+    origin: ClassVar[Origin | None] = None
 
     def __init_subclass__(cls) -> None:
         if "summary" in vars(cls):
             setattr(cls, "summary", _for_terminals(cls.summary))  # noqa: B010 - a method is assigned
+        if "__repr__" not in vars(cls):  # else the dataclass would write one of all fields
+            setattr(cls, "__repr__", Result.__repr__)  # noqa: B010
+
+    def __repr__(self) -> str:
+        """One line: what it is and its first numbers."""
+        return _line(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it with all that it was computed from: `load_result` gives it back, `interp replay` computes it again.
+
+        Raises `OutputError` for a path that cannot be written.
+        """
+        return save(self, path, to_json)
+
+    def to_frame(self) -> Any:
+        """Its table as a pandas `DataFrame`: a row an estimate, or an entry of the field that the class shows.
+
+        Raises `RequestError` where pandas is not installed.
+        """
+        told = self.to_dict()
+        return frame(table_rows(to_json(getattr(self, self.TABLE))) if self.TABLE else estimate_rows(told))
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain JSON: Estimates and dataclasses as dicts, arrays as lists, NaN as None."""
@@ -57,6 +91,26 @@ class Result:
         from interp.plots.export import notebook_html
 
         return f"<pre>{html.escape(self.summary())}</pre>\n{notebook_html(self.figure())}"
+
+
+def _line(result: Result) -> str:
+    """The first line of the summary, and the headlines; of a result without such the next line."""
+    name = type(result).__name__
+    try:
+        lines = [" ".join(line.split()) for line in result.summary().split("\n") if line.strip()]
+        shown = [f"{field} {e}" for field in result.HEADLINES for e in _first(getattr(result, field))]
+    except Exception:  # half-made, or a summary of other people's that fails
+        return f"<{name}>"
+    text = "; ".join([*lines[:1], ", ".join(shown[:2]) or " ".join(lines[1:2])])
+    text = printable(text.rstrip("; "))
+    return f"<{name}: {text if len(text) <= LONGEST else text[: LONGEST - 4] + ' ...'}>"
+
+
+def _first(value: Any) -> list[Estimate]:
+    """The first estimate in a field, however deep."""
+    while isinstance(value, (tuple, list, dict)) and value:
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    return [value] if isinstance(value, Estimate) else []
 
 
 def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
@@ -98,4 +152,6 @@ def to_json(value: Any) -> Any:
         return to_json(value.tolist())
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, LeftOut):
+        return None
     raise TypeError(f"{type(value).__name__} has no JSON form")
