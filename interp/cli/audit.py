@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_figure, check_outputs, deliver, find, load
+from interp.cli.files import check_figure, check_outputs, content_of, deliver, find, load
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
 from interp.limits import read_whole
@@ -34,6 +34,7 @@ def audit(arguments: argparse.Namespace) -> int:
     find(arguments, arguments.json, arguments.figure)
     model = load(arguments)
     from probes import audit_claims
+    from probes.core import OF, SEVERAL, header_of_several
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     how |= {"early": True} if arguments.early else {}
@@ -41,8 +42,9 @@ def audit(arguments: argparse.Namespace) -> int:
         model, claims, inputs=arguments.inputs, num_inputs=arguments.num_inputs, progress=True, **how
     )
     said = "\n\n".join(result.summary() for result in results)
-    whole = [{**result.to_dict(), "checkpoint": str(arguments.checkpoint)} for result in results]
-    deliver(said, arguments.json, whole[0] if len(whole) == 1 else {"audits": whole}, arguments.figure, results[0])
+    whole = [content_of(result, checkpoint=str(arguments.checkpoint)) for result in results]
+    several = {OF: header_of_several(results), SEVERAL: whole}
+    deliver(said, arguments.json, whole[0] if len(whole) == 1 else several, arguments.figure, results[0])
     return int(arguments.strict and any(result.verdict != "supported" for result in results))
 
 
@@ -101,5 +103,5 @@ def bench(arguments: argparse.Namespace) -> int:
         from probes.audit.bench import PER_FAMILY, run_bench
 
         result = run_bench(arguments.per_family or PER_FAMILY, **how)
-    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
+    deliver(result.summary(), arguments.json, content_of(result), arguments.figure, result)
     return 0

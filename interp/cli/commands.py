@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_checkpoint, check_figure, check_outputs, deliver, find, load
+from interp.cli.files import check_checkpoint, check_figure, check_outputs, content_of, deliver, find, load
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -48,7 +48,13 @@ def train(arguments: argparse.Namespace) -> int:
             f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     said.append(f"wrote {out}" if population.timing else f"{out} was finished already")
-    table = {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing}
+    from probes.core import OF, header_of_command
+
+    asked = {"preset": arguments.preset, "seeds": len(population), "first_seed": arguments.first_seed}
+    table = {
+        OF: header_of_command("training", **asked),
+        "recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing,
+    }  # fmt: skip
     deliver("\n".join(said), arguments.json, table)
     return 0
 
@@ -87,7 +93,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     kind = (meta.get("grammar") or {}).get("kind")
     analyzer.check(str(arguments.checkpoint), kind, foreign=arguments.model_config is not None)
     result = analyzer(load(arguments), arguments.seed, vars(arguments))
-    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
+    deliver(result.summary(), arguments.json, content_of(result), arguments.figure, result)
     return 0
 
 
@@ -153,7 +159,7 @@ def prune(arguments: argparse.Namespace) -> int:
     result = demonstrate_lottery_ticket(model, candidates=arguments.candidates, seed=arguments.seed, progress=True)
     save_checkpoint(result.model, arguments.out)
     said += [result.summary(), f"wrote {arguments.out}"]
-    deliver("\n".join(said), arguments.json, result.to_dict(), arguments.figure, result)
+    deliver("\n".join(said), arguments.json, content_of(result), arguments.figure, result)
     return 0
 
 
@@ -183,6 +189,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.registry import broken, get_world, list_worlds, presets
     from probes.analyzers import find_analyzers
+    from probes.core import OF, header_of_command
 
     known = presets()
     bundled: dict[str, dict[str, Any]] = {}
@@ -217,6 +224,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         said.append(f"  {name:<20} {count}: {rules or info['about']}")
     data = {
+        OF: header_of_command("list"),
         "worlds": {name: {"about": about, "overlays": overlays[name]} for name, about in worlds.items()},
         "presets": {name: preset.about for name, preset in known.items()},
         "analyzers": {name: {"about": one.about, "null": one.null} for name, one in analyzers.items()},

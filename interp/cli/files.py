@@ -1,7 +1,6 @@
 """Files of a command: outputs are checked before the work, checkpoints found and loaded."""
 
 import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,20 @@ def write_json(path: Path | None, data: Any) -> None:
     """Write `data` where a path was given."""
     if path is not None:
         from interp.files import write_text
+        from probes.core import written
 
-        write_text(path, json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n")
+        write_text(path, written(data))
+
+
+def content_of(result: Any, **more: Any) -> dict[str, Any]:
+    """What `--json` writes of a result: its header first, then what it found, and `more` beside it."""
+    from probes.core import OF, Result, file_of, header_of_command
+
+    if isinstance(result, Result):
+        content = file_of(result, brief=True)
+    else:  # of another package: it has a `to_dict`
+        content = {OF: header_of_command(type(result).__name__), **result.to_dict()}
+    return {OF: content.pop(OF), **more, **content}
 
 
 def draw(path: Path | None, result: Any) -> None:
@@ -82,12 +93,15 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
 def load(arguments: argparse.Namespace) -> Any:
     """The model or population of the command's checkpoint, on the device it names, if any."""
     from interp.devices import usable_device
+    from interp.sources import Part, with_source
 
     device = usable_device(getattr(arguments, "device", "cpu"))
     if arguments.model_config is not None:
         from interp.foreign import load_foreign
 
-        return load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
+        model = load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab).to(device)
+        vocab = None if arguments.vocab is None else str(arguments.vocab)
+        return with_source(model, (Part(str(arguments.checkpoint), config=str(arguments.model_config), vocab=vocab),))
     from interp.checkpoints import load_checkpoint
 
     return load_checkpoint(arguments.checkpoint).to(device)

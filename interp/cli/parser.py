@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interp.cli import audit, commands, scan
+from interp.cli import audit, commands, replay, scan
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
 from interp.numbers import Written, written_whole
@@ -246,6 +246,12 @@ def make_parser() -> argparse.ArgumentParser:
     report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
     report.late = study_options
+
+    replays = _command(listed, "replay", replay.replay, "compute a result again from its file, and compare")
+    replays.add_argument("file", metavar="FILE.json", help="what --json or result.save() wrote")
+    replays.add_argument(
+        "--checkpoint", metavar="CHECKPOINT", help="where the models are now, if not where the file says"
+    )
 
     listing = _command(listed, "list", commands.list_all, "presets, studies and bundled checkpoints")
     listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from interp.cli.files import check_figure, deliver, find, load
+from interp.cli.files import check_figure, content_of, deliver, find, load
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -36,7 +36,7 @@ def scan(arguments: argparse.Namespace) -> int:
         task_check=not arguments.no_task_check,
         progress=True,
     )
-    whole = {**result.to_dict(), "models": _models(arguments.checkpoints, loaded)}
+    whole = content_of(result, models=_models(arguments.checkpoints, loaded))
     deliver(result.summary(), arguments.json, whole, arguments.figure, result)
     return 0
 

@@ -1,13 +1,14 @@
 """Results in files: `result.save(path)`, `load_result(path)`.
 
-    {"of": {kind, format, version, checkpoint, arguments, seed, ...}, what to_dict gives ..., "kept": {...}}
+    {"of": {kind, format, version, checkpoint, arguments, seed, ...}, what to_dict gives ..., "in_full": {...}}
 
-`kept` holds the fields that `to_dict` leaves out or shortens, so that nothing is lost. The command line writes the same
-form, and leaves out of `kept` what is large.
+`in_full` holds the fields that `to_dict` leaves out or shortens, so that nothing is lost. The command line writes the
+same form without those of them that are large, whose names are in `left_out`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,23 @@ from interp.files import as_path, write_text
 from interp.limits import read_whole
 from probes.core.kinds import get_kind, kind_of
 from probes.core.origin import Origin, release, unknown
+from probes.core.plain import to_json
 from probes.core.reading import LeftOut, Unfit, from_json, hints, packed
 
-OF, KEPT, SEVERAL = "of", "kept", "results"
+OF, KEPT, LEFT, SEVERAL = "of", "in_full", "left_out", "audits"
 BRIEF = 60_000  # characters of a field that the command line still keeps
-ToJson = Callable[[Any], Any]
 
 
-def file_of(result: Any, to_json: ToJson, brief: bool = False) -> dict[str, Any]:
+def file_of(result: Any, brief: bool = False) -> dict[str, Any]:
     """A result as the content of its file. `brief`: without what is large and not in `to_dict`."""
     told = result.to_dict()
     kept: dict[str, Any] = {}
+    left: list[str] = []
     for f in fields(result):
         value = getattr(result, f.name)
+        if brief and _bytes(value) > 10 * BRIEF:  # not looked at: it would take seconds
+            left.append(f.name)
+            continue
         if isinstance(value, LeftOut) or (f.name not in told and f.default is not MISSING and value == f.default):
             continue
         try:
@@ -40,20 +45,41 @@ def file_of(result: Any, to_json: ToJson, brief: bool = False) -> dict[str, Any]
             kept[f.name] = to_json(_packed(value))
             if brief and len(json.dumps(kept[f.name])) > BRIEF:
                 del kept[f.name]
-    origin = result.origin or unknown()
-    of = {OF: origin.to_dict(kind_of(type(result)))}
-    return {**of, **{name: told[name] for name in sorted(told)}, **({KEPT: kept} if kept else {})}
+                left.append(f.name)
+    of = header_of(result)
+    return {
+        OF: of,
+        **{name: told[name] for name in sorted(told)},
+        **({KEPT: kept} if kept else {}),
+        **({LEFT: left} if left else {}),
+    }
+
+
+def header_of(result: Any) -> dict[str, Any]:
+    """What a result is of, as it stands in files; of those of other packages that do not say, the kind and version."""
+    return (getattr(result, "origin", None) or unknown()).to_dict(kind_of(type(result)))
+
+
+def header_of_several(results: Sequence[Any]) -> dict[str, Any]:
+    """Of a file of several results of one call: all but which of them."""
+    return {name: value for name, value in header_of(results[0]).items() if name != "at"} | {"kind": SEVERAL}
+
+
+def header_of_command(kind: str, **arguments: Any) -> dict[str, Any]:
+    """Of a file that is no result: a table that a command wrote."""
+    return Origin(None, release(), None, arguments).to_dict(kind)
 
 
 def written(content: Mapping[str, Any]) -> str:
-    """The text of a file: the header first, and all else in the order of names, which is the same every time."""
-    return json.dumps({**content}, indent=2, allow_nan=False) + "\n"
+    """The text of a file: a line for each list of numbers, else one for each value."""
+    text = json.dumps(content, indent=2, allow_nan=False)
+    return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
 
 
-def save(result: Any, path: Any, to_json: ToJson) -> Path:
+def save(result: Any, path: Any) -> Path:
     """Write a result's file, whole or not at all. Raises `OutputError`."""
     path = as_path(path)
-    write_text(path, written(file_of(result, to_json)))
+    write_text(path, written(file_of(result)))
     return path
 
 
@@ -80,7 +106,9 @@ def read_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{str(path)!r} is no result: it is not JSON ({error})") from error
     if not isinstance(data, dict) or not isinstance(data.get(OF), dict):
-        raise RequestError(f"{str(path)!r} is no result: it has no header {OF!r}, which save() and --json write first")
+        raise RequestError(
+            f"{str(path)!r} is no result: it has no header {quoted(OF)}, which save() and --json write first"
+        )
     return data
 
 
@@ -93,38 +121,39 @@ def _result(path: Path, data: Any) -> Any:
     except RequestError as error:
         raise RequestError(f"{str(path)!r} cannot be read: {error}") from error
     kept = data.get(KEPT, {})
+    left = data.get(LEFT, [])
     try:
-        given = {} if not isinstance(kept, dict) else _fields(kind, data, kept)
-        result = kind(**given)
+        if not isinstance(kept, dict) or not isinstance(left, list):
+            raise Unfit(f"{KEPT}={quoted(kept)}, {LEFT}={quoted(left)}")
+        result = kind(**_fields(kind, data, kept, left))
     except Exception as error:  # a forged or damaged file breaks constructors in any way
-        whose = (
-            "" if origin.version == release() else f", written by version {quoted(origin.version)}, not {release()},"
-        )
+        other = origin.version != release()
+        whose = f", written by version {quoted(origin.version)}, not {release()}," if other else ""
         raise RequestError(f"{str(path)!r}{whose} is damaged or of other fields: {error}") from error
     object.__setattr__(result, "origin", origin)
     return result
 
 
-def _fields(kind: Any, data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(kind: Any, data: Mapping[str, Any], kept: Mapping[str, Any], left: list[Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for f in fields(kind):
         held = kept if f.name in kept else data
         if f.name in held:
-            value = _shortened(held[f.name]) if held is data else held[f.name]
+            value = _shortened(held[f.name]) if f.name in left else held[f.name]
             try:
                 given[f.name] = from_json(hints(kind)[f.name], value, f.name)
             except Unfit:
-                if held is kept or f.name not in getattr(kind, "SHORTENED", ()):
+                if f.name not in left:
                     raise
                 given[f.name] = _left_out(kind, f.name)
-        elif f.default is MISSING and f.default_factory is MISSING:
+        elif f.name in left or (f.default is MISSING and f.default_factory is MISSING):
             given[f.name] = _left_out(kind, f.name)
     return given
 
 
 def _left_out(kind: Any, name: str) -> LeftOut:
     return LeftOut(
-        f"the file of this {kind.__name__} does not hold {name!r}: result.save(path) keeps all but models, which "
+        f"the file of this {kind.__name__} does not hold {quoted(name)}: result.save(path) keeps all but models, which "
         "save_checkpoint keeps; --json leaves out what is large"
     )
 
@@ -141,3 +170,10 @@ def _packed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _packed(one) for key, one in value.items()}
     return packed(value)
+
+
+def _bytes(value: Any) -> int:
+    """Of all arrays within."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes, value))
+    return int(getattr(value, "nbytes", 0))

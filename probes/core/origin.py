@@ -1,5 +1,6 @@
 """What a result is of: by which call, of which models, it was computed. It stands first in every file of results."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -49,7 +50,7 @@ class Origin:
         kinds = {"by": str | None, "version": str, "checkpoint": dict | None, "arguments": dict | None}
         for name, kind in kinds.items():
             if name not in told or not isinstance(told[name], kind):
-                raise RequestError(f"its header has no valid {name!r}: {quoted(told.get(name))}")
+                raise RequestError(f"its header has no valid {quoted(name)}: {quoted(told.get(name))}")
         at = told.get("at")
         if at is not None and not (isinstance(at, list) and len(at) == 2 and all(type(i) is int for i in at)):
             raise RequestError(f"its header has no valid 'at': {quoted(at)}")
@@ -71,12 +72,14 @@ def recorded(run: Callable[P, R]) -> Callable[P, R]:
 
     Stands outermost. Where one such function calls another, what the user called is told.
     """
-    shape = signature(run)
+    if getattr(run, "is_recorded", False):
+        return run
+    shape, name = signature(run), getattr(run, "__name__", type(run).__name__)
 
     @wraps(run)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         found = run(*args, **kwargs)
-        origin = _origin(run.__name__, shape.bind(*args, **kwargs).arguments, shape.parameters)
+        origin = _origin(name, shape.bind(*args, **kwargs).arguments, shape.parameters)
         if isinstance(found, list):
             for i, one in enumerate(found):
                 put(one, replace(origin, at=(i, len(found))))
@@ -84,19 +87,21 @@ def recorded(run: Callable[P, R]) -> Callable[P, R]:
             put(found, origin)
         return found
 
+    setattr(called, "is_recorded", True)  # noqa: B010 - a function is marked
     return called
 
 
 def put(result: Any, origin: Origin) -> None:
     """Let a result say that."""
-    object.__setattr__(result, "origin", origin)
+    with contextlib.suppress(AttributeError, TypeError):  # of another package, and not made for it
+        object.__setattr__(result, "origin", origin)
 
 
 def _origin(name: str, arguments: dict[str, Any], parameters: Any) -> Origin:
     given: dict[str, Any] = {}
     for key, value in arguments.items():
         given |= value if parameters[key].kind is Parameter.VAR_KEYWORD else {key: value}
-    first = next(iter(parameters))
+    first = next(iter(parameters), "")
     checkpoint = guest_json(given.pop(first)) if is_guest(_listed(given.get(first))) else None
     seed = argument_json(plain(given.pop("seed", 0)))
     told = {

@@ -106,7 +106,7 @@ def dataclass_from(kind: Any, value: Any, where: str) -> Any:
         if f.name in value:
             given[f.name] = from_json(hints(kind)[f.name], value[f.name], f"{where}.{f.name}")
         elif f.default is MISSING and f.default_factory is MISSING:
-            raise Unfit(f"{where} has no {f.name!r}")
+            raise Unfit(f"{where} has no {quoted(f.name)}")
     return kind(**given)
 
 

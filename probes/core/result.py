@@ -1,21 +1,18 @@
 """`Result`: what every analyzer returns has in common."""
 
 import html
-import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
 
 from interp.names import printable
 from interp.stats import Estimate
 from probes.core.files import save
 from probes.core.frames import estimate_rows, frame, table_rows
 from probes.core.origin import Origin
-from probes.core.reading import LeftOut
+from probes.core.plain import to_json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -33,14 +30,12 @@ class Result:
     - `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
       class names none, all fields that are estimates.
     - `TABLE`: the field that `to_frame` shows, a row an entry; where a class names none, all estimates.
-    - `SHORTENED`: fields of which `to_dict` may give something shorter than all of it.
     - `origin`: by which call, of which models, it was computed; None where nobody recorded it (`probes.core.recorded`).
       No part of the value: `dataclasses.replace` gives a result that does not say so.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ()
     TABLE: ClassVar[str] = ""
-    SHORTENED: ClassVar[tuple[str, ...]] = ()
     origin: ClassVar[Origin | None] = None
 
     def __init_subclass__(cls) -> None:
@@ -58,7 +53,7 @@ class Result:
 
         Raises `OutputError` for a path that cannot be written.
         """
-        return save(self, path, to_json)
+        return save(self, path)
 
     def to_frame(self) -> Any:
         """Its table as a pandas `DataFrame`: a row an estimate, or an entry of the field that the class shows.
@@ -128,30 +123,3 @@ def _for_terminals(summary: Callable[[Any], str]) -> Callable[[Any], str]:
         return printable(summary(self), keep="\n")
 
     return shown
-
-
-def to_json(value: Any) -> Any:
-    """`value` as dicts, lists, strings, numbers, booleans and None; what is not finite becomes None."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (Estimate, Result)):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(to_json(item) for item in value)
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, (np.ndarray, np.generic)):
-        return to_json(value.tolist())
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, LeftOut):
-        return None
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -9,6 +9,7 @@ import json
 import shutil
 from dataclasses import dataclass
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
@@ -20,6 +21,7 @@ from interp.cli import main
 from interp.cli.flags import TABLE, rules
 from interp.cli.parser import make_parser
 from interp.worlds.dyck import task as objective
+from probes import analyze_two_stages
 from walk import fingerprint
 
 FOREIGN = {
@@ -306,6 +308,10 @@ CASES = {
         Case(REPORT, f"{REPORT} --device abacus", "device 'abacus'"),
         Case(f"{REPORT}-wikipedia", f"{REPORT}-wikipedia --device cuda", "--device 'cuda' changes"),
     ],
+    ("replay", "file"): [Case("replay r.json", "replay s.json")],
+    ("replay", "checkpoint"): [
+        Case("replay r.json", "replay r.json --checkpoint dyck-minimal", "--checkpoint 'dyck-minimal' changes nothing"),
+    ],
     ("list", "json"): [Case("list", "list --json b.json")],
 }  # fmt: skip
 
@@ -394,6 +400,11 @@ def write_files(folder):
     (folder / "claims.txt").write_text(CLAIM)
     (folder / "mine.py").write_text(MINE)
     (folder / "others.txt").write_text("L0H0 attends to START")
+    steps = np.arange(200)
+    norms = {"W_V": np.minimum(steps, 100), "W_K": np.maximum(steps - 100, 0), "W_Q": np.maximum(steps - 100, 0)}
+    result = analyze_two_stages({name: (1.0 + values).tolist() for name, values in norms.items()})
+    result.save(folder / "r.json")
+    (folder / "s.json").write_text((folder / "r.json").read_text().replace('"num_runs": 1', '"num_runs": 2'))
     quick = "--steps 1 --batch 2 --workers 1"
     assert main(f"train dyck-minimal --seeds 1 {quick} --out one.safetensors".split()) == 0
     assert (
