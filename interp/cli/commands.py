@@ -40,6 +40,7 @@ def train(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         device=arguments.device,
         progress=True,
+        callback=_watchers(arguments),
     )
     said = [population.summary()]
     if population.timing:
@@ -57,6 +58,15 @@ def train(arguments: argparse.Namespace) -> int:
     }  # fmt: skip
     deliver("\n".join(said), arguments.json, table)
     return 0
+
+
+def _watchers(arguments: argparse.Namespace) -> Any:
+    """What the measures are shown by besides, None for nothing."""
+    from interp.training.writers import TensorBoardWriter, WandbWriter
+
+    each: list[Any] = [] if arguments.tensorboard is None else [TensorBoardWriter(arguments.tensorboard)]
+    each += [] if arguments.wandb is None else [WandbWriter(arguments.wandb)]
+    return (lambda rows: [write(rows) for write in each]) if each else None
 
 
 def options_help() -> str:
@@ -179,6 +189,20 @@ def report(arguments: argparse.Namespace) -> int:
         how = {name: getattr(arguments, name) for name in ("full", "workers", "seeds", "steps")}
         page = declared.load().run(arguments.out, **how, device=device, **given)
     print(f"wrote {page}")
+    return 0
+
+
+def curves(arguments: argparse.Namespace) -> int:
+    """Tell and draw learning curves."""
+    check_figure(arguments.figure)
+    refuse_unread(arguments)
+    check_outputs(arguments.json, arguments.figure, keep=Path(arguments.file))
+    from interp.curves import Curves
+    from probes.core import OF, header_of_command
+
+    found = Curves.read(arguments.file, arguments.measure)
+    table = {OF: header_of_command("curves", file=arguments.file, measures=arguments.measure), **found.to_dict()}
+    deliver(found.summary(), arguments.json, table, arguments.figure, found)
     return 0
 
 

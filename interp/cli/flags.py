@@ -118,6 +118,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
     "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
     "prune": (),
     "report": (Unread(("workers",), _on_device),),
+    "curves": (),
     "replay": (),
     "list": (),
 }

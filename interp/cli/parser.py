@@ -87,6 +87,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep the weights of this step and their norms (repeatable)",
     )
 
+    train.add_argument("--tensorboard", type=Path, metavar="DIR", help="also write the measures there, for TensorBoard")
+    train.add_argument("--wandb", metavar="PROJECT", help="also send the measures to Weights & Biases")
     train.set_defaults(more_help=commands.options_help)
 
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
@@ -246,6 +248,16 @@ def make_parser() -> argparse.ArgumentParser:
     report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
     report.late = study_options
+
+    curves = _command(listed, "curves", commands.curves, "show what a run measured as it trained, or trains")
+    curves.add_argument(
+        "file", metavar="FILE", help="a checkpoint, the folder FILE.run of a run under way, or its metrics.jsonl"
+    )
+    curves.add_argument(
+        "--measure", action="append", metavar="NAME", help="as in the history (repeatable; default: what tables show)"
+    )
+    curves.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and their means")
+    curves.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the learning curves")
 
     replays = _command(listed, "replay", replay.replay, "compute a result again from its file, and compare")
     replays.add_argument("file", metavar="FILE.json", help="what --json or result.save() wrote")

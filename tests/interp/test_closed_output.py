@@ -28,6 +28,7 @@ WRITING: dict[str, tuple[list[str], list[str]]] = {
     "heatmap": (["dyck-minimal", "--text", "([])"], ["--out t.html"]),
     "prune": (["target.safetensors", "--candidates", "8"], ["--out t.safetensors", "--json t.json", "--figure t.html"]),
     "report": (["dyck-balance"], ["--out folder"]),
+    "curves": (["dyck-minimal"], ["--json t.json", "--figure t.html"]),
     "list": ([], ["--json t.json"]),
 }  # fmt: skip
 

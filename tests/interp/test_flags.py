@@ -7,7 +7,9 @@ recorder; what it is called with, what is printed and which files appear are the
 import argparse
 import json
 import shutil
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import plotly.graph_objects as go
@@ -102,6 +104,10 @@ CASES = {
         Case(TRAIN, f"{TRAIN} --set data=prefix --set max_length=100", "max_length=100 changes nothing here"),
         Case(TRAIN, f"{TRAIN} --set k=three", "k='three' is not a whole number"),
     ],
+    ("train", "tensorboard"): [
+        Case(TRAIN, f"{TRAIN} --tensorboard b", None if find_spec("tensorboard") else "needs the package tensorboard"),
+    ],
+    ("train", "wandb"): [Case(TRAIN, f"{TRAIN} --wandb b", "needs the package wandb")],
     ("train", "snapshot"): [Case(TRAIN, f"{TRAIN} --snapshot 1")],
     ("analyze", "analyzer"): [Case(ANALYZE, ANALYZE.replace("variation", "balance"))],
     ("analyze", "checkpoint"): [Case(ANALYZE, "analyze variation constructed/stack")],
@@ -308,6 +314,13 @@ CASES = {
         Case(REPORT, f"{REPORT} --device abacus", "device 'abacus'"),
         Case(f"{REPORT}-wikipedia", f"{REPORT}-wikipedia --device cuda", "--device 'cuda' changes"),
     ],
+    ("curves", "file"): [Case("curves dyck-minimal", "curves dyck-standard")],
+    ("curves", "measure"): [
+        Case("curves dyck-minimal", "curves dyck-minimal --measure loss"),
+        Case("curves dyck-minimal", "curves dyck-minimal --measure weather", "no measure 'weather'"),
+    ],
+    ("curves", "json"): [Case("curves dyck-minimal", "curves dyck-minimal --json b.json")],
+    ("curves", "figure"): [Case("curves dyck-minimal", "curves dyck-minimal --figure b.html")],
     ("replay", "file"): [Case("replay r.json", "replay s.json")],
     ("replay", "checkpoint"): [
         Case("replay r.json", "replay r.json --checkpoint dyck-minimal", "--checkpoint 'dyck-minimal' changes nothing"),
@@ -361,6 +374,7 @@ def workplace(tmp_path, monkeypatch, files):
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
     )
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setitem(sys.modules, "wandb", None)  # it would ask for an account
     recorded = []
 
     def recorder(name, several=False):

@@ -121,6 +121,7 @@ FUNCTIONS = {
             "resume": (False, True),
             "workers": (1, 0),
             "device": ("cpu", "abacus"),
+            "callback": (None, 3),
         },
         unwalked={"progress": "bars appear after two seconds: see test_progress.py"},
         like=interp.train_population,
@@ -130,7 +131,7 @@ FUNCTIONS = {
         {"resume": (True, False)},
         unwalked=above(
             *("preset", "seeds", "grammar", "settings", "options", "steps", "batch", "out", "workers", "device"),
-            "progress",
+            *("progress", "callback"),
         ),
         like=interp.train_population,
     ),
@@ -203,6 +204,11 @@ PLOTS = {
             *("model_or_patterns", "text_or_tokens", "layer", "head", "overlay", "population", "seed_labels", "title"),
             *("max_panels", "null", "minus"),
         ),
+    ),
+    "learning_curves": Entry(
+        interp.plots.learning_curves,
+        {"source": ("dyck-minimal", "dyck-standard"), "measures": (None, ["mass"])},
+        {"source": "dyck-minimal"},
     ),
     "figure_html": Entry(
         interp.plots.figure_html, {"fig": (FIGURE, go.Figure()), "div_id": (None, "x")}, {"fig": FIGURE}
