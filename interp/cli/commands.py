@@ -2,10 +2,22 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_checkpoint, check_figure, check_outputs, content_of, deliver, find, load
+from interp.cli.files import (
+    check_checkpoint,
+    check_figure,
+    check_outputs,
+    content_of,
+    deliver,
+    each_of,
+    find,
+    find_each,
+    joined,
+    load,
+)
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -92,17 +104,18 @@ def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def analyze(arguments: argparse.Namespace) -> int:
-    """Measure a checkpoint with one analyzer."""
+    """Measure a checkpoint, or several together, with one analyzer."""
     from probes.analyzers import get_analyzer
 
     analyzer = get_analyzer(arguments.analyzer)
     check_figure(arguments.figure)
     refuse_unread(arguments)
-    _, meta = find(arguments, arguments.json, arguments.figure)
-    # A wrong file is refused before torch is loaded.
-    kind = (meta.get("grammar") or {}).get("kind")
-    analyzer.check(str(arguments.checkpoint), kind, foreign=arguments.model_config is not None)
-    result = analyzer(load(arguments), arguments.seed, vars(arguments))
+    found = find_each(arguments, arguments.json, arguments.figure)
+    for name, (_, meta) in zip(arguments.checkpoints, found, strict=True):  # before torch is loaded
+        kind = (meta.get("grammar") or {}).get("kind")
+        analyzer.check(str(name), kind, foreign=arguments.model_config is not None)
+    model = joined([load(one) for one in each_of(arguments)])
+    result = analyzer(model, arguments.seed, vars(arguments))
     deliver(result.summary(), arguments.json, content_of(result), arguments.figure, result)
     return 0
 
@@ -171,6 +184,36 @@ def prune(arguments: argparse.Namespace) -> int:
     said += [result.summary(), f"wrote {arguments.out}"]
     deliver("\n".join(said), arguments.json, content_of(result), arguments.figure, result)
     return 0
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    """Put shards of one recipe together, in the order of their seeds: the file that one run would have written."""
+    refuse_unread(arguments)
+    check_checkpoint(arguments.out)
+    found = find_each(arguments, arguments.out)
+    for name, (_, meta) in zip(arguments.checkpoints, found, strict=True):
+        if meta["kind"] != "population":
+            raise RequestError(f"{quoted(name)} holds one model, and populations are merged")
+    from interp.checkpoints import load_checkpoint, save_checkpoint
+    from interp.population import Population
+
+    parts = [load_checkpoint(path) for path, _ in found]
+    single = [one[i : i + 1] for one in parts if isinstance(one, Population) for i in range(len(one))]
+    whole = Population.concat(sorted(single, key=lambda one: one.seeds))
+    save_checkpoint(whole, arguments.out)
+    print(f"wrote {arguments.out}: {len(whole)} models, seeds {_ranges(whole.seeds)}")
+    return 0
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Ascending whole numbers in words: "0-3, 7"."""
+    out: list[list[int]] = []
+    for seed in seeds:
+        if out and seed == out[-1][-1] + 1:
+            out[-1] = [out[-1][0], seed]
+        else:
+            out.append([seed])
+    return ", ".join("-".join(map(str, run)) for run in out)
 
 
 def report(arguments: argparse.Namespace) -> int:

@@ -1,11 +1,14 @@
 """Files of a command: outputs are checked before the work, checkpoints found and loaded."""
 
 import argparse
+import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interp.errors import RequestError
+from interp.errors import RequestError, quoted
+from interp.names import first_duplicate
 
 
 def write_json(path: Path | None, data: Any) -> None:
@@ -88,6 +91,32 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
         raise RequestError(f"no file {str(arguments.checkpoint)!r}: with --model-config it is a state dict's file")
     check_outputs(*outputs, keep=checkpoint)
     return checkpoint, {"kind": "model", "seeds": [0]}
+
+
+def find_each(arguments: argparse.Namespace, *outputs: Path | None) -> list[tuple[Path, dict[str, Any]]]:
+    """`find` of every checkpoint of a command that takes several. Raises `RequestError` for one that stands twice."""
+    found = [find(one, *outputs) for one in each_of(arguments)]
+    if (twice := first_duplicate(str(path.resolve()) for path, _ in found)) is not None:
+        at = [str(path.resolve()) for path, _ in found].index(twice)
+        raise RequestError(f"checkpoint {quoted(arguments.checkpoints[at])} is given twice: each model counts once")
+    return found
+
+
+def each_of(arguments: argparse.Namespace) -> list[argparse.Namespace]:
+    """The command, once for each of its checkpoints."""
+    return [argparse.Namespace(**{**vars(arguments), "checkpoint": name}) for name in arguments.checkpoints]
+
+
+def joined(loaded: Sequence[Any]) -> Any:
+    """The models of several files: one population where they are shards of one recipe, else a list of all models."""
+    from interp.population import Population
+
+    if len(loaded) == 1:
+        return loaded[0]
+    if all(isinstance(one, Population) for one in loaded):
+        with contextlib.suppress(RequestError):
+            return Population.concat(list(loaded))
+    return [model for one in loaded for model in (one if isinstance(one, Population) else [one])]
 
 
 def load(arguments: argparse.Namespace) -> Any:

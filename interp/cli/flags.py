@@ -116,6 +116,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
         VOCAB,
     ),
     "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
+    "merge": (),
     "prune": (),
     "report": (Unread(("workers",), _on_device),),
     "curves": (),

@@ -93,7 +93,12 @@ def make_parser() -> argparse.ArgumentParser:
 
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
-    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a bundled name from `interp list`")
+    analyze.add_argument(
+        "checkpoints",
+        metavar="CHECKPOINT",
+        nargs="+",
+        help="a file, or a bundled name from `interp list`; several are measured together",
+    )
     foreign_options(analyze)
     for flag in every_flag():
         _analyzer_option(analyze, flag)
@@ -234,6 +239,11 @@ def make_parser() -> argparse.ArgumentParser:
     prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
     prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     prune.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
+
+    merge = _command(listed, "merge", commands.merge, "make one checkpoint of shards of seeds")
+    merge.set_defaults(model_config=None)
+    merge.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, seeds apart")
+    merge.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
 
     report = _command(listed, "report", commands.report, "run a case study and write its report")
     report.add_argument("study", metavar="STUDY", help="see `interp list`")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from interp.cli.files import check_figure, content_of, deliver, find, load
+from interp.cli.files import check_figure, content_of, deliver, each_of, find_each, load
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -16,14 +16,8 @@ def scan(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     check_figure(arguments.figure)
     relations = _relations(arguments.relation)  # a wrong one is refused before torch is loaded
-    each = [argparse.Namespace(**{**vars(arguments), "checkpoint": name}) for name in arguments.checkpoints]
-    files = [find(one, arguments.json, arguments.figure)[0] for one in each]
-    if (twice := first_duplicate(str(file.resolve()) for file in files)) is not None:
-        name = next(
-            name for name, file in zip(arguments.checkpoints, files, strict=True) if str(file.resolve()) == twice
-        )
-        raise RequestError(f"checkpoint {quoted(name)} is given twice: each model counts once")
-    loaded = [load(one) for one in each]
+    find_each(arguments, arguments.json, arguments.figure)
+    loaded = [load(one) for one in each_of(arguments)]
     model = loaded[0] if len(loaded) == 1 else list(chain.from_iterable(_listed(one) for one in loaded))
     from probes import scan_heads
 

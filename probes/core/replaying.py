@@ -126,12 +126,11 @@ def _chosen(loaded: Any, part: Part) -> Any:
     if part.seeds is None:
         return loaded
     known = list(getattr(loaded, "seeds", ()))
+    if not known:  # a file of one model
+        return loaded
     if missing := [seed for seed in part.seeds if seed not in known]:
         raise RequestError(f"{quoted(part.file)} has no seed {missing[0]}; seeds are {known}")
-    places = [known.index(seed) for seed in part.seeds]
-    if places == list(range(places[0], places[0] + len(places))):
-        return loaded[places[0] : places[0] + len(places)]
-    return [loaded[place] for place in places]
+    return type(loaded).concat([loaded[place : place + 1] for place in map(known.index, part.seeds)])
 
 
 def _differences(then: Any, now: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -110,7 +110,11 @@ CASES = {
     ("train", "wandb"): [Case(TRAIN, f"{TRAIN} --wandb b", "needs the package wandb")],
     ("train", "snapshot"): [Case(TRAIN, f"{TRAIN} --snapshot 1")],
     ("analyze", "analyzer"): [Case(ANALYZE, ANALYZE.replace("variation", "balance"))],
-    ("analyze", "checkpoint"): [Case(ANALYZE, "analyze variation constructed/stack")],
+    ("analyze", "checkpoints"): [
+        Case(ANALYZE, "analyze variation constructed/stack"),
+        Case(ANALYZE, f"{ANALYZE} dyck-minimal", "checkpoint 'dyck-minimal' is given twice"),
+        Case(ANALYZE, f"{ANALYZE} one.safetensors"),
+    ],
     ("analyze", "model_config"): [
         Case(f"analyze variation {THEIRS}", f"analyze variation {THEIRS.replace('config', 'other')}".replace(
             "--model-other", "--model-config")),
@@ -279,6 +283,12 @@ CASES = {
     ],
     ("heatmap", "null"): [Case(HEATMAP, f"{HEATMAP} --null uniform")],
     ("heatmap", "out"): [Case(HEATMAP, f"{HEATMAP} --out b.html")],
+    ("merge", "checkpoints"): [
+        Case("merge one.safetensors --out a.safetensors", "merge one.safetensors two.safetensors --out a.safetensors"),
+    ],
+    ("merge", "out"): [
+        Case("merge one.safetensors --out a.safetensors", "merge one.safetensors --out b.safetensors"),
+    ],
     ("prune", "target"): [Case(PRUNE, PRUNE.replace("dyck-minimal", "constructed/stack"))],
     ("prune", "candidates"): [Case(PRUNE, f"{PRUNE} --candidates 8")],
     ("prune", "seed"): [Case(PRUNE, f"{PRUNE} --seed 3")],
@@ -421,6 +431,7 @@ def write_files(folder):
     (folder / "s.json").write_text((folder / "r.json").read_text().replace('"num_runs": 1', '"num_runs": 2'))
     quick = "--steps 1 --batch 2 --workers 1"
     assert main(f"train dyck-minimal --seeds 1 {quick} --out one.safetensors".split()) == 0
+    assert main(f"train dyck-minimal --seeds 1 --first-seed 1 {quick} --out two.safetensors".split()) == 0
     assert (
         main(f"train topic-value --seeds 2 {quick} --set topics=2 --set words=2 --out topics.safetensors".split()) == 0
     )
