@@ -379,6 +379,15 @@ POPULATION = {
         like=Population.init,
     ),
     "from_models": Entry(Population.from_models, {"models": (Made(lambda: [model()]), Made(lambda: [model(1)]))}),
+    "concat": Entry(
+        Population.concat,
+        {
+            "parts": (
+                Made(lambda: [population()[:1], population()[1:]]),
+                Made(lambda: [population()[1:], population()[:1]]),
+            )
+        },
+    ),
     "untrained": ours("untrained", {}),
     "to": ours("to", {"device": ("cpu", "meta")}),
     "at_step": ours("at_step", {"step": (4, 8)}),
