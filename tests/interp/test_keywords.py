@@ -73,6 +73,10 @@ def an_empty_folder(tmp_path, monkeypatch):
     )
 
 
+def halves(made):
+    return [made[:1], made[1:]]
+
+
 def train(**how):
     """`train_population`, a quick one unless something else is asked for."""
     quick = {} if "settings" in how or not isinstance(how.get("preset", ""), str) else SHORT
