@@ -25,6 +25,8 @@ def curves_figure(curves: Any) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
+    from interp.plots.compact import CompactFigure
+
     heads = [column.head for column in curves.columns.values()]
     fig = make_subplots(rows=1, cols=len(heads), subplot_titles=heads, horizontal_spacing=0.3 / max(2, len(heads)))
     seeds = curves.seeds
@@ -51,7 +53,7 @@ def curves_figure(curves: Any) -> "go.Figure":
             )  # fmt: skip
         fig.update_xaxes(title_text="step", row=1, col=i)
     more = f", {MOST_LINES} drawn" if len(seeds) > MOST_LINES else ""
-    return finish(
+    finish(
         fig,
         f"Learning curves of {curves.name}",
         f"thin: {len(seeds)} seeds{more}; thick: their mean as far as all have come; dotted: simpler predictors",
@@ -59,3 +61,4 @@ def curves_figure(curves: Any) -> "go.Figure":
         height=330,
         legend={"orientation": "h", "y": -0.25, "x": 0},
     )
+    return CompactFigure(fig)

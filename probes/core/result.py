@@ -41,6 +41,8 @@ class Result:
     def __init_subclass__(cls) -> None:
         if "summary" in vars(cls):
             setattr(cls, "summary", _for_terminals(cls.summary))  # noqa: B010 - a method is assigned
+        if "figure" in vars(cls):
+            setattr(cls, "figure", _for_notebooks(cls.figure))  # noqa: B010
         if "__repr__" not in vars(cls):  # else the dataclass would write one of all fields
             setattr(cls, "__repr__", Result.__repr__)  # noqa: B010
 
@@ -81,8 +83,17 @@ class Result:
         """The result as a plotly figure."""
         raise NotImplementedError
 
+    def _ipython_display_(self) -> None:
+        """Summary and figure in a notebook, which holds the plotly script once; in a terminal the summary."""
+        from interp.plots import notebook
+
+        if notebook.in_notebook():
+            notebook.show_result(self.summary(), self.figure())
+        else:
+            print(self.summary())
+
     def _repr_html_(self) -> str:
-        """Summary and figure for a notebook. The plotly script (4.8 MB) travels along: no network needed."""
+        """Summary and figure for any page. The plotly script (4.8 MB) travels along: no network needed."""
         from interp.plots.export import notebook_html
 
         return f"<pre>{html.escape(self.summary())}</pre>\n{notebook_html(self.figure())}"
@@ -115,6 +126,21 @@ def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
     drawn at random, but whoever gave one is told that another would have given the same numbers.
     """
     return () if read or seed == 0 else (f"seed={seed} changes nothing here: nothing was drawn at random",)
+
+
+def _for_notebooks(figure: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A figure that a notebook shows like all of ours: with one script for all."""
+
+    @wraps(figure)
+    def drawn(self: Any) -> Any:
+        import plotly.graph_objects as go
+
+        from interp.plots.compact import CompactFigure
+
+        fig = figure(self)
+        return CompactFigure(fig) if type(fig) is go.Figure else fig
+
+    return drawn
 
 
 def _for_terminals(summary: Callable[[Any], str]) -> Callable[[Any], str]:
