@@ -1,7 +1,7 @@
 """What a run measured over its steps: read from a checkpoint, a run's folder or its `metrics.jsonl`, and told.
 
-print(Curves.read("dyck.safetensors").summary())
-learning_curves("dyck.safetensors.run")  # a figure, while it trains
+print(Curves.read("run.safetensors").summary())
+learning_curves("run.safetensors.run")  # a figure, while it trains
 """
 
 import math
@@ -117,8 +117,11 @@ class Curves:
 
 def _read(source: Any) -> tuple[list[dict[str, Any]], Any, str]:
     """Rows, world (None: not known) and name."""
-    if hasattr(source, "history") and hasattr(source, "seeds"):
-        return list(source.history), world_of(source.grammar), str(source.provenance.get("name", "population"))
+    if not isinstance(source, (str, os.PathLike)):
+        from interp.population import Population  # torch with it, which files do without
+
+        if isinstance(source, Population):
+            return list(source.history), world_of(source.grammar), str(source.provenance.get("name", "population"))
     path = as_path(source, "what holds measures", RequestError)
     if os.path.isdir(path):
         path = path / METRICS_FILE

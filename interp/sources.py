@@ -1,5 +1,6 @@
 """Where models are from: the files that they were loaded from, and a digest of the weights that were measured."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ Source = tuple[Part, ...]
 def with_source(thing: T, source: Source | None) -> T:
     """The same thing, which now says where it is from. No part of its value: copies that change it do not say so."""
     if source:
-        object.__setattr__(thing, "_source", source)
+        with contextlib.suppress(AttributeError, TypeError):  # no model at all: whoever is given it says so
+            object.__setattr__(thing, "_source", source)
     return thing
 
 

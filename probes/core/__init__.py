@@ -21,8 +21,7 @@ from probes.core.intervals import (
     mean_over_seeds,
     t_interval,
 )
-from probes.core.kinds import OURS as KINDS
-from probes.core.kinds import get_kind, kind_of
+from probes.core.kinds import get_kind, kind_of, ours
 from probes.core.origin import Origin, recorded, release
 from probes.core.plain import to_json
 from probes.core.reading import LeftOut, hints
@@ -32,7 +31,6 @@ from probes.core.wording import counted
 
 __all__ = [
     "KEPT",
-    "KINDS",
     "LEFT",
     "OF",
     "SEVERAL",
@@ -54,6 +52,7 @@ __all__ = [
     "load_result",
     "mean_over_inputs",
     "mean_over_seeds",
+    "ours",
     "parts_from",
     "read_file",
     "recorded",

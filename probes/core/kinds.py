@@ -1,10 +1,10 @@
 """Which kinds of results there are: the class of each, and the functions that give one. Imports none of them.
 
-Ours stand here. A result of another package is of the kind that its `Analyzer` names (`probes.analyzers`): its class is
-what the function says that it returns.
+Ours stand in `probes.declared`. A result of another package is of the kind that its `Analyzer` names
+(`probes.analyzers`): its class is what the function says that it returns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, get_type_hints
@@ -32,24 +32,10 @@ class Kind:
         raise RequestError(f"no function {quoted(name)} gives such a result: {', '.join(self.makers)}")
 
 
-OURS: Mapping[str, Kind] = {
-    "audit": Kind("probes.audit:AuditResult", ("probes.audit:audit_claim", "probes.audit:audit_claims")),
-    "balance": Kind("probes.balance:BalanceResult", ("probes.balance:analyze_balance",)),
-    "bench": Kind("probes.audit.bench:BenchResult", ("probes.audit.bench:run_bench",)),
-    "drift": Kind("probes.drift:DriftResult", ("probes.drift:analyze_drift",)),
-    "glitches": Kind("probes.glitches:GlitchResult", ("probes.glitches:analyze_glitches",)),
-    "lottery": Kind("probes.lottery:LotteryResult", ("probes.lottery:demonstrate_lottery_ticket",)),
-    "origins": Kind("probes.variation:OriginsResult", ("probes.variation:share_of_origins",)),
-    "scan": Kind("probes.audit:ScanResult", ("probes.audit:scan_heads",)),
-    "shared-matrix": Kind("probes.lottery:SharedMatrixResult", ("probes.lottery:demonstrate_shared_matrix",)),
-    "stack": Kind("probes.stack:StackResult", ("probes.stack:analyze_stack_likeness",)),
-    "topics": Kind("probes.topics:TopicBlocksResult", ("probes.topics:analyze_topic_blocks",)),
-    "trained-bench": Kind(
-        "probes.audit.bench.trained:TrainedResult", ("probes.audit.bench.trained:run_trained_bench",)
-    ),
-    "two-stages": Kind("probes.topics:TwoStageResult", ("probes.topics:analyze_two_stages",)),
-    "variation": Kind("probes.variation:VariationResult", ("probes.variation:analyze_variation",)),
-}
+def ours() -> dict[str, Kind]:
+    """The kinds of this package, by name."""
+    declared: Any = import_module("probes.declared")  # which imports nothing of this package
+    return {name: Kind(result, makers) for name, (result, makers) in declared.RESULTS.items()}
 
 
 def kind_of(result: type) -> str:
@@ -70,10 +56,11 @@ def get_kind(name: Any) -> Kind:
 
 
 def _every() -> Iterator[tuple[str, Kind]]:
-    yield from OURS.items()
+    known = ours()
+    yield from known.items()
     declared: Any = import_module("probes.analyzers")  # which knows of other packages, and not of this one
     for name, analyzer in declared.find_analyzers()[0].items():
-        if name not in OURS and (kind := _declared(analyzer)) is not None:
+        if name not in known and (kind := _declared(analyzer)) is not None:
             yield name, kind
 
 

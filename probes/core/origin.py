@@ -1,7 +1,7 @@
 """What a result is of: by which call, of which models, it was computed. It stands first in every file of results."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.metadata import version
@@ -102,7 +102,9 @@ def _origin(name: str, arguments: dict[str, Any], parameters: Any) -> Origin:
     for key, value in arguments.items():
         given |= value if parameters[key].kind is Parameter.VAR_KEYWORD else {key: value}
     first = next(iter(parameters), "")
-    checkpoint = guest_json(given.pop(first)) if is_guest(_listed(given.get(first))) else None
+    checkpoint = _checkpoint(given.get(first))
+    if checkpoint is not None:
+        del given[first]
     seed = argument_json(plain(given.pop("seed", 0)))
     told = {
         key: argument_json(value)
@@ -112,9 +114,13 @@ def _origin(name: str, arguments: dict[str, Any], parameters: Any) -> Origin:
     return Origin(name, release(), checkpoint, told, seed)
 
 
-def _listed(value: Any) -> Any:
-    """A tuple of models as a list of them."""
-    return list(value) if isinstance(value, tuple) and isinstance(value, Sequence) else value
+def _checkpoint(value: Any) -> dict[str, Any] | None:
+    """The models that were measured; None for what is none, and for guests of which nothing can be asked."""
+    try:
+        listed = list(value) if isinstance(value, tuple) else value
+        return guest_json(listed) if is_guest(listed) else None
+    except Exception:  # objects of other people's, in any way
+        return None
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -22,9 +22,9 @@ from interp.cli import main
 from interp.errors import RequestError
 from interp.stats import Estimate
 from probes import Claim, analyze_variation, audit_claim, audit_claims, load_result, scan_heads
-from probes.core import KEPT, LEFT, OF, LeftOut, Result, get_kind, hints, kind_of, recorded
-from probes.core import KINDS as OURS
+from probes.core import KEPT, LEFT, OF, LeftOut, Result, get_kind, hints, kind_of, ours, recorded
 
+OURS = ours()
 KINDS = sorted(OURS)
 CLAIM = "L0H0 attends to the previous token"
 
