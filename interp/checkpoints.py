@@ -34,6 +34,7 @@ from interp.header import (
 from interp.model import SandboxTransformer
 from interp.population import Population, seeded
 from interp.registry import broken, grammar_from_dict, grammar_kinds, worlds
+from interp.sources import Part, with_source
 from interp.tensor_files import check_finite, is_utf8, read_safetensors
 from interp.torch_modes import ordinary_torch
 
@@ -136,7 +137,8 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
     """
     path = find_checkpoint(name_or_path)
     if name := constructed_at(path):
-        return next(world.load("construct")(name) for world in worlds() if name in world.constructed)
+        built = next(world.load("construct")(name) for world in worlds() if name in world.constructed)
+        return with_source(built, (Part(str(name_or_path)),))
     meta = read_header(path)
     kind = (meta["grammar"] or {}).get("kind", "")
     if isinstance(kind, str) and kind and kind not in grammar_kinds():  # what is no name of one is damage, see below
@@ -155,7 +157,8 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
             check_finite(params, population.seeds, where)
     except Exception as error:  # numbers and names of a forged file break their readers in any way
         raise CheckpointError(f"{str(path)!r} is damaged or edited: {error}") from error
-    return population[0] if meta["kind"] == "model" else population
+    model = population[0] if meta["kind"] == "model" else population
+    return with_source(model, (Part(str(name_or_path)),))
 
 
 def seed_digests(meta: dict[str, Any], tensors: dict[str, Tensor]) -> list[str]:

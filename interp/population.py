@@ -18,10 +18,11 @@ from interp.functional import Params, stack_params
 from interp.grammars import Grammar
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
-from interp.names import printable
+from interp.names import first_duplicate, printable
 from interp.numbers import ABSENT, estimate, number, significant
 from interp.registry import world_of
 from interp.settings import first_seed
+from interp.sources import Part, source_of, with_source
 from interp.stats import Estimate, mean_over_seeds
 from interp.text import fold
 from interp.torch_modes import ordinary_torch
@@ -89,6 +90,52 @@ class Population(Sequence[SandboxTransformer]):
             provenance["seeded"] = False
         return cls(first.config, first.grammar, params, seeds, provenance)
 
+    @classmethod
+    def concat(cls, parts: Sequence["Population"]) -> "Population":
+        """Populations of one recipe as one, in their order: shards of seeds become what one run would have trained.
+
+        Raises `RequestError` for parts that one run could not have trained together: another config, grammar, settings
+        or versions, other steps, or a seed that two of them have.
+        """
+        given: list[Any] = (
+            list(parts) if isinstance(parts, Sequence) and not isinstance(parts, (str, Population)) else []
+        )
+        if not given or not all(isinstance(part, Population) for part in given):
+            raise RequestError(f"parts={quoted(parts)} is no list of populations: a population of all is made of them")
+        first = given[0]
+        for i, part in enumerate(given):
+            _check_same_run(part, first, i)
+        seeds = tuple(seed for part in given for seed in part.seeds)
+        if (twice := first_duplicate(seeds)) is not None:
+            raise RequestError(f"two of the populations hold seed {twice}: each seed counts once")
+        _check_size(len(seeds), first[0])
+        place = {seed: i for i, seed in enumerate(seeds)}
+        rows = (row for part in given for row in part.history)
+        told = (item for part in given for item in part.provenance.get("diverged", {}).items())
+        diverged = {seed: step for seed, step in told if int(seed) in place}
+        provenance = dict(first.provenance)
+        if "diverged" in provenance:
+            provenance["diverged"] = dict(sorted(diverged.items(), key=lambda item: int(item[0])))
+        whole = cls(
+            first.config,
+            first.grammar,
+            {name: torch.cat([part.params[name] for part in given]) for name in first.params},
+            seeds,
+            provenance,
+            tuple(sorted(rows, key=lambda row: (row["step"], place[row["seed"]]))),
+            {
+                step: {name: torch.cat([part.snapshots[step][name] for part in given]) for name in first.params}
+                for step in first.snapshots
+            },
+        )
+        sources = [source_of(part) for part in given]
+        named = [
+            replace(one, seeds=one.seeds or part.seeds)
+            for part, source in zip(given, sources, strict=True)
+            for one in source or ()
+        ]
+        return with_source(whole, tuple(named) if all(sources) else None)
+
     def untrained(self) -> "Population":
         """The same config and seeds before training: the null of every analyzer."""
         first = [first_seed(self.provenance, seed) for seed in self.seeds]
@@ -109,7 +156,7 @@ class Population(Sequence[SandboxTransformer]):
             usable_device(device)
         params = {n: p.to(device) for n, p in self.params.items()}
         snapshots = {step: {n: p.to(device) for n, p in ps.items()} for step, ps in self.snapshots.items()}
-        return replace(self, params=params, snapshots=snapshots)
+        return with_source(replace(self, params=params, snapshots=snapshots), source_of(self))
 
     def at_step(self, step: int) -> "Population":
         """The population as it was at a snapshot step."""
@@ -117,9 +164,10 @@ class Population(Sequence[SandboxTransformer]):
         if isinstance(step, bool) or not isinstance(step, int) or step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
             raise RequestError(f"no snapshot of step {quoted(step)}; snapshots are {have}")
-        return Population(
+        then = Population(
             self.config, self.grammar, self.snapshots[step], self.seeds, {**self.provenance, "step": step}
         )
+        return with_source(then, tuple(replace(part, step=step) for part in source_of(self) or ()))
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -141,7 +189,7 @@ class Population(Sequence[SandboxTransformer]):
             if not seeds:
                 raise RequestError(f"slice {quoted(index.start)}:{quoted(index.stop)} of {len(self)} models is empty")
             chosen, those = list(range(len(self)))[index], set(seeds)  # tensors know no negative step
-            return Population(
+            cut = Population(
                 self.config,
                 self.grammar,
                 {name: p[chosen].clone() for name, p in self.params.items()},
@@ -150,6 +198,7 @@ class Population(Sequence[SandboxTransformer]):
                 tuple(row for row in self.history if row["seed"] in those),
                 {s: {n: p[chosen].clone() for n, p in ps.items()} for s, ps in self.snapshots.items()},
             )
+            return with_source(cut, self._source_of(seeds))
         try:
             place: Any = None if isinstance(index, (bool, np.bool_)) else index
             index = operator.index(place)
@@ -165,7 +214,20 @@ class Population(Sequence[SandboxTransformer]):
         model = SandboxTransformer(self.config, self.grammar, {**self.provenance, "seed": seed})
         model = model.to(like.device, like.dtype)  # before loading: float64 weights keep their last bits
         model.load_state_dict({name: p[index].detach().clone() for name, p in self.params.items()})
-        return model
+        return with_source(model, self._source_of((seed,)))
+
+    def _source_of(self, seeds: Sequence[int]) -> tuple[Part, ...]:
+        """Where models of these seeds are from, part by part in their order; nowhere where that is not known."""
+        parts, out = source_of(self) or (), list[Part]()
+        for seed in seeds:
+            part = parts[0] if len(parts) == 1 else next((p for p in parts if seed in (p.seeds or ())), None)
+            if part is None:
+                return ()
+            if out and replace(out[-1], seeds=None) == replace(part, seeds=None):
+                out[-1] = replace(part, seeds=(*(out[-1].seeds or ()), seed))
+            else:
+                out.append(replace(part, seeds=(seed,)))
+        return tuple(out)
 
     def __iter__(self) -> Iterator[SandboxTransformer]:
         return (self[i] for i in range(len(self)))
@@ -241,6 +303,34 @@ class Population(Sequence[SandboxTransformer]):
             for key, column in self._columns().items()
             if all(row.get(key) is not None for row in rows)
         }
+
+
+def _check_same_run(part: Population, first: Population, i: int) -> None:
+    """Raise `RequestError` unless one run could have trained both."""
+    facts: dict[str, tuple[Any, Any]] = {
+        "config": (part.config, first.config),
+        "grammar": (part.grammar, first.grammar),
+        "device": (part.device, first.device),
+        "snapshots": (sorted(part.snapshots), sorted(first.snapshots)),
+        "steps measured": ({row["step"] for row in part.history}, {row["step"] for row in first.history}),
+    }
+    for name in sorted(part.provenance.keys() | first.provenance.keys()):
+        if name != "diverged":
+            facts[name] = (part.provenance.get(name), first.provenance.get(name))
+    for name, (own, other) in facts.items():
+        if own != other:
+            raise RequestError(
+                f"population {i} has {name} {quoted(_apart(own, other))}, and population 0 "
+                f"{quoted(_apart(other, own))}: only shards of one recipe make one population"
+            )
+
+
+def _apart(own: Any, other: Any) -> Any:
+    """What of a mapping, or a dataclass, is not the same in another; all of it where that cannot be told."""
+    tables = [one.to_dict() if hasattr(one, "to_dict") else one for one in (own, other)]
+    if not all(isinstance(table, dict) for table in tables):
+        return own
+    return {name: value for name, value in tables[0].items() if value != tables[1].get(name)} or own
 
 
 def seeds_of(given: Any) -> tuple[int, ...]:

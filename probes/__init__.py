@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from probes.balance import analyze_balance
     from probes.checking import check_analyzer, check_audit
     from probes.claims import Claim, Condition, Items, Question, Relation
+    from probes.core import load_result
     from probes.drift import analyze_drift
     from probes.glitches import analyze_glitches
     from probes.lottery import demonstrate_lottery_ticket, demonstrate_shared_matrix
@@ -33,6 +34,7 @@ _HOME = {
     "check_audit": "probes.checking",
     "demonstrate_lottery_ticket": "probes.lottery",
     "demonstrate_shared_matrix": "probes.lottery",
+    "load_result": "probes.core",
     "audit_claim": "probes.audit",
     "audit_claims": "probes.audit",
     "scan_heads": "probes.audit",
@@ -59,6 +61,7 @@ __all__ = [
     "check_audit",
     "demonstrate_lottery_ticket",
     "demonstrate_shared_matrix",
+    "load_result",
     "scan_heads",
     "share_of_origins",
 ]

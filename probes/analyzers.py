@@ -19,8 +19,8 @@ from probes.declared import OURS as OURS
 GROUP = "interp.analyzers"
 # What `interp analyze` itself has: no analyzer can have such a flag.
 TAKEN = (
-    "analyzer", "checkpoint", "seed", "device", "json", "figure", "help", "model_config", "vocab", "run", "given",
-    "command",
+    "analyzer", "checkpoint", "checkpoints", "seed", "device", "json", "figure", "help", "model_config", "vocab", "run",
+    "given", "command",
 )  # fmt: skip
 
 

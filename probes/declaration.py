@@ -111,4 +111,6 @@ class Analyzer:
             needed = flag.keyword in takes and takes[flag.keyword].default is Parameter.empty
             if needed and how[flag.keyword] in (None, []):
                 raise RequestError(f"`analyze {self.name}` needs --{flag.dest.replace('_', '-')}: {flag.help}")
-        return run(model, seed=seed, **how)
+        from probes.core import recorded
+
+        return recorded(run)(model, seed=seed, **how)

@@ -1,6 +1,6 @@
-"""Our analyzers, as they declare themselves. Imports no torch."""
+"""Our analyzers, as they declare themselves, and the kinds of their results. Imports no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from probes.declaration import TASK, TEXT, Analyzer, Flag
 
@@ -59,3 +59,20 @@ OURS: Sequence[Analyzer] = (
         flags=(TEXT, TASK),
     ),
 )
+# Kind of result -> "module:class", and "module:function" of each function that gives one, or a list of them.
+RESULTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "audit": ("probes.audit:AuditResult", ("probes.audit:audit_claim", "probes.audit:audit_claims")),
+    "balance": ("probes.balance:BalanceResult", ("probes.balance:analyze_balance",)),
+    "bench": ("probes.audit.bench:BenchResult", ("probes.audit.bench:run_bench",)),
+    "drift": ("probes.drift:DriftResult", ("probes.drift:analyze_drift",)),
+    "glitches": ("probes.glitches:GlitchResult", ("probes.glitches:analyze_glitches",)),
+    "lottery": ("probes.lottery:LotteryResult", ("probes.lottery:demonstrate_lottery_ticket",)),
+    "origins": ("probes.variation:OriginsResult", ("probes.variation:share_of_origins",)),
+    "scan": ("probes.audit:ScanResult", ("probes.audit:scan_heads",)),
+    "shared-matrix": ("probes.lottery:SharedMatrixResult", ("probes.lottery:demonstrate_shared_matrix",)),
+    "stack": ("probes.stack:StackResult", ("probes.stack:analyze_stack_likeness",)),
+    "topics": ("probes.topics:TopicBlocksResult", ("probes.topics:analyze_topic_blocks",)),
+    "trained-bench": ("probes.audit.bench.trained:TrainedResult", ("probes.audit.bench.trained:run_trained_bench",)),
+    "two-stages": ("probes.topics:TwoStageResult", ("probes.topics:analyze_two_stages",)),
+    "variation": ("probes.variation:VariationResult", ("probes.variation:analyze_variation",)),
+}

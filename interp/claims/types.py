@@ -38,9 +38,9 @@ class Relation:
     words: str
     kind: Kind
     needs: str
-    keys: Keys
-    also: tuple[str, ...] = field(default=(), compare=False)
-    instead: str = field(default="", compare=False)
+    keys: Keys = field(repr=False)
+    also: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    instead: str = field(default="", compare=False, repr=False)
     tokens: tuple[str, ...] = field(default=(), compare=False)
     of: "Relation | None" = field(default=None, compare=False, repr=False)
 
@@ -57,8 +57,8 @@ class Condition:
     name: str
     words: str
     needs: str
-    rows: Callable[[Tokens, Any, Pairs], Rows]
-    also: tuple[str, ...] = field(default=(), compare=False)
+    rows: Callable[[Tokens, Any, Pairs], Rows] = field(repr=False)
+    also: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from interp.cli.files import check_figure, check_outputs, deliver, find_all, load_all
+from interp.cli.files import check_figure, check_outputs, content_of, deliver, find_each, load_each
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
 from interp.limits import read_whole
@@ -18,7 +18,7 @@ def audit(arguments: argparse.Namespace) -> int:
     if arguments.bench:
         check_figure(arguments.figure)
         return bench(arguments)
-    if arguments.checkpoint is None:
+    if not arguments.checkpoints:
         raise RequestError("nothing to audit: give a checkpoint and --claim TEXT, or --bench")
     from probes.claims import Own, check_each_once, read_own
 
@@ -31,9 +31,10 @@ def audit(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None and len(claims) > 1:
         raise RequestError(f"--figure draws the evidence of one claim, and {len(claims)} are given")
     check_each_once(claims)
-    find_all(arguments, arguments.json, arguments.figure)
-    model = load_all(arguments)
+    find_each(arguments, arguments.json, arguments.figure)
+    model = load_each(arguments)
     from probes import audit_claims
+    from probes.core import OF, SEVERAL, header_of_several
 
     how: dict[str, Any] = {"seed": arguments.seed, "task_check": not arguments.no_task_check}
     how |= {"early": True} if arguments.early else {}
@@ -41,10 +42,11 @@ def audit(arguments: argparse.Namespace) -> int:
         model, claims, inputs=arguments.inputs, num_inputs=arguments.num_inputs, progress=True, **how
     )
     said = "\n\n".join(result.summary() for result in results)
-    names = [str(name) for name in (arguments.checkpoint, *arguments.others)]
-    told = {"checkpoint": names[0]} if len(names) == 1 else {"checkpoints": names}
-    whole = [{**result.to_dict(), **told} for result in results]
-    deliver(said, arguments.json, whole[0] if len(whole) == 1 else {"audits": whole}, arguments.figure, results[0])
+    names = [str(name) for name in arguments.checkpoints]
+    told: dict[str, Any] = {"checkpoint": names[0]} if len(names) == 1 else {"checkpoints": names}
+    whole = [content_of(result, **told) for result in results]
+    several = {OF: header_of_several(results), SEVERAL: whole}
+    deliver(said, arguments.json, whole[0] if len(whole) == 1 else several, arguments.figure, results[0])
     return int(arguments.strict and any(result.verdict != "supported" for result in results))
 
 
@@ -103,5 +105,5 @@ def bench(arguments: argparse.Namespace) -> int:
         from probes.audit.bench import PER_FAMILY, run_bench
 
         result = run_bench(arguments.per_family or PER_FAMILY, **how)
-    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
+    deliver(result.summary(), arguments.json, content_of(result), arguments.figure, result)
     return 0

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ from interp.cli.files import (
     check_checkpoint,
     check_figure,
     check_outputs,
+    content_of,
     deliver,
+    each_of,
     find,
-    find_all,
+    find_each,
     is_foreign,
     load,
-    load_all,
+    load_each,
 )
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
@@ -50,6 +53,7 @@ def train(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         device=arguments.device,
         progress=True,
+        callback=_watchers(arguments),
     )
     said = [population.summary()]
     if population.timing:
@@ -58,9 +62,24 @@ def train(arguments: argparse.Namespace) -> int:
             f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     said.append(f"wrote {out}" if population.timing else f"{out} was finished already")
-    table = {"recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing}
+    from probes.core import OF, header_of_command
+
+    asked = {"preset": arguments.preset, "seeds": len(population), "first_seed": arguments.first_seed}
+    table = {
+        OF: header_of_command("training", **asked),
+        "recipe": recipe.to_dict(), "history": list(population.history), "timing": population.timing,
+    }  # fmt: skip
     deliver("\n".join(said), arguments.json, table)
     return 0
+
+
+def _watchers(arguments: argparse.Namespace) -> Any:
+    """What the measures are shown by besides, None for nothing."""
+    from interp.training.writers import TensorBoardWriter, WandbWriter
+
+    each: list[Any] = [] if arguments.tensorboard is None else [TensorBoardWriter(arguments.tensorboard)]
+    each += [] if arguments.wandb is None else [WandbWriter(arguments.wandb)]
+    return (lambda rows: [write(rows) for write in each]) if each else None
 
 
 def options_help() -> str:
@@ -86,18 +105,18 @@ def _options(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def analyze(arguments: argparse.Namespace) -> int:
-    """Measure a checkpoint with one analyzer."""
+    """Measure a checkpoint, or several together, with one analyzer."""
     from probes.analyzers import get_analyzer
 
     analyzer = get_analyzer(arguments.analyzer)
     check_figure(arguments.figure)
     refuse_unread(arguments)
-    meta = find_all(arguments, arguments.json, arguments.figure)
-    # A wrong file is refused before torch is loaded.
-    kind = (meta.get("grammar") or {}).get("kind")
-    analyzer.check(str(arguments.checkpoint), kind, foreign=is_foreign(arguments))
-    result = analyzer(load_all(arguments), arguments.seed, vars(arguments))
-    deliver(result.summary(), arguments.json, result.to_dict(), arguments.figure, result)
+    found = find_each(arguments, arguments.json, arguments.figure)
+    for one, (_, meta) in zip(each_of(arguments), found, strict=True):  # before torch is loaded
+        kind = (meta.get("grammar") or {}).get("kind")
+        analyzer.check(str(one.checkpoint), kind, foreign=is_foreign(one))
+    result = analyzer(load_each(arguments), arguments.seed, vars(arguments))
+    deliver(result.summary(), arguments.json, content_of(result), arguments.figure, result)
     return 0
 
 
@@ -163,8 +182,38 @@ def prune(arguments: argparse.Namespace) -> int:
     result = demonstrate_lottery_ticket(model, candidates=arguments.candidates, seed=arguments.seed, progress=True)
     save_checkpoint(result.model, arguments.out)
     said += [result.summary(), f"wrote {arguments.out}"]
-    deliver("\n".join(said), arguments.json, result.to_dict(), arguments.figure, result)
+    deliver("\n".join(said), arguments.json, content_of(result), arguments.figure, result)
     return 0
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    """Put shards of one recipe together, in the order of their seeds: the file that one run would have written."""
+    refuse_unread(arguments)
+    check_checkpoint(arguments.out)
+    found = find_each(arguments, arguments.out)
+    for name, (_, meta) in zip(arguments.checkpoints, found, strict=True):
+        if meta["kind"] != "population":
+            raise RequestError(f"{quoted(name)} holds one model, and populations are merged")
+    from interp.checkpoints import load_checkpoint, save_checkpoint
+    from interp.population import Population
+
+    parts = [load_checkpoint(path) for path, _ in found]
+    single = [one[i : i + 1] for one in parts if isinstance(one, Population) for i in range(len(one))]
+    whole = Population.concat(sorted(single, key=lambda one: one.seeds))
+    save_checkpoint(whole, arguments.out)
+    print(f"wrote {arguments.out}: {len(whole)} models, seeds {_ranges(whole.seeds)}")
+    return 0
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Ascending whole numbers in words: "0-3, 7"."""
+    out: list[list[int]] = []
+    for seed in seeds:
+        if out and seed == out[-1][-1] + 1:
+            out[-1] = [out[-1][0], seed]
+        else:
+            out.append([seed])
+    return ", ".join("-".join(map(str, run)) for run in out)
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -186,6 +235,20 @@ def report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def curves(arguments: argparse.Namespace) -> int:
+    """Tell and draw learning curves."""
+    check_figure(arguments.figure)
+    refuse_unread(arguments)
+    check_outputs(arguments.json, arguments.figure, keep=Path(arguments.file))
+    from interp.curves import Curves
+    from probes.core import OF, header_of_command
+
+    found = Curves.read(arguments.file, arguments.measure)
+    table = {OF: header_of_command("curves", file=arguments.file, measures=arguments.measure), **found.to_dict()}
+    deliver(found.summary(), arguments.json, table, arguments.figure, found)
+    return 0
+
+
 def list_all(arguments: argparse.Namespace) -> int:
     """Print presets, studies and bundled checkpoints."""
     check_outputs(arguments.json)
@@ -193,6 +256,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     from interp.header import PRETRAINED, list_pretrained, read_header
     from interp.registry import broken, get_world, list_worlds, presets
     from probes.analyzers import find_analyzers
+    from probes.core import OF, header_of_command
 
     known = presets()
     bundled: dict[str, dict[str, Any]] = {}
@@ -227,6 +291,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
         said.append(f"  {name:<20} {count}: {rules or info['about']}")
     data = {
+        OF: header_of_command("list"),
         "worlds": {name: {"about": about, "overlays": overlays[name]} for name, about in worlds.items()},
         "presets": {name: preset.about for name, preset in known.items()},
         "analyzers": {name: {"about": one.about, "null": one.null} for name, one in analyzers.items()},

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -17,8 +16,20 @@ def write_json(path: Path | None, data: Any) -> None:
     """Write `data` where a path was given."""
     if path is not None:
         from interp.files import write_text
+        from probes.core import written
 
-        write_text(path, json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n")
+        write_text(path, written(data))
+
+
+def content_of(result: Any, **more: Any) -> dict[str, Any]:
+    """What `--json` writes of a result: its header first, then what it found, and `more` beside it."""
+    from probes.core import OF, Result, file_of, header_of_command
+
+    if isinstance(result, Result):
+        content = file_of(result, brief=True)
+    else:  # of another package: it has a `to_dict`
+        content = {OF: header_of_command(type(result).__name__), **result.to_dict()}
+    return {OF: content.pop(OF), **more, **content}
 
 
 def draw(path: Path | None, result: Any) -> None:
@@ -96,9 +107,47 @@ def is_foreign(arguments: argparse.Namespace) -> bool:
     return (os.path.isfile(name) or os.path.isdir(name)) and not is_ours(name)
 
 
+def find_each(arguments: argparse.Namespace, *outputs: Path | None) -> list[tuple[Path, dict[str, Any]]]:
+    """`find` of every checkpoint of a command that takes several. Raises `RequestError` for one that stands twice."""
+    found = [find(one, *outputs) for one in each_of(arguments)]
+    if (twice := first_duplicate(str(path.resolve()) for path, _ in found)) is not None:
+        at = [str(path.resolve()) for path, _ in found].index(twice)
+        raise RequestError(f"checkpoint {quoted(arguments.checkpoints[at])} is given twice: each model counts once")
+    return found
+
+
+def each_of(arguments: argparse.Namespace) -> list[argparse.Namespace]:
+    """The command, once for each of its checkpoints."""
+    return [argparse.Namespace(**{**vars(arguments), "checkpoint": name}) for name in arguments.checkpoints]
+
+
+def load_each(arguments: argparse.Namespace) -> Any:
+    """The models of the command's checkpoints: the one file's, or all together (see `joined`)."""
+    return joined([load(one) for one in each_of(arguments)])
+
+
+def joined(loaded: Sequence[Any]) -> Any:
+    """The models of several files: a population where they are shards of one recipe or of one config, else a list."""
+    from interp.model import SandboxTransformer
+    from interp.population import Population
+    from interp.sources import source_of, with_source
+
+    if len(loaded) == 1:
+        return loaded[0]
+    if all(isinstance(one, Population) for one in loaded):
+        with contextlib.suppress(RequestError):
+            return Population.concat(list(loaded))
+    models = [model for one in loaded for model in (one if isinstance(one, Population) else [one])]
+    if all(isinstance(model, SandboxTransformer) for model in models):
+        with contextlib.suppress(RequestError):
+            return with_source(Population.from_models(models), source_of(models))
+    return models
+
+
 def load(arguments: argparse.Namespace) -> Any:
     """The model or population of the command's checkpoint, on the device it names, if any."""
     from interp.devices import usable_device
+    from interp.sources import Part, with_source
 
     device = usable_device(getattr(arguments, "device", "cpu"))
     if is_foreign(arguments):
@@ -107,43 +156,9 @@ def load(arguments: argparse.Namespace) -> Any:
         check = not arguments.no_task_check
         with contextlib.redirect_stdout(sys.stderr):  # a reader of the output that has gone costs no file
             model = load_foreign(arguments.checkpoint, arguments.model_config, arguments.vocab, task_check=check)
-        return model if str(device) == "cpu" else model.to(device)  # a bridge would say that it moves
+        model = model if str(device) == "cpu" else model.to(device)  # a bridge would say that it moves
+        config, vocab = (None if one is None else str(one) for one in (arguments.model_config, arguments.vocab))
+        return with_source(model, (Part(str(arguments.checkpoint), config=config, vocab=vocab),))
     from interp.checkpoints import load_checkpoint
 
     return load_checkpoint(arguments.checkpoint).to(device)
-
-
-def each_of(arguments: argparse.Namespace, names: Sequence[str]) -> list[argparse.Namespace]:
-    """The command as it would be for each of several checkpoints alone."""
-    return [argparse.Namespace(**{**vars(arguments), "checkpoint": name}) for name in names]
-
-
-def find_all(arguments: argparse.Namespace, *outputs: Path | None) -> dict[str, Any]:
-    """`find` of the command's checkpoint and those beside it: the header of the first. None is named twice."""
-    names = [arguments.checkpoint, *arguments.others]
-    found = [find(one, *outputs) for one in each_of(arguments, names)]
-    check_once(names, [path for path, _ in found])
-    return found[0][1]
-
-
-def check_once(names: Sequence[str], files: Sequence[Path]) -> None:
-    """Raise `RequestError` for a file that is named twice."""
-    if (twice := first_duplicate(str(file.resolve()) for file in files)) is not None:
-        name = next(name for name, file in zip(names, files, strict=True) if str(file.resolve()) == twice)
-        raise RequestError(f"checkpoint {quoted(name)} is given twice: each model counts once")
-
-
-def load_all(arguments: argparse.Namespace) -> Any:
-    """The model of the command's checkpoint; of several, a population where they are of one config, else a list."""
-    loaded = [load(one) for one in each_of(arguments, [arguments.checkpoint, *arguments.others])]
-    if len(loaded) == 1:
-        return loaded[0]
-    models = [model for one in loaded for model in (one if hasattr(one, "seeds") else [one])]
-    from interp.model import SandboxTransformer
-    from interp.population import Population
-
-    ours = [model for model in models if isinstance(model, SandboxTransformer)]
-    alike = all(model.config == ours[0].config and model.grammar == ours[0].grammar for model in ours)
-    if len(ours) == len(models) and alike:
-        return Population.from_models(ours)
-    return models

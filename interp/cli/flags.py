@@ -98,8 +98,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
         Unread(("half", "models"), lambda a, _: None if a.bench == "trained" else "it is of --bench trained"),
         Unread(
             (
-                "checkpoint",
-                "others",
+                "checkpoints",
                 "claim",
                 "claims",
                 "relations",
@@ -122,8 +121,11 @@ TABLE: dict[str, tuple[Unread, ...]] = {
         VOCAB,
     ),
     "heatmap": (Unread(("population",), _one_model), Unread(("seed",), _no_seeds), VOCAB),
+    "merge": (),
     "prune": (),
     "report": (Unread(("workers",), _on_device),),
+    "curves": (),
+    "replay": (),
     "list": (),
 }
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interp.cli import audit, commands, scan
+from interp.cli import audit, commands, replay, scan
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
 from interp.numbers import Written, written_whole
@@ -89,12 +89,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep the weights of this step and their norms (repeatable)",
     )
 
+    train.add_argument("--tensorboard", type=Path, metavar="DIR", help="also write the measures there, for TensorBoard")
+    train.add_argument("--wandb", metavar="PROJECT", help="also send the measures to Weights & Biases")
     train.set_defaults(more_help=commands.options_help)
 
     analyze = _command(listed, "analyze", commands.analyze, "measure a checkpoint")
     analyze.add_argument("analyzer", metavar="{" + ",".join(find_analyzers()[0]) + "}", help="what to measure")
-    analyze.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
-    _others(analyze)
+    _checkpoints(analyze, "+")
     foreign_options(analyze)
     for flag in every_flag():
         _analyzer_option(analyze, flag)
@@ -104,8 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     audits = _command(listed, "audit", audit.audit, "test what is said about attention heads")
-    audits.add_argument("checkpoint", metavar="CHECKPOINT", nargs="?", help=CHECKPOINT)
-    _others(audits)
+    _checkpoints(audits, "*")
     audits.add_argument(
         "--bench",
         nargs="?",
@@ -235,6 +235,11 @@ def make_parser() -> argparse.ArgumentParser:
     prune.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     prune.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
+    merge = _command(listed, "merge", commands.merge, "make one checkpoint of shards of seeds")
+    merge.set_defaults(model_config=None)
+    merge.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, seeds apart")
+    merge.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
+
     report = _command(listed, "report", commands.report, "run a case study and write its report")
     report.add_argument("study", metavar="STUDY", help="see `interp list`")
     size = report.add_mutually_exclusive_group()
@@ -249,6 +254,22 @@ def make_parser() -> argparse.ArgumentParser:
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
     report.late = study_options
 
+    curves = _command(listed, "curves", commands.curves, "show what a run measured as it trained, or trains")
+    curves.add_argument(
+        "file", metavar="FILE", help="a checkpoint, the folder FILE.run of a run under way, or its metrics.jsonl"
+    )
+    curves.add_argument(
+        "--measure", action="append", metavar="NAME", help="as in the history (repeatable; default: what tables show)"
+    )
+    curves.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and their means")
+    curves.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the learning curves")
+
+    replays = _command(listed, "replay", replay.replay, "compute a result again from its file, and compare")
+    replays.add_argument("file", metavar="FILE.json", help="what --json or result.save() wrote")
+    replays.add_argument(
+        "--checkpoint", metavar="CHECKPOINT", help="where the models are now, if not where the file says"
+    )
+
     listing = _command(listed, "list", commands.list_all, "presets, studies and bundled checkpoints")
     listing.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
     return parser
@@ -260,11 +281,10 @@ def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], t
     return parser
 
 
-def _others(parser: argparse.ArgumentParser) -> None:
-    """Further models of the same shape."""
-    parser.add_argument(
-        "others", metavar="CHECKPOINT", nargs="*", help="more models of the same shape: together a population"
-    )
+def _checkpoints(parser: argparse.ArgumentParser, count: str) -> None:
+    """Checkpoints that are measured together."""
+    words = f"{CHECKPOINT}; several of the same shape are a population"
+    parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs=count, help=words)
 
 
 def foreign_options(parser: argparse.ArgumentParser) -> None:

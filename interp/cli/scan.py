@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from interp.cli.files import check_figure, check_once, deliver, each_of, find, load
+from interp.cli.files import check_figure, content_of, deliver, each_of, find_each, load
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
@@ -16,9 +16,8 @@ def scan(arguments: argparse.Namespace) -> int:
     refuse_unread(arguments)
     check_figure(arguments.figure)
     relations = _relations(arguments.relation)  # a wrong one is refused before torch is loaded
-    each = each_of(arguments, arguments.checkpoints)
-    check_once(arguments.checkpoints, [find(one, arguments.json, arguments.figure)[0] for one in each])
-    loaded = [load(one) for one in each]
+    find_each(arguments, arguments.json, arguments.figure)
+    loaded = [load(one) for one in each_of(arguments)]
     model = loaded[0] if len(loaded) == 1 else list(chain.from_iterable(_listed(one) for one in loaded))
     from probes import scan_heads
 
@@ -31,7 +30,7 @@ def scan(arguments: argparse.Namespace) -> int:
         task_check=not arguments.no_task_check,
         progress=True,
     )
-    whole = {**result.to_dict(), "models": _models(arguments.checkpoints, loaded)}
+    whole = content_of(result, models=_models(arguments.checkpoints, loaded))
     deliver(result.summary(), arguments.json, whole, arguments.figure, result)
     return 0
 

@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interp.plots.curves import learning_curves
     from interp.plots.export import figure_html, save_figure
     from interp.plots.heatmap import attention_heatmap
 
-__all__ = ["attention_heatmap", "figure_html", "save_figure"]
+__all__ = ["attention_heatmap", "figure_html", "learning_curves", "save_figure"]
 
 _HOME = {
     "attention_heatmap": "interp.plots.heatmap",
     "figure_html": "interp.plots.export",
+    "learning_curves": "interp.plots.curves",
     "save_figure": "interp.plots.export",
 }
 

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from interp.plots import notebook
 from interp.plots.export import PLACEHOLDER, PLOT_CONFIG, check_div_id, notebook_html, with_hash_id
 
 PACK_FROM = 20_000  # drawn cells; below, plotly's own form is small, and exact
 BUDGET = 880_000  # characters of base64 a figure
+_INSIDE = ("notebook", "mimetype", "colab", "kaggle", "vscode")  # plotly's names for what shows figures in notebooks
 STEPS = (255, 127, 63)  # of the root; the most that fit the budget
 
 
@@ -55,14 +57,12 @@ class CompactFigure(go.Figure):
         import plotly.io as pio
 
         name = renderer or pio.renderers.default or ""
-        inside = any(word in name for word in ("notebook", "mimetype", "iframe", "colab", "kaggle", "vscode"))
+        inside = any(word in name for word in (*_INSIDE, "iframe"))
         opened = any(word in name for word in ("browser", "chrom", "firefox"))
         if self._light({})[0] is None or not (inside or opened):
             super().show(renderer, **kwargs)
         elif inside:
-            from IPython.display import HTML, display
-
-            display(HTML(self._repr_html_()))
+            notebook.show_figure(self)
         else:
             page = Path(tempfile.mkdtemp(prefix="interp-")) / "figure.html"
             self.write_html(page)
@@ -77,10 +77,17 @@ class CompactFigure(go.Figure):
         return {"text/html": self._repr_html_()}
 
     def _ipython_display_(self) -> None:
-        if self._light({})[0] is None:
-            super()._ipython_display_()
+        import plotly.io as pio
+
+        name = pio.renderers.default or ""
+        if notebook.in_notebook() and (not name or any(word in name for word in _INSIDE)):
+            notebook.show_figure(self)  # with one script for all
         else:
             self.show()
+
+    def is_packed(self) -> bool:
+        """Whether its page carries weights rounded and compressed."""
+        return self._light({})[0] is not None
 
     def _light(self, kwargs: dict[str, Any]) -> tuple[go.Figure | None, dict[str, Any]]:
         """The figure without its weights (None: nothing to pack), and `kwargs` with the script that puts them in."""

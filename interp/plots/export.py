@@ -25,7 +25,7 @@ DEFAULT_SIZE = (900, 600)
 MOST_SCALE = 20
 PLACEHOLDER = "figure-id-that-becomes-a-hash"
 DIV_ID = re.compile(r"[\w.:-]+")  # nothing at which an attribute or a string of a script would end
-_shown = itertools.count()
+shown = itertools.count()  # figures of this process
 
 
 def save_figure(
@@ -87,12 +87,25 @@ def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
 
 
 def notebook_html(fig: "go.Figure") -> str:
-    """`fig` as a <div> that brings the plotly script (4.8 MB) along: no network, in any notebook.
+    """`fig` as a <div> that brings the plotly script (4.8 MB) along: no network, wherever HTML is shown.
 
-    The id counts the figures of this process: one that is shown twice is drawn twice.
+    The id counts the figures of this process: one that is shown twice is drawn twice. In notebooks the script stands
+    once: see `interp.plots.notebook`.
     """
-    page = fig.to_html(full_html=False, include_plotlyjs=True, div_id=PLACEHOLDER, config=PLOT_CONFIG)
-    return with_hash_id(page, f"-{next(_shown)}")
+    return with_hash_id(figure_page(fig, include_plotlyjs=True), f"-{next(shown)}")
+
+
+def figure_page(fig: "go.Figure", include_plotlyjs: bool = False) -> str:
+    """`fig` as a <div> whose id is `PLACEHOLDER`."""
+    page = fig.to_html(full_html=False, include_plotlyjs=include_plotlyjs, div_id=PLACEHOLDER, config=PLOT_CONFIG)
+    return str(page)
+
+
+def script_tag() -> str:
+    """The plotly script as a part of a page, for all figures of that page."""
+    from plotly.offline import get_plotlyjs
+
+    return f"<script>window.PlotlyConfig = {{MathJaxConfig: 'local'}};</script><script>{get_plotlyjs()}</script>"
 
 
 def with_hash_id(page: str, ending: str = "") -> str:

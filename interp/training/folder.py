@@ -10,6 +10,7 @@ from pathlib import Path
 
 from interp.errors import OutputError, RequestError, WriteError, quoted
 from interp.files import check_writable
+from interp.training.metrics import METRICS_FILE
 
 try:
     import fcntl
@@ -79,8 +80,8 @@ def _check_content(folder: Path, resume: bool) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """The plan, a state file, or what a killed write left of one."""
-    return any(map(path.match, (PLAN_FILE, "chunk-*.safetensors", ".chunk-*", f".{PLAN_FILE}*")))
+    """The plan, a state file, the measures, or what a killed write left of one."""
+    return any(map(path.match, (PLAN_FILE, METRICS_FILE, "chunk-*.safetensors", ".chunk-*", f".{PLAN_FILE}*")))
 
 
 @contextlib.contextmanager

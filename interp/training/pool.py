@@ -16,10 +16,17 @@ from interp.training.folder import RunFolder
 PATIENCE = 10  # seconds for killed workers to be gone
 
 
-def train_in_workers(folder: RunFolder, chunks: Sequence[str], workers: int, progress: Callable[[int], Any]) -> None:
+def train_in_workers(
+    folder: RunFolder,
+    chunks: Sequence[str],
+    workers: int,
+    progress: Callable[[int], Any],
+    watch: Callable[[], None] = lambda: None,
+) -> None:
     """Train every chunk of the plan in `folder`, each in a process of its own, `workers` at a time.
 
-    `chunks` names each chunk's seeds. `progress` gets the seed-steps done, from several threads, one at a time. The
+    `chunks` names each chunk's seeds. `progress` gets the seed-steps done, from several threads, one at a time. `watch`
+    is called twice a second in this thread. The
     first worker that fails stops the others and is a `TrainingError`; any exception in this thread (Ctrl-C) stops all.
 
     A worker reads from a pipe to which nobody writes. Its end means that this process is gone, killed or not, and the
@@ -71,6 +78,7 @@ def train_in_workers(folder: RunFolder, chunks: Sequence[str], workers: int, pro
         for thread in threads:
             while thread.is_alive():
                 thread.join(timeout=0.5)
+                watch()
     finally:
         os.close(alive)  # first: should a second Ctrl-C cut this short, the workers end all the same
         stop()

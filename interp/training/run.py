@@ -1,7 +1,7 @@
 """`train_population`: seeds split into chunks, chunks trained by one-thread workers, nothing lost.
 
-A run keeps its state in a folder beside the output, `<out>.run/`: the plan (recipe and chunks) and
-one state file a chunk. The folder goes away when the checkpoint is written. Workers are plain
+A run keeps its state in a folder beside the output, `<out>.run/`: the plan (recipe and chunks), one state file a chunk,
+and what was measured so far (`metrics.jsonl`). The folder goes away when the checkpoint is written. Workers are plain
 subprocesses that read the plan and write the state: no pickling, and no `__main__` guard in the caller.
 """
 
@@ -37,6 +37,7 @@ from interp.threads import one_thread
 from interp.torch_modes import ordinary_torch
 from interp.training.folder import PLAN_FILE, remove_run, run_folder
 from interp.training.loop import ChunkState, Timing, initial_state, train_chunk
+from interp.training.metrics import Callback, Metrics, Watch
 from interp.training.pool import train_in_workers
 from interp.training.size import check_training, seeds_that_fit
 from interp.training.state import read_state, write_state
@@ -60,6 +61,7 @@ def train_population(
     workers: int | None = None,
     device: str = "cpu",
     progress: bool = False,
+    callback: Callback | None = None,
 ) -> Population:
     """Train S models of one config together and return them as a `Population`.
 
@@ -70,6 +72,8 @@ def train_population(
     - `out`: write the checkpoint there; `resume` continues a run that was stopped on the way.
     - `workers`: one-thread processes (default: one a core, as far as there are seeds); 1 trains in
       this process. On another `device` than "cpu" all seeds train in this process, and `workers` is refused.
+    - `callback(rows)`: called in this process, as the training goes, with the new rows of the history (a dict a seed
+      and evaluated step). What it raises stops the run, which can be resumed. `interp.training.writers` has some.
 
     Raises `RequestError`/`ConfigError` for what cannot be done and `TrainingError` when every seed
     diverged or a worker died; seeds that diverge among others are named in `provenance["diverged"]`.
@@ -84,6 +88,8 @@ def train_population(
         if given is not None and not isinstance(given, kind):
             what = {"options": "a mapping of --set keys", "settings": "TrainingSettings"}[name]
             raise RequestError(f"{name}={quoted(given)} is not {what}")
+    if callback is not None and not callable(callback):
+        raise RequestError(f"callback={quoted(callback)} is no function of the rows that were measured")
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
     device = usable_device(device)
@@ -97,6 +103,7 @@ def train_population(
             remove_run(folder.path)  # it was killed while it cleaned up
             return population
         plan = _Plan.open(folder.path, recipe, chosen, workers, device)
+        watch = Watch(folder.path, callback)
         bar = progress_bar(
             total=len(chosen) * recipe.settings.steps,
             disable=not progress,
@@ -106,9 +113,10 @@ def train_population(
         )
         with bar:
             if workers == 1 or device != "cpu":
-                _train_here(plan, bar.update)
+                _train_here(plan, bar.update, watch)
             else:
-                train_in_workers(folder, list(map(_span, plan.chunks)), workers, bar.update)
+                train_in_workers(folder, list(map(_span, plan.chunks)), workers, bar.update, watch)
+        watch()
         population = _assemble(plan, kept=out is not None)
         if out is not None:
             save_checkpoint(population, out)
@@ -227,12 +235,15 @@ def _differences(plan: _Plan, recipe: Recipe, seeds: Sequence[int], device: str)
 def run_chunk(plan: "_Plan", index: int, progress: Callable[[int], None] = lambda steps: None) -> None:
     """Train one chunk from where its state file stands to the end. `progress` gets seed-steps."""
     state, before = plan.load(index)
+    metrics = Metrics(plan.folder, state.seeds)
+    metrics.add(state.history)  # what a kill kept out
     done = state.step
     progress(done * len(state.seeds))
     clock = _Clock(before)
 
     def save(current: ChunkState) -> None:
         write_state(plan.state_file(index), current, plan.digest, clock.now())
+        metrics.add(row for row in current.history if row["step"] == current.step)
 
     def report(step: int) -> None:
         nonlocal done
@@ -255,9 +266,13 @@ class _Clock:
         return replace(self.before, training=self.before.training + sum(os.times()[:2]) - self.start)
 
 
-def _train_here(plan: _Plan, progress: Callable[[int], Any]) -> None:
+def _train_here(plan: _Plan, progress: Callable[[int], Any], watch: Callable[[], None]) -> None:
+    def report(steps: int) -> None:
+        progress(steps)
+        watch()
+
     for index in range(len(plan.chunks)):
-        run_chunk(plan, index, progress)
+        run_chunk(plan, index, report)
 
 
 def _assemble(plan: _Plan, kept: bool) -> Population:

@@ -63,10 +63,12 @@ from probes.claims import (
     truth_of,
     usable,
 )
+from probes.core import recorded
 
 MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 heads makes some 3,000
 
 
+@recorded
 def audit_claim(
     model: Any, claim: Claim | str, inputs: Any = None, task: Task | None = None, **how: Any
 ) -> AuditResult:
@@ -74,6 +76,7 @@ def audit_claim(
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 
+@recorded
 @hosting("audit")
 def audit_claims(
     model: Any,

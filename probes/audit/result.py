@@ -4,7 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from interp.numbers import absent
 from interp.stats import Estimate
@@ -52,6 +52,8 @@ class AuditResult(Result):
     - `looks`: of an audit that may stop early, the inputs of each look that it would take; else empty. `num_inputs` is
       the look that decided (of a population, the largest; of each seed, see `seeds`).
     """
+
+    TABLE: ClassVar[str] = "evidence"
 
     claim: str
     pattern: str

@@ -2,7 +2,7 @@
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from interp.numbers import absent, estimate, number, percent, reasons
 from interp.stats import Estimate
@@ -35,6 +35,8 @@ class ScanResult(Result):
       1 - .05 / (layers x relations), None of one model.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     """
+
+    TABLE: ClassVar[str] = "fits"
 
     fits: tuple[Fit, ...]
     heads: tuple[ScannedHead, ...]

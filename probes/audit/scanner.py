@@ -35,10 +35,12 @@ from probes.audit.stats import high
 from probes.audit.tasks import NoTask
 from probes.audit.whole import whole_interchange
 from probes.claims import NAMED, Claim, Own, Relation, has_keys, offset, position, same_relation
+from probes.core import recorded
 
 HeadAt = tuple[int, int]
 
 
+@recorded
 def scan_heads(
     model: Any, relations: Sequence[Relation | str] | None = None, inputs: Any = None, **how: Any
 ) -> ScanResult:

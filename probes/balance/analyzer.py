@@ -49,7 +49,7 @@ from interp.worlds.dyck.refusals import no_brackets
 from probes.balance.insertions import Insertion, insertions, rows_at_once
 from probes.balance.result import BalanceResult
 from probes.balance.table import BalanceTable, balance_table, head_states, table_bytes
-from probes.core import mean_over_inputs, mean_over_seeds
+from probes.core import mean_over_inputs, mean_over_seeds, recorded
 
 Array = NDArray[np.float64]
 STATE_LENGTH = 28  # brackets of the strings whose states are averaged
@@ -57,6 +57,7 @@ MOST_CELLS = 1e11  # pairs of query and key, of all models, layers and heads: ab
 EXACT = 1 - 1e-6  # share of variance from which a state counts as one vector
 
 
+@recorded
 @hosting("balance")
 def analyze_balance(
     model: Any,

@@ -19,7 +19,7 @@ import numpy as np
 from interp.claims import Condition, Question, Relation
 from interp.claims.general import MOST
 from interp.errors import RequestError, quoted
-from interp.names import first_duplicate
+from interp.names import first_duplicate, printable
 from probes.claims.heads import HEADS
 from probes.claims.sentence import VERBS, Own, meanings, said
 from probes.claims.words import (
@@ -103,6 +103,9 @@ class Claim:
         found = said(text, own)
         uses = next((question for question in own.questions if question.name == found.task), found.task)
         return cls(found.heads, found.relation, found.when, uses, found.mainly)
+
+    def __repr__(self) -> str:
+        return f"Claim({printable(self.text)!r})"
 
     @property
     def text(self) -> str:

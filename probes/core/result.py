@@ -1,20 +1,23 @@
 """`Result`: what every analyzer returns has in common."""
 
 import html
-import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
 
 from interp.names import printable
 from interp.stats import Estimate
+from probes.core.files import save
+from probes.core.frames import estimate_rows, frame, table_rows
+from probes.core.origin import Origin
+from probes.core.plain import to_json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+LONGEST = 160  # characters that a repr tells
 
 
 class Result:
@@ -24,15 +27,43 @@ class Result:
     names and claims come from anybody's files. Fields whose metadata say `json=False` (arrays kept
     for the picture, say) stay out of `to_dict()`; those that say `json="given"` do where they are empty.
 
-    `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
-    class names none, all fields that are estimates.
+    - `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
+      class names none, all fields that are estimates.
+    - `TABLE`: the field that `to_frame` shows, a row an entry; where a class names none, all estimates.
+    - `origin`: by which call, of which models, it was computed; None where nobody recorded it (`probes.core.recorded`).
+      No part of the value: `dataclasses.replace` gives a result that does not say so.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ()
+    TABLE: ClassVar[str] = ""
+    origin: ClassVar[Origin | None] = None
 
     def __init_subclass__(cls) -> None:
         if "summary" in vars(cls):
             setattr(cls, "summary", _for_terminals(cls.summary))  # noqa: B010 - a method is assigned
+        if "figure" in vars(cls):
+            setattr(cls, "figure", _for_notebooks(cls.figure))  # noqa: B010
+        if "__repr__" not in vars(cls):  # else the dataclass would write one of all fields
+            setattr(cls, "__repr__", Result.__repr__)  # noqa: B010
+
+    def __repr__(self) -> str:
+        """One line: what it is and its first numbers."""
+        return _line(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it with all that it was computed from: `load_result` gives it back, `interp replay` computes it again.
+
+        Raises `OutputError` for a path that cannot be written.
+        """
+        return save(self, path)
+
+    def to_frame(self) -> Any:
+        """Its table as a pandas `DataFrame`: a row an estimate, or an entry of the field that the class shows.
+
+        Raises `RequestError` where pandas is not installed.
+        """
+        told = self.to_dict()
+        return frame(table_rows(to_json(getattr(self, self.TABLE))) if self.TABLE else estimate_rows(told))
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain JSON: Estimates and dataclasses as dicts, arrays as lists, NaN as None."""
@@ -52,11 +83,40 @@ class Result:
         """The result as a plotly figure."""
         raise NotImplementedError
 
+    def _ipython_display_(self) -> None:
+        """Summary and figure in a notebook, which holds the plotly script once; in a terminal the summary."""
+        from interp.plots import notebook
+
+        if notebook.in_notebook():
+            notebook.show_result(self.summary(), self.figure())
+        else:
+            print(self.summary())
+
     def _repr_html_(self) -> str:
-        """Summary and figure for a notebook. The plotly script (4.8 MB) travels along: no network needed."""
+        """Summary and figure for any page. The plotly script (4.8 MB) travels along: no network needed."""
         from interp.plots.export import notebook_html
 
         return f"<pre>{html.escape(self.summary())}</pre>\n{notebook_html(self.figure())}"
+
+
+def _line(result: Result) -> str:
+    """The first line of the summary, and the headlines; of a result without such the next line."""
+    name = type(result).__name__
+    try:
+        lines = [" ".join(line.split()) for line in result.summary().split("\n") if line.strip()]
+        shown = [f"{field} {e}" for field in result.HEADLINES for e in _first(getattr(result, field))]
+    except Exception:  # half-made, or a summary of other people's that fails
+        return f"<{name}>"
+    text = "; ".join([*lines[:1], ", ".join(shown[:2]) or " ".join(lines[1:2])])
+    text = printable(text.rstrip("; "))
+    return f"<{name}: {text if len(text) <= LONGEST else text[: LONGEST - 4] + ' ...'}>"
+
+
+def _first(value: Any) -> list[Estimate]:
+    """The first estimate in a field, however deep."""
+    while isinstance(value, (tuple, list, dict)) and value:
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    return [value] if isinstance(value, Estimate) else []
 
 
 def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
@@ -68,34 +128,24 @@ def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
     return () if read or seed == 0 else (f"seed={seed} changes nothing here: nothing was drawn at random",)
 
 
+def _for_notebooks(figure: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A figure that a notebook shows like all of ours: with one script for all."""
+
+    @wraps(figure)
+    def drawn(self: Any) -> Any:
+        import plotly.graph_objects as go
+
+        from interp.plots.compact import CompactFigure
+
+        fig = figure(self)
+        return CompactFigure(fig) if type(fig) is go.Figure else fig
+
+    return drawn
+
+
 def _for_terminals(summary: Callable[[Any], str]) -> Callable[[Any], str]:
     @wraps(summary)
     def shown(self: Any) -> str:
         return printable(summary(self), keep="\n")
 
     return shown
-
-
-def to_json(value: Any) -> Any:
-    """`value` as dicts, lists, strings, numbers, booleans and None; what is not finite becomes None."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (Estimate, Result)):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(to_json(item) for item in value)
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, (np.ndarray, np.generic)):
-        return to_json(value.tolist())
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -29,7 +29,7 @@ from interp.rng import check_seed, generator
 from interp.stats import POSITIVE, SHARE, Estimate, clopper_pearson
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import mean_over_inputs, mean_over_seeds, unread_seed
+from probes.core import mean_over_inputs, mean_over_seeds, recorded, unread_seed
 from probes.drift.result import DriftResult, Failing
 from probes.drift.strings import Asked, drift_strings, possible_gaps
 
@@ -44,6 +44,7 @@ PAIRED = 40  # strings of the law on which heads are compared
 TIE = 1e-5  # weights this close (relative) to the largest share the top place
 
 
+@recorded
 @hosting(WHO)
 def analyze_drift(
     model: Any,

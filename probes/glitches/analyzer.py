@@ -20,7 +20,7 @@ from interp.rng import check_seed, generator
 from interp.stats import SHARE, Estimate
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import clopper_pearson, mean_over_seeds
+from probes.core import clopper_pearson, mean_over_seeds, recorded
 from probes.glitches.counts import share_of_reads
 from probes.glitches.result import GlitchResult, Spread
 
@@ -34,6 +34,7 @@ CELLS = 2**21  # cells of attention of one head held at once
 WHO = "glitches"
 
 
+@recorded
 @hosting(WHO)
 def analyze_glitches(
     model: Any,

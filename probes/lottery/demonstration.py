@@ -23,6 +23,7 @@ from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.threads import one_thread
 from interp.worlds.dyck.evaluate import BracketSet
+from probes.core import recorded
 from probes.lottery.controls import CONTROLS
 from probes.lottery.inputs import (
     Closing,
@@ -55,6 +56,7 @@ from probes.lottery.ticket import (
 SWEEP = (8, 12, 16)  # candidates an entry, beside those asked for
 
 
+@recorded
 @hosting("lottery ticket")
 @one_thread()
 def demonstrate_lottery_ticket(

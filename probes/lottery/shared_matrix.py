@@ -21,7 +21,7 @@ from interp.stats import POSITIVE, Estimate
 from interp.text import fold
 from interp.threads import one_thread
 from interp.worlds.dyck.evaluate import BracketSet
-from probes.core import Result, mean_over_inputs
+from probes.core import Result, mean_over_inputs, recorded
 from probes.lottery.inputs import (
     POSITIONS,
     Inputs,
@@ -150,6 +150,7 @@ class SharedMatrixResult(Result):
         )
 
 
+@recorded
 @hosting("shared matrix")
 @one_thread()
 def demonstrate_shared_matrix(

@@ -27,7 +27,7 @@ from interp.rng import check_seed
 from interp.stats import GAP, SHARE, Estimate, Support
 from interp.task_check import check_task
 from interp.worlds.dyck.refusals import no_brackets
-from probes.core import mean_over_inputs, mean_over_seeds, unread_seed
+from probes.core import mean_over_inputs, mean_over_seeds, recorded, unread_seed
 from probes.stack.figure import RIVALS
 from probes.stack.result import Nested, StackResult
 
@@ -40,6 +40,7 @@ SCORE = GAP  # of one key among two at least, so that chance is a half at most
 _METRICS = ("score", "top1", "permuted", "permuted_top1")
 
 
+@recorded
 @hosting("stack-likeness")
 def analyze_stack_likeness(
     model: Any,

@@ -19,6 +19,7 @@ from interp.guests import check_precision, grammar_of, hosting, untrained_of
 from interp.rng import check_seed
 from interp.stats import Estimate
 from interp.worlds.topics.theory import TopicTheory
+from probes.core import recorded
 from probes.topics.aim import Aim, aim_of, outside_theory
 from probes.topics.attention import PairSums, attention_sums, documents, relations
 from probes.topics.blocks_result import TopicBlocksResult
@@ -42,6 +43,7 @@ FIELDS = ("contrast", "contrast_off_diagonal", "raw_contrast", "raw_contrast_off
 NO_LABELS = "no topic labels were given: pass labels=, one topic a row"
 
 
+@recorded
 @hosting("topic blocks")
 def analyze_topic_blocks(
     model: Any,

@@ -20,7 +20,7 @@ from interp.guests import hosting
 from interp.limits import check_memory
 from interp.numeric_arrays import real_array
 from interp.stats import CONFIDENCE, SHARE, Estimate
-from probes.core import clopper_pearson, mean_over_seeds
+from probes.core import clopper_pearson, mean_over_seeds, recorded
 from probes.topics.two_stage_result import Run, TwoStageResult
 
 Array = NDArray[np.float64]
@@ -38,6 +38,7 @@ MEMORY = 2**22  # float64 numbers held at once: 32 MB
 WINDOW = 0.02  # share of the run over which a norm is averaged to be read at a step
 
 
+@recorded
 @hosting("two stages")
 def analyze_two_stages(
     norms: Any,

@@ -31,7 +31,7 @@ from interp.registry import world_of
 from interp.rng import check_seed, generator
 from interp.stats import POSITIVE, SHARE, Estimate
 from interp.task_check import check_task
-from probes.core import jackknife_pairs, unread_seed
+from probes.core import jackknife_pairs, recorded, unread_seed
 from probes.variation.result import VariationResult
 
 NUM_INPUTS = 40
@@ -39,6 +39,7 @@ MOST_TEXTS = 100_000  # each is read by itself
 MEMORY = 2**24  # float64 numbers of patterns held at once: 128 MB
 
 
+@recorded
 @hosting("variation")
 def analyze_variation(
     model: Any,

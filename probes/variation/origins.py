@@ -24,7 +24,7 @@ from interp.errors import AnalysisError, RequestError, quoted
 from interp.guests import hosting, is_model, models_of
 from interp.settings import origins
 from interp.stats import FEWEST_PAIRED, MANY, Estimate, Null
-from probes.core import t_interval
+from probes.core import recorded, t_interval
 from probes.variation.analyzer import analyze_variation, variation_from_patterns
 from probes.variation.origins_result import ORIGINS, OriginsResult
 from probes.variation.result import VariationResult
@@ -34,6 +34,7 @@ ROUNDING = 1e-12  # of squared distances of rows that sum to 1: below, patterns 
 NO_ORIGIN = "the patterns do not vary between models that share nothing"
 
 
+@recorded
 @hosting("origins of variation")
 def share_of_origins(
     model: Any,

@@ -15,7 +15,7 @@ from probes.variation.figure import variation_figure
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-MOST_PAIRS = 10_000  # of models, a layer: beyond, quantiles are written
+MOST_PAIRS = 1_000  # of models, a layer: beyond, quantiles are written
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class VariationResult(Result):
     - `unmatched`: `variation` without matching: the mean over all pairs of heads; nulls exact.
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
-    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`
-      quantiles beyond 10,000 pairs a layer.
+    - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`, and in a
+      result that was read from a file of `--json`, 101 quantiles beyond 1,000 pairs a layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
 
@@ -99,10 +99,11 @@ class VariationResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """As of every result; of more than `MOST_PAIRS` pairs a layer 101 quantiles stand in the place of them all."""
         brief = {}
+        number = self.num_models * (self.num_models - 1) // 2
         for name in ("pairs", "untrained_pairs"):
             each = getattr(self, name)
-            if each is not None and any(len(pairs) > MOST_PAIRS for pairs in each):
-                many = f"{len(each[0])} pairs of models a layer, more than {MOST_PAIRS}"
+            if each is not None and number > MOST_PAIRS:
+                many = f"{number} pairs of models a layer, more than {MOST_PAIRS}"
                 brief[name] = {
                     "of": f"{many}: quantiles from 0 to 1 by 0.01",
                     "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],

@@ -26,8 +26,10 @@ WRITING: dict[str, tuple[list[str], list[str]]] = {
     "audit --bench": (["--bench", "--per-family", "1"], ["--json t.json", "--figure t.html"]),
     "scan": (["constructed/stack", "--num-inputs", "120"], ["--json t.json", "--figure t.html"]),
     "heatmap": (["dyck-minimal", "--text", "([])"], ["--out t.html"]),
+    "merge": (["dyck-minimal"], ["--out t.safetensors"]),
     "prune": (["target.safetensors", "--candidates", "8"], ["--out t.safetensors", "--json t.json", "--figure t.html"]),
     "report": (["dyck-balance"], ["--out folder"]),
+    "curves": (["dyck-minimal"], ["--json t.json", "--figure t.html"]),
     "list": ([], ["--json t.json"]),
 }  # fmt: skip
 

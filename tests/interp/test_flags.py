@@ -7,8 +7,11 @@ recorder; what it is called with, what is printed and which files appear are the
 import argparse
 import json
 import shutil
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
@@ -20,6 +23,7 @@ from interp.cli import main
 from interp.cli.flags import TABLE, rules
 from interp.cli.parser import make_parser
 from interp.worlds.dyck import task as objective
+from probes import analyze_two_stages
 from walk import fingerprint
 
 FOREIGN = {
@@ -100,10 +104,17 @@ CASES = {
         Case(TRAIN, f"{TRAIN} --set data=prefix --set max_length=100", "max_length=100 changes nothing here"),
         Case(TRAIN, f"{TRAIN} --set k=three", "k='three' is not a whole number"),
     ],
+    ("train", "tensorboard"): [
+        Case(TRAIN, f"{TRAIN} --tensorboard b", None if find_spec("tensorboard") else "needs the package tensorboard"),
+    ],
+    ("train", "wandb"): [Case(TRAIN, f"{TRAIN} --wandb b", "needs the package wandb")],
     ("train", "snapshot"): [Case(TRAIN, f"{TRAIN} --snapshot 1")],
     ("analyze", "analyzer"): [Case(ANALYZE, ANALYZE.replace("variation", "balance"))],
-    ("analyze", "checkpoint"): [Case(ANALYZE, "analyze variation constructed/stack")],
-    ("analyze", "others"): [Case(ANALYZE, f"{ANALYZE} dyck-standard")],
+    ("analyze", "checkpoints"): [
+        Case(ANALYZE, "analyze variation constructed/stack"),
+        Case(ANALYZE, f"{ANALYZE} dyck-minimal", "checkpoint 'dyck-minimal' is given twice"),
+        Case(ANALYZE, f"{ANALYZE} one.safetensors"),
+    ],
     ("analyze", "model_config"): [
         Case(f"analyze variation {THEIRS}", f"analyze variation {THEIRS.replace('config', 'other')}".replace(
             "--model-other", "--model-config")),
@@ -137,11 +148,11 @@ CASES = {
     ("analyze", "device"): [Case(ANALYZE, f"{ANALYZE} --device abacus", "device 'abacus'")],
     ("analyze", "json"): [Case(ANALYZE, f"{ANALYZE} --json b.json")],
     ("analyze", "figure"): [Case(ANALYZE, f"{ANALYZE} --figure b.html")],
-    ("audit", "checkpoint"): [
+    ("audit", "checkpoints"): [
         Case(AUDIT, AUDIT.replace("dyck-minimal", "constructed/stack")),
+        Case(AUDIT, AUDIT.replace("dyck-minimal", "dyck-minimal constructed/stack")),
         Case("audit --bench", "audit dyck-minimal --bench", "'dyck-minimal' changes nothing here: --bench"),
     ],
-    ("audit", "others"): [Case(AUDIT, AUDIT.replace("dyck-minimal", "dyck-minimal constructed/stack"))],
     ("audit", "bench"): [Case(AUDIT, "audit --bench"), Case("audit --bench", TRAINED)],
     ("audit", "per_family"): [
         Case("audit --bench", "audit --bench --per-family 3"),
@@ -273,6 +284,12 @@ CASES = {
     ],
     ("heatmap", "null"): [Case(HEATMAP, f"{HEATMAP} --null uniform")],
     ("heatmap", "out"): [Case(HEATMAP, f"{HEATMAP} --out b.html")],
+    ("merge", "checkpoints"): [
+        Case("merge one.safetensors --out a.safetensors", "merge one.safetensors two.safetensors --out a.safetensors"),
+    ],
+    ("merge", "out"): [
+        Case("merge one.safetensors --out a.safetensors", "merge one.safetensors --out b.safetensors"),
+    ],
     ("prune", "target"): [Case(PRUNE, PRUNE.replace("dyck-minimal", "constructed/stack"))],
     ("prune", "candidates"): [Case(PRUNE, f"{PRUNE} --candidates 8")],
     ("prune", "seed"): [Case(PRUNE, f"{PRUNE} --seed 3")],
@@ -307,6 +324,17 @@ CASES = {
     ("report", "device"): [
         Case(REPORT, f"{REPORT} --device abacus", "device 'abacus'"),
         Case(f"{REPORT}-wikipedia", f"{REPORT}-wikipedia --device cuda", "--device 'cuda' changes"),
+    ],
+    ("curves", "file"): [Case("curves dyck-minimal", "curves dyck-standard")],
+    ("curves", "measure"): [
+        Case("curves dyck-minimal", "curves dyck-minimal --measure loss"),
+        Case("curves dyck-minimal", "curves dyck-minimal --measure weather", "no measure 'weather'"),
+    ],
+    ("curves", "json"): [Case("curves dyck-minimal", "curves dyck-minimal --json b.json")],
+    ("curves", "figure"): [Case("curves dyck-minimal", "curves dyck-minimal --figure b.html")],
+    ("replay", "file"): [Case("replay r.json", "replay s.json")],
+    ("replay", "checkpoint"): [
+        Case("replay r.json", "replay r.json --checkpoint dyck-minimal", "--checkpoint 'dyck-minimal' changes nothing"),
     ],
     ("list", "json"): [Case("list", "list --json b.json")],
 }  # fmt: skip
@@ -357,6 +385,7 @@ def workplace(tmp_path, monkeypatch, files):
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
     )
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setitem(sys.modules, "wandb", None)  # it would ask for an account
     recorded = []
 
     def recorder(name, several=False):
@@ -396,8 +425,14 @@ def write_files(folder):
     (folder / "claims.txt").write_text(CLAIM)
     (folder / "mine.py").write_text(MINE)
     (folder / "others.txt").write_text("L0H0 attends to START")
+    steps = np.arange(200)
+    norms = {"W_V": np.minimum(steps, 100), "W_K": np.maximum(steps - 100, 0), "W_Q": np.maximum(steps - 100, 0)}
+    result = analyze_two_stages({name: (1.0 + values).tolist() for name, values in norms.items()})
+    result.save(folder / "r.json")
+    (folder / "s.json").write_text((folder / "r.json").read_text().replace('"num_runs": 1', '"num_runs": 2'))
     quick = "--steps 1 --batch 2 --workers 1"
     assert main(f"train dyck-minimal --seeds 1 {quick} --out one.safetensors".split()) == 0
+    assert main(f"train dyck-minimal --seeds 1 --first-seed 1 {quick} --out two.safetensors".split()) == 0
     assert (
         main(f"train topic-value --seeds 2 {quick} --set topics=2 --set words=2 --out topics.safetensors".split()) == 0
     )

@@ -73,6 +73,10 @@ def an_empty_folder(tmp_path, monkeypatch):
     )
 
 
+def halves(made):
+    return [made[:1], made[1:]]
+
+
 def train(**how):
     """`train_population`, a quick one unless something else is asked for."""
     quick = {} if "settings" in how or not isinstance(how.get("preset", ""), str) else SHORT
@@ -121,6 +125,7 @@ FUNCTIONS = {
             "resume": (False, True),
             "workers": (1, 0),
             "device": ("cpu", "abacus"),
+            "callback": (None, 3),
         },
         unwalked={"progress": "bars appear after two seconds: see test_progress.py"},
         like=interp.train_population,
@@ -130,7 +135,7 @@ FUNCTIONS = {
         {"resume": (True, False)},
         unwalked=above(
             *("preset", "seeds", "grammar", "settings", "options", "steps", "batch", "out", "workers", "device"),
-            "progress",
+            *("progress", "callback"),
         ),
         like=interp.train_population,
     ),
@@ -206,6 +211,11 @@ PLOTS = {
             *("model_or_patterns", "text_or_tokens", "layer", "head", "overlay", "population", "seed_labels", "title"),
             *("max_panels", "null", "minus"),
         ),
+    ),
+    "learning_curves": Entry(
+        interp.plots.learning_curves,
+        {"source": ("dyck-minimal", "dyck-standard"), "measures": (None, ["mass"])},
+        {"source": "dyck-minimal"},
     ),
     "figure_html": Entry(
         interp.plots.figure_html, {"fig": (FIGURE, go.Figure()), "div_id": (None, "x")}, {"fig": FIGURE}
@@ -376,6 +386,15 @@ POPULATION = {
         like=Population.init,
     ),
     "from_models": Entry(Population.from_models, {"models": (Made(lambda: [model()]), Made(lambda: [model(1)]))}),
+    "concat": Entry(
+        Population.concat,
+        {
+            "parts": (
+                Made(lambda: [population()[:1], population()[1:]]),
+                Made(lambda: [population()[1:], population()[:1]]),
+            )
+        },
+    ),
     "untrained": ours("untrained", {}),
     "to": ours("to", {"device": ("cpu", "meta")}),
     "at_step": ours("at_step", {"step": (4, 8)}),

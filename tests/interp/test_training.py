@@ -489,6 +489,7 @@ def unfinished(monkeypatch, tmp_path):
     assert sorted(os.listdir(tmp_path / "x.safetensors.run")) == [
         "chunk-000.safetensors",
         "chunk-001.safetensors",
+        "metrics.jsonl",
         "plan.json",
     ]
     return tmp_path / "x.safetensors"

@@ -151,7 +151,18 @@ TASK = {"task": "walked in test_audit.py, with tasks of its own"}
 
 FLIPS, STRANGE_READER = Made(flips), Made(strange_reader)
 
+
+def kept(path):
+    """`load_result`, of two files that are there."""
+    for name, end in (("a.json", 60), ("b.json", 90)):
+        steps = np.arange(120.0)
+        rising = 1 + np.maximum(steps - end, 0)
+        probes.analyze_two_stages({"W_V": 1 + np.minimum(steps, end), "W_K": rising, "W_Q": rising}).save(name)
+    return probes.load_result(path)
+
+
 TABLE = {
+    "load_result": Entry(kept, {"path": ("a.json", "b.json")}),
     "analyze_glitches": Entry(
         probes.analyze_glitches,
         {

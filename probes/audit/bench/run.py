@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
 from probes.audit.bench.figure import bench_figure, bench_summary
 from probes.audit.result import AuditResult
-from probes.core import Result, clopper_pearson
+from probes.core import Result, clopper_pearson, recorded
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,6 +43,8 @@ PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 @dataclass(frozen=True)
 class BenchResult(Result):
     """Error rates by family. `detector_threshold`: the one that gets most of these claims right."""
+
+    TABLE: ClassVar[str] = "families"
 
     families: tuple[FamilyResult, ...]
     per_family: int
@@ -68,6 +70,7 @@ class BenchResult(Result):
         return bench_figure(self.families, self.per_family)
 
 
+@recorded
 def run_bench(
     per_family: int = PER_FAMILY,
     *,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from interp.checks import one_of
 from interp.errors import RequestError, quoted
@@ -28,7 +28,7 @@ from probes.audit.bench.trained.errors import Row, Told, rows
 from probes.audit.bench.trained.families import FAMILIES
 from probes.audit.bench.trained.table import long_table, short_table, terminal, trained_figure
 from probes.audit.bench.trained.truth import check_subject
-from probes.core import Result
+from probes.core import Result, recorded
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -63,6 +63,8 @@ class TrainedResult(Result):
     `judge_runs`: how often the judging half has been run with these models, this time included.
     """
 
+    TABLE: ClassVar[str] = "told"
+
     half: Half
     seed: int
     judge_runs: int
@@ -94,6 +96,7 @@ class TrainedResult(Result):
         }  # fmt: skip
 
 
+@recorded
 def run_trained_bench(
     models: str | Path,
     half: Half = "develop",
