@@ -406,7 +406,6 @@ def test_a_number_that_is_told_wrong_is_found():
 ELSEWHERE = {  # of the project's README
     "Python ≥ 3.11": "a requirement",
     "2.2 GB": "of the install",
-    "with 95 % Clopper-Pearson": "the level",
     "more than 0.8": "the rule",
     "mass > 0.8": "the rule",
 }

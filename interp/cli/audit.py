@@ -94,12 +94,13 @@ def wordings_help() -> str:
 
 def bench(arguments: argparse.Namespace) -> int:
     """The audit on claims whose truth is known: no checkpoint, no claims."""
-    check_outputs(arguments.json, arguments.figure)
+    check_outputs(arguments.json, arguments.figure, arguments.runs)
     how: dict[str, Any] = {"seed": arguments.seed, "workers": min(8, os.cpu_count() or 1), "progress": True}
     result: Any
     if arguments.bench == "trained":
         from probes.audit.bench.trained import run_trained_bench
 
+        how |= {} if arguments.runs is None else {"runs": arguments.runs}
         result = run_trained_bench(arguments.models, arguments.half, **how)
     else:
         from probes.audit.bench import PER_FAMILY, run_bench

@@ -95,7 +95,8 @@ TABLE: dict[str, tuple[Unread, ...]] = {
     "audit": (
         Unread(("per_family",), lambda a, _: None if a.bench else "it is of --bench, which is not asked for"),
         Unread(("per_family",), lambda a, _: "it is of --bench written" if a.bench == "trained" else None),
-        Unread(("half", "models"), lambda a, _: None if a.bench == "trained" else "it is of --bench trained"),
+        Unread(("half", "models", "runs"), lambda a, _: None if a.bench == "trained" else "it is of --bench trained"),
+        Unread(("runs",), lambda a, _: "runs of the judging half are counted" if a.half == "develop" else None),
         Unread(
             (
                 "checkpoints",

@@ -125,6 +125,11 @@ def make_parser() -> argparse.ArgumentParser:
         help="where --bench trained keeps its models (default trained-bench)",
     )  # fmt: skip
     audits.add_argument(
+        "--runs", type=Path, metavar="FILE.json",
+        help="where --bench trained counts runs of the judging half (default docs/trained-bench-runs.json of a "
+        "source tree)",
+    )  # fmt: skip
+    audits.add_argument(
         "--per-family", type=whole(1), metavar="N", help="claims of each family of the bench (default 72: 30 CPU min)"
     )
     audits.add_argument(

@@ -167,6 +167,11 @@ CASES = {
         Case(TRAINED, f"{TRAINED} --models here"),
         Case("audit --bench written", "audit --bench written --models here", "--models 'here' changes nothing here"),
     ],
+    ("audit", "runs"): [
+        Case(f"{TRAINED} --half judge", f"{TRAINED} --half judge --runs runs.json"),
+        Case(TRAINED, f"{TRAINED} --runs runs.json", "--runs 'runs.json' changes nothing here"),
+        Case("audit --bench written", "audit --bench written --runs r.json", "--runs 'r.json' changes nothing here"),
+    ],
     ("audit", "claim"): [
         Case(AUDIT, f"{AUDIT} --claim L0H0 attends to START"),
         Case("audit --bench", "audit --bench --claim L0H0 attends to START", "--claim 'L0H0 attends to START' changes"),

@@ -1,13 +1,15 @@
 """Words and pictures of the claim bench."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interp.numbers import ABSENT, absent, estimate, number
+from interp.numbers import ABSENT, absent, estimate, interval, number
 from interp.text import fold
-from probes.audit.bench.family_result import WORDS, FamilyResult
+from probes.audit.bench.digest import of_which
+from probes.audit.bench.family_result import WORDS, FamilyResult, mark
+from probes.core import clopper_pearson
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -58,6 +60,41 @@ def totals(families: Sequence[FamilyResult], threshold: float) -> list[str]:
             "claims wrong; it has no word for the others, and takes no bidirectional models"
         )
     return lines
+
+
+def error_count(data: Mapping[str, Any]) -> str:
+    """How many errors there are in what a result's JSON file holds, over claims and over families, as sentences."""
+    families = data["families"]
+    wrong, claims = (sum(f[of] for f in families) for of in ("errors", "n"))
+    where = [f["name"] for f in families if f["errors"]]
+    shares = clopper_pearson(wrong, claims), clopper_pearson(len(where), len(families))
+    over_claims, over_families = (interval(s.low, s.high, digits) for s, digits in zip(shares, (3, 2), strict=True))
+    named = f" ({', '.join(where)})" if where else ""
+    return (
+        f"{wrong} of {claims} claims came out with an error {over_claims}; each claim is about a model of its own, so "
+        f"that this interval is over claims of these families. An error in one claim at least was found "
+        f"in {len(where)} of {len(families)} families {over_families}{named}. Intervals are 95 % Clopper-Pearson ones. "
+        f"These are results {of_which(data)} (seed {data['seed']})."
+    )
+
+
+def error_table(data: Mapping[str, Any]) -> str:
+    """What a result's JSON file holds, family by family, for pages."""
+    lines = [
+        f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
+        "| `head_detector` errs |",
+        "|---" * (len(WORDS) + 4) + "|",
+    ]
+    for family in data["families"]:
+        counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
+        other = family["detector"]
+        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else ABSENT
+        lines.append(
+            f"| {family['kind']}: {family['name']}{mark(family['developed'], family['corrected'])} "
+            f"| {family['expected']} | {counts} "
+            f"| {family['errors']} {interval(family['low'], family['high'], 2)} | {missed} |"
+        )
+    return "\n".join(lines)
 
 
 def bench_figure(families: Sequence[FamilyResult], per_family: int) -> "go.Figure":

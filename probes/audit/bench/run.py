@@ -27,6 +27,7 @@ from interp.threads import one_thread
 from probes.audit.analyzer import audit_claim
 from probes.audit.bench.cases import VERDICT, make_case
 from probes.audit.bench.detector import best_threshold, detector_score
+from probes.audit.bench.digest import auditor
 from probes.audit.bench.families import FAMILIES
 from probes.audit.bench.family_result import CORRECTED, DEVELOPED, WORDS, FamilyResult
 from probes.audit.bench.figure import bench_figure, bench_summary
@@ -42,7 +43,8 @@ PER_FAMILY = 72  # no error among so many bounds a rate below 5 %
 
 @dataclass(frozen=True)
 class BenchResult(Result):
-    """Error rates by family. `detector_threshold`: the one that gets most of these claims right."""
+    """Error rates by family. `detector_threshold`: the one that gets most of these claims right; `auditor`: the
+    version and digest of what was asked."""
 
     TABLE: ClassVar[str] = "families"
 
@@ -50,11 +52,13 @@ class BenchResult(Result):
     per_family: int
     seed: int
     detector_threshold: float
+    auditor: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         threshold = self.detector_threshold
         return {
+            "auditor": dict(self.auditor),
             "families": [family.to_dict() for family in self.families],
             "per_family": self.per_family,
             "seed": self.seed,
@@ -90,6 +94,7 @@ def run_bench(
         whole_number(name, value)
     names = _names(families)
     check_workers(workers)
+    asked = auditor()  # before the work, during which files may change
     check_memory(f"a bench of {per_family} claims a family", JOB_BYTES * per_family * len(names), "give fewer")
     jobs = [(name, number, seed) for name in names for number in range(per_family)]
     from interp.progress import progress_bar
@@ -102,7 +107,7 @@ def run_bench(
     for at, name in enumerate(names):
         mine = found[at * per_family : (at + 1) * per_family]
         out.append(_family(name, [word for word, _ in mine], [s for _, s in mine if s is not None], threshold))
-    return BenchResult(tuple(out), per_family, seed, threshold)
+    return BenchResult(tuple(out), per_family, seed, threshold, asked)
 
 
 # -- inside -------------------------------------------------------------------------------------------------

@@ -2,6 +2,6 @@
 
 from probes.audit.bench.trained.families import FAMILIES
 from probes.audit.bench.trained.run import TrainedResult, check_family, run_trained_bench
-from probes.audit.bench.trained.table import long_table, short_table
+from probes.audit.bench.trained.table import by_seeds, long_table, short_table
 
-__all__ = ["FAMILIES", "TrainedResult", "check_family", "long_table", "run_trained_bench", "short_table"]
+__all__ = ["FAMILIES", "TrainedResult", "by_seeds", "check_family", "long_table", "run_trained_bench", "short_table"]

@@ -16,6 +16,21 @@ Kind = Literal[
     "true", "false", "decoy", "one-hop", "two-hop", "pattern-carried", "redundant", "conditional", "tail",
     "fixed-query", "idle",
 ]  # fmt: skip
+# What claims of each kind are about, as pages say it.
+ABOUT: dict[str, str] = {
+    "true": "a head that attends as claimed and is used, since nothing else could bring the answer",
+    "false": "a head that does not attend as claimed",
+    "decoy": "a head that attends as claimed and says something, of which the model makes no use",
+    "one-hop": "the head of layer 1 that finds the answer and brings it",
+    "two-hop": "the head of layer 0 whose output the head of layer 1 needs to find its key",
+    "pattern-carried": "a head that cannot read tokens, so that all it tells is where it looks",
+    "redundant": "one of two heads of which either suffices",
+    "conditional": "a head that looks elsewhere when the query is another; the claim names one, rightly or not",
+    "tail": "the last write, where it lies at least 8, 16, 24 or 28 tokens back",
+    "fixed-query": "a head whose query is one and the same token in every string",
+    "idle": "a head that attends as claimed and says nothing at all, or always the same",
+}
+KINDS: tuple[str, ...] = tuple(ABOUT)
 Use = Literal["used", "redundant", "unused", "not asked"]
 Half = Literal["develop", "judge", "both"]
 DEVELOP, JUDGE = range(20), range(20, 40)

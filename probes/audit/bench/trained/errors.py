@@ -1,7 +1,8 @@
 """What became of a claim: the audit's words beside its truth, and how such outcomes are counted."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from interp.stats import Estimate
@@ -59,6 +60,47 @@ class Told:
         return self.pattern and self.use != "not asked" and self.said_use not in (*OF_USE, "unused")
 
     @property
+    def named(self) -> bool | None:
+        """Of a head that attends as claimed and is of no use: whether the audit says both."""
+        if not (self.pattern and self.use == "unused"):
+            return None
+        return self.said_pattern == "holds" and self.said_use == "unused"
+
+    def counted(self) -> "Counted":
+        """What is counted of it."""
+        spare = self.use == "used" and self.outcome == "right" and self.said_use == "redundant"
+        truth = (self.kind, self.pattern, self.use)
+        return Counted(self.family, self.seed, self.cluster, *truth, self.outcome, self.named, spare)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        truth = {"pattern": self.pattern, "use": self.use}
+        said = {"pattern": self.said_pattern, "use": self.said_use, "verdict": self.verdict}
+        return {
+            "family": self.family, "seed": self.seed, "claim": self.claim, "kind": self.kind, "truth": truth,
+            "said": said, "outcome": self.outcome, "measured": {k: round(v, 4) for k, v in self.measured.items()},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Counted:
+    """So many `claims` of one model that have one truth and one outcome: what results keep of every claim.
+
+    `named`: as of `Told`; `spare`: the head is used and was called redundant, which is no error here.
+    """
+
+    family: str
+    seed: int
+    cluster: str
+    kind: str
+    pattern: bool
+    use: str
+    outcome: Outcome
+    named: bool | None = None
+    spare: bool = False
+    claims: int = 1
+
+    @property
     def at_risk(self) -> tuple[Outcome, ...]:
         """The errors that can be made about it."""
         risks: list[Outcome] = ["undecided"]
@@ -70,21 +112,33 @@ class Told:
                 risks.append("missed use")
         return tuple(risks)
 
-    @property
-    def named(self) -> bool | None:
-        """Of a head that attends as claimed and is of no use: whether the audit says both."""
-        if not (self.pattern and self.use == "unused"):
-            return None
-        return self.said_pattern == "holds" and self.said_use == "unused"
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        truth = {"pattern": self.pattern, "use": self.use}
-        said = {"pattern": self.said_pattern, "use": self.said_use, "verdict": self.verdict}
-        return {
-            "family": self.family, "seed": self.seed, "claim": self.claim, "kind": self.kind, "truth": truth,
-            "said": said, "outcome": self.outcome, "measured": {k: round(v, 4) for k, v in self.measured.items()},
-        }  # fmt: skip
+def grouped(told: Sequence[Told]) -> list[Counted]:
+    """Claims of one model, truth and outcome together, in the order in which they were told."""
+    return [replace(one, claims=claims) for one, claims in Counter(t.counted() for t in told).items()]
+
+
+def models_to_json(counted: Sequence[Counted]) -> list[dict[str, Any]]:
+    """By model: family, seed, cluster, and how many claims of which kind and truth came out how."""
+    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for one in counted:
+        cell = {"kind": one.kind, "pattern": one.pattern, "use": one.use, "outcome": one.outcome, "claims": one.claims}
+        cell |= {} if one.named is None else {"named": one.named}
+        cell |= {"spare": True} if one.spare else {}
+        found.setdefault((one.family, one.seed, one.cluster), []).append(cell)
+    return [
+        {"family": family, "seed": seed, "cluster": cluster, "outcomes": cells}
+        for (family, seed, cluster), cells in found.items()
+    ]
+
+
+def models_from_json(data: Iterable[Mapping[str, Any]]) -> list[Counted]:
+    """What `models_to_json` wrote."""
+    return [
+        Counted(family=model["family"], seed=model["seed"], cluster=model["cluster"], **cell)
+        for model in data
+        for cell in model["outcomes"]
+    ]
 
 
 @dataclass(frozen=True)
@@ -99,11 +153,16 @@ class Rate:
     of: int
     share: Estimate
 
+    @property
+    def wrong(self) -> int:
+        """How many models have it."""
+        return round((self.share.value or 0.0) * self.share.n)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
-            "claims": self.claims, "of": self.of, "models": self.share.n, "share": self.share.value,
-            "low": self.share.low, "high": self.share.high,
+            "claims": self.claims, "of": self.of, "models_with_it": self.wrong, "models": self.share.n,
+            "share": self.share.value, "low": self.share.low, "high": self.share.high,
         }  # fmt: skip
 
 
@@ -111,8 +170,9 @@ class Rate:
 class Row:
     """The claims of one family and kind (None: of all).
 
-    `right`: claims without an error. `named` of `nameable`: decoys and idle heads called so. `spare`: claims whose head
-    is used and was called redundant, which is no error here.
+    `right`: claims without an error; `models`: independent ones; `faultless`: the share of them without an error of
+    any kind. `named` of `nameable`: decoys and idle heads called so. `spare`: claims whose head is used and was called
+    redundant, which is no error here.
     """
 
     family: str | None
@@ -120,6 +180,7 @@ class Row:
     claims: int
     models: int
     right: int
+    faultless: Estimate
     named: int
     nameable: int
     spare: int
@@ -127,38 +188,46 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
+        clean = self.faultless
         return {
             "family": self.family, "kind": self.kind, "claims": self.claims, "models": self.models,
             "right": self.right, "named": [self.named, self.nameable], "used_called_redundant": self.spare,
+            "without_error": {"share": clean.value, "low": clean.low, "high": clean.high},
             "errors": {name: rate.to_dict() for name, rate in self.rates.items()},
         }  # fmt: skip
 
 
-def rate(told: Sequence[Told], error: Outcome) -> Rate:
+def rate(counted: Sequence[Counted], error: Outcome) -> Rate:
     """How often an error was made about claims that it can be made about."""
-    mine = [t for t in told if error in t.at_risk]
-    wrong = {t.cluster for t in mine if t.outcome == error}
-    everyone = {t.cluster for t in mine}
-    count = sum(t.outcome == error for t in mine)
-    if not everyone:
-        return Rate(0, 0, Estimate.undefined("no such claims", 0, "seeds"))
-    return Rate(count, len(mine), clopper_pearson(len(wrong), len(everyone), over="seeds"))
+    mine = [c for c in counted if error in c.at_risk]
+    with_it = [c for c in mine if c.outcome == error]
+    share = _share(mine, {c.cluster for c in with_it})
+    return Rate(sum(c.claims for c in with_it), sum(c.claims for c in mine), share)
 
 
-def row(told: Sequence[Told], family: str | None = None, kind: str | None = None) -> Row:
+def row(counted: Sequence[Counted], family: str | None = None, kind: str | None = None) -> Row:
     """The row of a family and kind, None for all of them."""
-    mine = [t for t in told if family in (None, t.family) and kind in (None, t.kind)]
-    named = [t.named for t in mine if t.named is not None]
-    spare = sum(t.use == "used" and t.outcome == "right" and t.said_use == "redundant" for t in mine)
+    mine = [c for c in counted if family in (None, c.family) and kind in (None, c.kind)]
+    right = {c.cluster for c in mine} - {c.cluster for c in mine if c.outcome != "right"}
     return Row(
-        family, kind, len(mine), len({t.cluster for t in mine}), sum(t.outcome == "right" for t in mine),
-        sum(named), len(named), spare, {error: rate(mine, error) for error in ERRORS},
+        family, kind, sum(c.claims for c in mine), len({c.cluster for c in mine}),
+        sum(c.claims for c in mine if c.outcome == "right"), _share(mine, right),
+        sum(c.claims for c in mine if c.named), sum(c.claims for c in mine if c.named is not None),
+        sum(c.claims for c in mine if c.spare), {error: rate(mine, error) for error in ERRORS},
     )  # fmt: skip
 
 
-def rows(told: Sequence[Told], kinds: Iterable[str]) -> list[Row]:
+def rows(counted: Sequence[Counted], kinds: Iterable[str]) -> list[Row]:
     """By kind, of all families together; then by family and kind, where there are any; last all."""
-    families = dict.fromkeys(t.family for t in told)
-    found = [row(told, None, kind) for kind in kinds]
-    found += [row(told, family, kind) for family in families for kind in kinds]
-    return [*(r for r in found if r.claims), row(told)]
+    families, kinds = dict.fromkeys(c.family for c in counted), list(kinds)
+    found = [row(counted, None, kind) for kind in kinds]
+    found += [row(counted, family, kind) for family in families for kind in kinds]
+    return [*(r for r in found if r.claims), row(counted)]
+
+
+def _share(counted: Sequence[Counted], chosen: set[str]) -> Estimate:
+    """Of the independent models of these claims, those that are chosen."""
+    everyone = {c.cluster for c in counted}
+    if not everyone:
+        return Estimate.undefined("no such claims", 0, "seeds")
+    return clopper_pearson(len(chosen), len(everyone), over="seeds")

@@ -3,10 +3,9 @@
     run_trained_bench("trained-bench", half="develop").summary()
 
 Each model is trained (or read), its claims' truths are checked by `truth`, and all claims that passed are audited in
-one call, as a user would. `docs/trained-bench.md` says what was fixed before the first audit.
+one call, as a user would. `docs/trained-bench.md` says what was fixed before the first audit, and what was not.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,24 +16,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from interp.checks import one_of
 from interp.errors import RequestError, quoted
-from interp.files import make_folder, write_text
-from interp.limits import check_workers, read_whole
+from interp.files import make_folder
+from interp.limits import check_workers
 from interp.processes import spread
 from interp.rng import check_seed
 from interp.threads import one_thread
 from probes.audit.analyzer import audit_claims
-from probes.audit.bench.trained.cases import JUDGE, Half, Kind, seeds_of_half
-from probes.audit.bench.trained.errors import Row, Told, rows
+from probes.audit.bench.digest import auditor
+from probes.audit.bench.trained.cases import JUDGE, KINDS, Half, seeds_of_half
+from probes.audit.bench.trained.errors import Row, Told, grouped, models_to_json, rows
 from probes.audit.bench.trained.families import FAMILIES
+from probes.audit.bench.trained.history import HISTORY, begin_run, end_run, history_path, runs_so_far
 from probes.audit.bench.trained.table import long_table, short_table, terminal, trained_figure
 from probes.audit.bench.trained.truth import check_subject
 from probes.core import Result, recorded
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-KINDS: tuple[str, ...] = get_args(Kind)
-COUNT = "judge-runs.json"
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,13 @@ class TrainedResult(Result):
     """What the trained bench found. `rows`: by kind, by family and kind, and all; `families`: how many models and
     claims there were before the check, and what it dropped; `told`: every claim that was audited.
 
-    `judge_runs`: how often the judging half has been run with these models, this time included.
+    `auditor`: the version and digest of what was asked; `judge_runs`: how often the judging half has been run, this
+    time included.
     """
 
     TABLE: ClassVar[str] = "told"
 
+    auditor: dict[str, str]
     half: Half
     seed: int
     judge_runs: int
@@ -86,12 +86,13 @@ class TrainedResult(Result):
         return trained_figure(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; `wrong`: the claims with an error, by name."""
+        """JSON-ready; `told`: by model, how many claims came out how; `wrong`: the claims with an error, by name."""
         return {
-            "half": self.half, "seed": self.seed, "judge_runs": self.judge_runs,
+            "auditor": dict(self.auditor), "half": self.half, "seed": self.seed, "judge_runs": self.judge_runs,
             "models": len({(t.family, t.seed) for t in self.told}), "claims": len(self.told),
             "seconds_per_claim": round(self.seconds_per_claim, 3),
             "rows": [r.to_dict() for r in self.rows], "families": [f.to_dict() for f in self.families],
+            "told": models_to_json(grouped(self.told)),
             "wrong": [t.to_dict() for t in self.told if t.outcome != "right"],
         }  # fmt: skip
 
@@ -104,23 +105,26 @@ def run_trained_bench(
     families: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     seed: int = 0,
+    runs: str | Path | None = None,
     workers: int = 1,
     progress: bool = False,
 ) -> TrainedResult:
     """Audit the claims about a half's models, which are trained into the folder `models` where it lacks them.
 
-    `seeds`: fewer than the half's own. `seed`: of whatever the audit draws. A run of the judging half is counted in the
-    folder. Training takes about 2 CPU seconds a model, auditing about 1 a claim.
+    `seeds`: fewer than the half's own. `seed`: of whatever the audit draws. `runs`: the file in which runs of the
+    judging half are counted, with the auditor's digest and what came out (default: `docs/trained-bench-runs.json` of
+    the source tree). Training takes about 2 CPU seconds a model, auditing about 1 a claim.
 
-    Raises `RequestError` for families, halves and seeds that are not there.
+    Raises `RequestError` for families, halves and seeds that are not there, and where runs cannot be counted.
     """
     check_seed(seed)
     check_workers(workers)
     if not one_of(half, get_args(Half)):
         raise RequestError(f"half={quoted(half)} is none of {', '.join(get_args(Half))}")
     names, chosen = _names(families), _seeds(half, seeds)
-    folder = make_folder(Path(models))
-    count = _count(folder, any(s in JUDGE for s in chosen))
+    judged, asked, folder = any(s in JUDGE for s in chosen), auditor(), make_folder(Path(models))
+    history = history_path(runs) if judged else HISTORY
+    count = begin_run(history, names, chosen, seed) if judged else len(runs_so_far(history))
     jobs = [(name, number, str(folder), seed) for name in names for number in chosen]
     from interp.progress import progress_bar
 
@@ -129,7 +133,12 @@ def run_trained_bench(
     told = [t for one in found for t in one.told]
     tallies = [_tally(name, [one for one in found if one.family == name]) for name in names]
     spent = sum(one.seconds for one in found) / max(1, len(told))
-    return TrainedResult(half, seed, count, tuple(rows(told, KINDS)), tuple(tallies), tuple(told), spent)
+    counted = grouped(told)
+    if judged:
+        end_run(history, count, counted)
+    return TrainedResult(
+        asked, half, seed, count, tuple(rows(counted, KINDS)), tuple(tallies), tuple(told), spent
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -217,13 +226,3 @@ def _seeds(half: Half, seeds: Sequence[int] | None) -> tuple[int, ...]:
         if one not in own:
             raise RequestError(f"seed {quoted(one)} is none of half={quoted(half)}: {own[0]} to {own[-1]}")
     return chosen
-
-
-def _count(folder: Path, judged: bool) -> int:
-    """How often the judging half has been run with this folder's models; one more if it is run now."""
-    path = folder / COUNT
-    done = int(json.loads(read_whole(path, "count"))["runs"]) if path.exists() else 0
-    if judged:
-        done += 1
-        write_text(path, json.dumps({"runs": done}))
-    return done

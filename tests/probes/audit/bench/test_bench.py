@@ -16,16 +16,15 @@ import torch
 from closeness import assert_close
 from interp.claims import Items
 from interp.errors import RequestError
-from interp.numbers import ABSENT, interval
 from interp.worlds.dyck.claims import Closers
 from probes.audit import audit_claim
 from probes.audit import thresholds as t
 from probes.audit.bench import DEVELOPED, run_bench
 from probes.audit.bench.cases import Case, make_case
 from probes.audit.bench.detector import best_threshold, detector_score
+from probes.audit.bench.digest import auditor
 from probes.audit.bench.families import FAMILIES
-from probes.audit.bench.family_result import WORDS, mark
-from probes.audit.bench.figure import HAS_WORD
+from probes.audit.bench.figure import error_table
 from probes.audit.bench.model import BenchModel, Layout, step_mlp
 from probes.audit.bench.run import named
 from probes.audit.bench.worlds import seen_by
@@ -504,7 +503,9 @@ def test_bench_on_the_command_line(
     monkeypatch.setattr(bench, "FAMILIES", {name: FAMILIES[name] for name in ("solo", "uniform")})
     out = tmp_path / "bench.json"
     assert main(["audit", "--bench", "--per-family", "1", "--seed", "4", "--json", str(out)]) == 0
-    assert [row["name"] for row in json.loads(out.read_text())["families"]] == ["solo", "uniform"]
+    found = json.loads(out.read_text())
+    assert [row["name"] for row in found["families"]] == ["solo", "uniform"]
+    assert found["auditor"] == auditor()
     assert "Claim bench" in capsys.readouterr().out
 
 
@@ -527,29 +528,10 @@ def test_wrong_bench_requests(arguments: list[str], said: str, capsys: pytest.Ca
     assert said in capsys.readouterr().err
 
 
-def _table(data: dict[str, Any]) -> str:
-    """The bench's `to_dict()` as the Markdown table that the README shows."""
-    lines = [
-        f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
-        "| `head_detector` errs |",
-        "|---" * (len(WORDS) + 4) + "|",
-    ]
-    for family in data["families"]:
-        counts = " | ".join(str(family["verdicts"][word] or "") for word in WORDS)
-        other = family["detector"]
-        missed = f"{other['errors']} of {other['n']}" if family["kind"] in HAS_WORD and other["n"] else ABSENT
-        star = mark(family["developed"], family["corrected"])
-        lines.append(
-            f"| {family['kind']}: {family['name']}{star} | {family['expected']} | {counts} "
-            f"| {family['errors']} {interval(family['low'], family['high'], 2)} | {missed} |"
-        )
-    return "\n".join(lines)
-
-
 def test_the_manual_shows_the_measured_table() -> None:
     root = Path(__file__).parents[4]
     data = json.loads((root / "docs" / "claim-bench.json").read_text())
-    assert _table(data) in (root / "docs" / "manual.md").read_text()
+    assert error_table(data) in (root / "docs" / "manual.md").read_text()
     assert data["per_family"] >= 24
     assert [row["name"] for row in data["families"]] == list(FAMILIES)
     assert {row["name"] for row in data["families"] if row["developed"]} == set(DEVELOPED)

@@ -4,6 +4,7 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,14 +14,26 @@ import interp
 from closeness import assert_close
 from interp.errors import CheckpointError, RequestError
 from interp.model import SandboxTransformer
-from probes.audit.bench.trained import FAMILIES, run_trained_bench, short_table, truth
+from probes.audit.bench.digest import auditor
+from probes.audit.bench.trained import FAMILIES, run_trained_bench, truth
 from probes.audit.bench.trained import tasks as t
-from probes.audit.bench.trained.cases import DEVELOP, JUDGE, NO_LABEL, Examples, Spoken, Subject, seeds_of_half
-from probes.audit.bench.trained.errors import ERRORS, Told, rate, row, rows
+from probes.audit.bench.trained.cases import (
+    ABOUT,
+    DEVELOP,
+    JUDGE,
+    KINDS,
+    NO_LABEL,
+    Examples,
+    Kind,
+    Spoken,
+    Subject,
+    seeds_of_half,
+)
+from probes.audit.bench.trained.errors import ERRORS, Told, grouped, models_from_json, models_to_json, rate, row, rows
 from probes.audit.bench.trained.families import HEAD, SPARE
+from probes.audit.bench.trained.history import HISTORY, read_runs
 from probes.audit.bench.trained.make import own_model
 from probes.audit.bench.trained.models import Frozen, train
-from probes.audit.bench.trained.run import _count
 from probes.audit.bench.trained.truth import Moved, Pattern, pattern_of, pattern_truth, use_truth
 from probes.claims import BUILT_IN, Claim, offset
 
@@ -295,31 +308,45 @@ def told(pattern=True, use="used", said=("holds", "used", "supported"), asks=Tru
 )
 def test_each_error_from_both_sides(case, outcome):
     assert case.outcome == outcome
-    assert outcome == "right" or outcome in case.at_risk
+    assert outcome == "right" or outcome in case.counted().at_risk
     assert case.named is (None if not (case.pattern and case.use == "unused") else case.said_pattern == "holds"
                           and case.said_use == "unused")  # fmt: skip
 
 
 def test_rates_count_claims_and_independent_models():
     wrong = ("fails", "used", "refuted")
-    several = [
+    several = grouped([
         told(said=wrong), told(said=wrong), told(),  # two errors in one model
         told(cluster="f/1"), told(cluster="f/2"), told(family="g", cluster="f/2"),
         told(False, "not asked", ("fails", "used", "refuted"), cluster="f/3"),
-    ]  # fmt: skip
+    ])  # fmt: skip
     missed = rate(several, "missed pattern")
-    assert (missed.claims, missed.of, missed.share.n) == (2, 6, 3)
+    assert (missed.claims, missed.of, missed.wrong, missed.share.n) == (2, 6, 1, 3)
     # One of three models: 1 - (1 - p)^3 = .025 at the lower end, (1 - p)^3 + 3 p (1 - p)^2 = .025 at the upper one.
     low, high = missed.share.low, missed.share.high
     assert_close(1 - (1 - low) ** 3, 0.025, scale=1)
     assert_close((1 - high) ** 3 + 3 * high * (1 - high) ** 2, 0.025, scale=1)
     assert (rate(several, "false support").claims, rate(several, "false support").of) == (0, 1)
-    assert rate(several[:3], "false support").of == 0
+    assert rate([c for c in several if c.cluster == "f/0"], "false support").of == 0
     whole = row(several)
     assert (whole.claims, whole.models, whole.right) == (7, 4, 5)
+    assert (whole.faultless.value, whole.faultless.n) == (0.75, 4)  # f/0 alone has an error
     assert [(r.family, r.kind) for r in rows(several, ["true", "tail"])] == [
         (None, "true"), ("f", "true"), ("g", "true"), (None, None)
     ]  # fmt: skip
+
+
+def test_claims_of_one_model_truth_and_outcome_are_counted_together_and_come_back_from_json():
+    idle = told(True, "unused", ("holds", "unused", "misleading"), kind="idle")
+    spare = told(said=("holds", "redundant", "supported"))
+    counted = grouped([told(), told(), told(said=("fails", "used", "refuted")), idle, spare, told(seed=1), told()])
+    assert [c.claims for c in counted] == [3, 1, 1, 1, 1]
+    assert [c.named for c in counted] == [None, None, True, None, None]
+    assert [c.spare for c in counted] == [False, False, False, True, False]
+    data = json.loads(json.dumps(models_to_json(counted)))
+    assert [(model["seed"], len(model["outcomes"])) for model in data] == [(0, 4), (1, 1)]
+    assert models_from_json(data) == counted
+    assert row(counted).spare == 1
 
 
 # -- the bench ----------------------------------------------------------------------------------------------
@@ -335,10 +362,6 @@ def test_there_are_models_and_seeds_enough_and_halves_share_none():
         == FAMILIES["recall"].cluster(3)
         == FAMILIES["shuffled"].cluster(3).replace("markov", "recall")
     )
-
-
-def test_runs_of_the_judging_half_are_counted(tmp_path):
-    assert [_count(tmp_path, judged) for judged in (False, True, True, False)] == [0, 1, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -361,13 +384,15 @@ def test_the_bench_runs_and_runs_on(tmp_path):
     result = run_trained_bench(tmp_path, families=asked, seeds=[0])
     assert [d.models for d in result.families] == [1, 1]
     assert {t.family for t in result.told} == set(asked)
-    assert result.judge_runs == 0
+    assert result.judge_runs == len(read_runs(HISTORY))  # it is no run of the judging half
     assert sum(d.claims - d.grey - d.contradicted for d in result.families) == len(result.told)
     found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert found["claims"] == len(result.told)
     assert len(found["wrong"]) == sum(t.outcome != "right" for t in result.told)
     short, long = result.table(), result.table(long=True)
     assert len([line for line in short.splitlines() if line.startswith("|")]) <= 2 + 12
+    assert found["auditor"] == auditor()
+    assert [r.to_dict() for r in rows(models_from_json(found["told"]), KINDS)] == [r.to_dict() for r in result.rows]
     assert all(name in long for name in asked)
     assert max(map(len, result.summary().splitlines())) <= 80
     assert len(result.figure().data) == len(ERRORS)
@@ -385,16 +410,15 @@ def test_a_margin_is_read_only_where_labels_differ():
 
 def test_families_and_bounds_are_those_that_were_fixed():
     page = (ROOT / "docs" / "trained-bench.md").read_text(encoding="utf-8")
-    models = page.split("## Models and seeds")[1].split("## Truth")[0]
+    models = page.split("## Models and seeds")[1].split("## Kinds")[0]
     listed = [line.split("|")[1].strip() for line in models.splitlines() if line.startswith("| ")]
     assert listed[1:] == list(FAMILIES)
     assert (truth.TRUE_SCORE, truth.TRUE_TOP1, truth.FALSE_SCORE, truth.FALSE_TOP1) == (0.5, 0.8, 0.15, 0.5)
     assert (truth.SPLIT, truth.SPLIT_ROWS, truth.OUTER) == ((0.25, 0.75), 0.9, (0.2, 0.8))
     assert (truth.USED_MOVES, truth.USED_LOSES, truth.UNUSED_MOVES, truth.UNUSED_LOSES) == (0.25, 0.10, 0.03, 0.03)
     assert (truth.SPARE_LOSES, truth.BOTH_LOSE, truth.LEAST_ROWS) == (0.05, 0.5, 50)
-
-
-def test_the_readme_shows_the_half_that_was_set_aside():
-    data = json.loads((ROOT / "docs" / "trained-bench.json").read_text(encoding="utf-8"))
-    assert (data["half"], data["judge_runs"]) == ("judge", 1)
-    assert short_table(data).strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+    kinds = page.split("## Kinds")[1].split("## Truth")[0]
+    assert [line for line in kinds.splitlines() if line.startswith("| ")][1:] == [
+        f"| {k} | {w} |" for k, w in ABOUT.items()
+    ]
+    assert list(ABOUT) == list(get_args(Kind))

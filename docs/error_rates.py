@@ -1,0 +1,87 @@
+"""Write what both benches of the audit found into README.md, docs/manual.md and docs/trained-bench.md.
+
+    python docs/error_rates.py [--check]
+
+Everything between a page's markers comes from docs/claim-bench.json, docs/trained-bench.json,
+docs/trained-bench-runs.json and, once it is there, docs/trained-bench-develop.json. Whether that is of the auditor as
+it stands is found out here, by the digest of its source files. `--check` writes nothing and fails where a page would
+change.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interp.errors import RequestError
+from interp.files import write_text
+from probes.audit.bench.figure import error_count, error_table
+from probes.audit.bench.trained import by_seeds, long_table, short_table
+from probes.audit.bench.trained.history import read_runs, runs_table
+
+ROOT = Path(__file__).resolve().parents[1]
+DEVELOP = "docs/trained-bench-develop.json"
+NOT_YET = f"`{DEVELOP}` is not there yet: the develop half has not been run by these rules."
+
+
+def blocks(root: Path) -> dict[str, dict[str, str]]:
+    """What stands in which page, by the name of its markers."""
+
+    def read(name: str) -> Any:
+        return json.loads((root / name).read_text(encoding="utf-8"))
+
+    written, trained = read("docs/claim-bench.json"), read("docs/trained-bench.json")
+    develop = by_seeds(read(DEVELOP)) if (root / DEVELOP).exists() else NOT_YET
+    return {
+        "README.md": {"trained bench": short_table(trained), "written bench": error_count(written)},
+        "docs/manual.md": {"claim bench": f"{error_count(written)}\n\n{error_table(written)}"},
+        "docs/trained-bench.md": {
+            "judging half": long_table(trained),
+            "develop half": develop,
+            "runs": runs_table(read_runs(root / "docs" / "trained-bench-runs.json")),
+        },
+    }
+
+
+def filled(text: str, found: Mapping[str, str], page: str) -> str:
+    """`text` with each block between its markers. Raises `RequestError` where a page lacks them."""
+    for name, content in found.items():
+        pattern = re.compile(rf"(<!-- {name}: begin[^>]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+        if len(pattern.findall(text)) != 1:
+            raise RequestError(f"{page} has no markers <!-- {name}: begin ... --> and <!-- {name}: end -->, or two")
+        text = pattern.sub(lambda match, content=content: f"{match[1]}\n{content}\n\n{match[2]}", text)
+    return text
+
+
+def stale(root: Path, *, write: bool) -> list[str]:
+    """Pages that are not what the data gives; written anew if `write`."""
+    out = []
+    for page, found in blocks(root).items():
+        path = root / page
+        before = path.read_text(encoding="utf-8")
+        after = filled(before, found, page)
+        if after != before:
+            out.append(page)
+            if write:
+                write_text(path, after)
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages, or with `--check` say which are stale."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page would change")
+    options = parser.parse_args(arguments)
+    pages = stale(ROOT, write=not options.check)
+    if pages and options.check:
+        print(f"stale: {', '.join(pages)}; run python docs/error_rates.py")
+        return 1
+    print(f"written: {', '.join(pages)}" if pages else "all pages are what the data gives")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
