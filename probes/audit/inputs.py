@@ -55,6 +55,25 @@ class Inputs:
     def _order(self) -> Ints:
         return np.arange(len(self.tokens)) if self.order is None else self.order
 
+    @property
+    def framed(self) -> Bools:
+        """Where START and END stand [input, pos], of those that stand first, or last, in every input and nowhere else.
+
+        The grammar puts them there, so that the token and its place are one and the same. Where there is no grammar,
+        whatever every input begins with is START.
+        """
+        real = self.visible.any(1)
+        first = real & (np.cumsum(real, axis=1) == 1)
+        last = real & (np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 1)
+        start = getattr(self.grammar, "start", None) if getattr(self.grammar, "prepend_start", True) else None
+        if self.grammar is None and real.any():
+            start = self.tokens[first][0]
+        out = np.zeros_like(real)
+        for token, place in ((start, first), (getattr(self.grammar, "end", None), last)):
+            if token is not None and ((real & (self.tokens == token)) == place).all():
+                out |= place
+        return out
+
     def draw(self, count: int, seed: int) -> Ints:
         """Which inputs a part of about `count` holds [input]: as many of either half, spread evenly over strata.
 

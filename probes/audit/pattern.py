@@ -92,8 +92,9 @@ class Laid:
     def must_agree(self, asked: Asked, rival: Relation) -> bool:
         """Whether two relations name the same keys at the queries that a claim is about, whatever the tokens are.
 
-        Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat. Relations
-        that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
+        Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat: one half over
+        those that occur here, the other over all that there are. START and END stay where the grammar puts them.
+        Relations that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
         """
         key = (asked.claim.relation, asked.claim.when, rival)
         if key not in self._agree:
@@ -118,10 +119,15 @@ class Laid:
         rng = generator(0, "audit/at random")
         chosen = rng.integers(0, count, max(2, min(2 * count, AT_RANDOM // width**2)))
         visible = i.visible[chosen]
-        known = np.unique(i.tokens[i.visible.any(1)])
+        real, fixed = i.visible.any(1), i.framed
+        known = np.unique(i.tokens[real & ~fixed])
+        special = [getattr(i.grammar, name, None) for name in ("start", "end", "pad")]
+        others = np.setdiff1d(np.arange(len(getattr(i.grammar, "vocab", ()))), [s for s in special if s is not None])
+        pools = known, np.union1d(known, others)
         tokens = i.tokens[chosen].copy()
-        for row, there in zip(tokens, visible.any(1), strict=True):
-            few = rng.choice(known, min(len(known), int(rng.choice(ALPHABETS))), replace=False)
+        for at, (row, there) in enumerate(zip(tokens, (real & ~fixed)[chosen], strict=True)):
+            pool = pools[at % 2]
+            few = rng.choice(pool, min(len(pool), int(rng.choice(ALPHABETS))), replace=False)
             row[there] = rng.choice(few, int(there.sum()))
         return chosen, tokens, visible
 

@@ -7,16 +7,19 @@ thing, and is told as such. A claim of evenness is the exception: evenness over 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.claims import Pairs, Tokens
 from interp.stats import Estimate
+from interp.vocabulary import find_token
 from probes.audit.pattern import Asked, Head, Laid, mean_of, overlap, scored
 from probes.audit.stats import Floats, low
 from probes.audit.thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES
-from probes.claims import Relation, offset, position, same_relation
+from probes.claims import Relation, offset, position, same_relation, token
 
 Bools = NDArray[np.bool_]
 Nested = Literal["wider", "narrower"]
@@ -61,14 +64,16 @@ class _Told:
 
 
 def rivals_of(head: Head, asked: Asked, level: float) -> Rivals:
-    """Every relation that the grammar knows, and the offset and the position that come nearest in half A."""
+    """Every relation that the grammar knows, the token that the claimed keys hold if it is always the same, and the
+    offset and the position that come nearest in half A.
+    """
     found, same = [], []
     for one in (*_named(head, asked, level), *_placed(head, asked, level)):
         if isinstance(one, Rival):
             found.append(one)
         else:
             same.append(one.words)
-    return Rivals(tuple(found), tuple(same))
+    return Rivals(tuple(found), tuple(dict.fromkeys(same)))
 
 
 def thin(laid: Laid, asked: Asked, times: float) -> bool:
@@ -76,7 +81,7 @@ def thin(laid: Laid, asked: Asked, times: float) -> bool:
     inputs: it would go unasked.
     """
     even = asked.claim.relation.kind == "even"
-    found = (_compared(_told(laid, asked, rival), even) for rival in laid.rivals(asked.claim))
+    found = (_compared(_told(laid, asked, rival), even) for rival in _relations(laid, asked))
     return any(not _enough(laid, rows) and _enough(laid, rows, times) for rows in found)
 
 
@@ -94,7 +99,7 @@ def _named(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]
     laid, taken = head.laid, head.taken(asked)
     even = asked.claim.relation.kind == "even"
     own = overlap(taken, asked.keys) if even else scored(taken, asked.keys, asked.seen)
-    for rival in laid.rivals(asked.claim):
+    for rival in _relations(laid, asked):
         told = _told(laid, asked, rival)
         if _equal(laid, told, asked, rival):
             yield rival
@@ -103,6 +108,39 @@ def _named(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]
         if asked.sink.any():
             other = np.where(asked.sink, head.fit(rival, True, even), other)
         yield _against(laid, rival, own - other, told, even, level)
+
+
+def _relations(laid: Laid, asked: Asked) -> Iterator[Relation]:
+    """The relations of the grammar, and "the token X" where the claimed keys are X in all rows, but for so few that
+    these do not tell: a head that looks for X has the same pattern, wherever X stands.
+    """
+    yield from laid.rivals(asked.claim)
+    tokens, keys = laid.inputs.tokens, asked.keys & asked.free[..., None]
+    held = np.bincount(tokens.ravel(), weights=keys.sum(1).ravel())
+    if not held.any():
+        return
+    most = int(held.argmax())
+    other = (keys & (tokens != most)[:, None, :]).any(-1)
+    if other[laid.inputs.half_b].sum() < MIN_DIFFERENT:
+        relation = _token(most, laid.inputs.grammar)
+        if not same_relation(relation, asked.claim.relation):
+            yield relation
+
+
+def _token(number: int, grammar: Any) -> Relation:
+    """Every token of this id; by its name where the vocabulary has one for it."""
+    names = tuple(getattr(grammar, "vocab", ()))
+    if number < len(names) and find_token(grammar, names[number]) == number:
+        return token(names[number])
+    return _numbered(number)
+
+
+@cache
+def _numbered(number: int) -> Relation:
+    def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
+        return visible & (tokens == number)[:, None, :]
+
+    return Relation(f"token-{number}", f"the token of id {number}", "mass", "tokens", keys)
 
 
 def _placed(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]:

@@ -14,7 +14,11 @@ from closeness import assert_close
 from interp import load_checkpoint
 from interp.claims import Condition, Relation
 from interp.claims.register import claims_of
+from interp.config import TransformerConfig
 from interp.errors import RequestError
+from interp.vocabulary import Vocabulary
+from probes.audit.bench.trained.models import Frozen, FrozenModel
+from probes.audit.bench.trained.tasks import VOCABULARY
 from probes.audit.edits import Edges, z_change
 from probes.audit.exchanges import whole_rows
 from probes.audit.inputs import Inputs
@@ -156,6 +160,70 @@ def test_what_agrees_on_these_inputs_only_is_not_the_same():
     assert laid.must_agree(laid.asked(Claim([(0, 0)], position(1))), position(1))
     rivals = rivals_of(Head(laid, on(laid, lambda q: np.full_like(q, 1))), laid.asked(Claim([(0, 0)], fives)), 0.95)
     assert [rival.name for rival in rivals.rivals if rival.different < 50] == ["position-1"]
+
+
+def of_token(tokens, grammar, relation):
+    """What the relations that name one token are to a claim: (same keys, rivals that too few rows tell from it)."""
+    visible = np.repeat(np.tri(tokens.shape[1], dtype=bool)[None], len(tokens), 0)
+    laid = Laid(Inputs(tokens, visible, np.zeros_like(tokens), grammar))
+    found = rivals_of(Head(laid, on(laid, lambda q: np.full_like(q, 1))), laid.asked(Claim([(0, 0)], relation)), 0.95)
+    alike = [rival.words for rival in found.rivals if rival.different < 50]
+    return tuple([one for one in words if one.startswith("the token ")] for words in (found.same, alike))
+
+
+NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "[CLS]", "[SEP]")
+WITH_SPECIALS = Vocabulary.of(NAMES)
+
+
+def letters(place, token, rows=120):
+    """Random letters, one token always at one place and nowhere else."""
+    tokens = np.random.default_rng(0).integers(0, 5, (rows, 6))
+    tokens[:, place] = token
+    return tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "grammar", "place", "same", "alike"),
+    [
+        (letters(2, 8), WITH_SPECIALS, 2, [], ["the token i"]),
+        (letters(2, 8), None, 2, [], ["the token of id 8"]),
+        # Where the grammar puts it, there is nothing to tell apart.
+        (letters(0, 9), WITH_SPECIALS, 0, ["the token [CLS]"], []),
+        (letters(0, 9), replace(WITH_SPECIALS, prepend_start=False), 0, [], ["the token [CLS]"]),
+        (letters(0, 9), None, 0, ["the token of id 9"], []),
+        (letters(0, 8), WITH_SPECIALS, 0, [], ["the token i"]),
+        (letters(5, 10), WITH_SPECIALS, 5, ["the token [SEP]"], []),
+        (letters(3, 10), WITH_SPECIALS, 3, [], ["the token [SEP]"]),
+        # It stands elsewhere, too, or another one there: the inputs tell.
+        (np.where(np.arange(6) == 2, 8, letters(4, 8)), WITH_SPECIALS, 2, [], []),
+        (np.where(np.arange(120)[:, None] % 2, letters(2, 8), letters(2, 7)), WITH_SPECIALS, 2, [], []),
+    ],
+)
+def test_a_place_that_always_holds_one_token_is_told_from_the_token(tokens, grammar, place, same, alike):
+    assert of_token(tokens, grammar, position(place)) == (same, alike)
+
+
+def test_a_token_that_the_grammar_puts_first_is_the_first_token():
+    tokens = letters(0, 9)
+    found = of_token(tokens, WITH_SPECIALS, probes.claims.token("[CLS]"))
+    assert found == ([], [])  # no rival token; the place has another name
+    laid = Laid(Inputs(tokens, np.ones((120, 6, 6), dtype=bool), np.zeros_like(tokens), WITH_SPECIALS))
+    assert laid.must_agree(laid.asked(Claim([(0, 0)], probes.claims.token("[CLS]"))), position(0))
+    assert not laid.must_agree(laid.asked(Claim([(0, 0)], position(0))), probes.claims.token("a"))
+
+
+@pytest.mark.parametrize("claim", ["L0H0 attends to position 3", "L0H0 attends to the token w0"])
+def test_a_head_that_looks_for_a_token_is_not_said_to_look_at_its_place(claim):
+    """It would follow the token, which stands at 3 in every input."""
+    config = TransformerConfig(len(VOCABULARY.names), n_layers=1, n_heads=1, d_model=8, d_head=2, mlp_depth=0)
+    model = FrozenModel(config, VOCABULARY, {(0, 0): Frozen(probes.claims.token("w0"), 0.9)})
+    tokens = np.random.default_rng(1).integers(1, 12, (300, 9))
+    tokens[:, 0], tokens[:, 3] = VOCABULARY.start, 0
+    found = audit_claim(model, claim, tokens, untrained=False)
+    assert found.verdict == "undecided"
+    assert "cannot be told from" in found.reason
+    assert "w0" in found.reason
+    assert "position 3" in found.reason
 
 
 # -- tails ---------------------------------------------------------------------------------------------------
