@@ -104,9 +104,7 @@ def of_written(number: int) -> dict[str, list[str]]:
     """One claim of each family of the written bench, as it counts them."""
     from interp.threads import one_thread
     from probes.audit import audit_claim
-    from probes.audit.bench import FAMILIES, make_case
-    from probes.audit.bench.cases import VERDICT
-    from probes.audit.bench.run import named
+    from probes.audit.bench import FAMILIES, VERDICT, make_case, named
 
     out = {}
     for name, family in FAMILIES.items():

@@ -241,7 +241,7 @@ def make_parser() -> argparse.ArgumentParser:
     prune.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     merge = _command(listed, "merge", commands.merge, "make one checkpoint of shards of seeds")
-    merge.set_defaults(model_config=None)
+    merge.set_defaults(model_config=None, vocab=None)
     merge.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, seeds apart")
     merge.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
 

@@ -136,11 +136,11 @@ def test_analyze_of_shards_is_that_of_the_whole(here, tmp_path):
     assert main(["replay", str(tmp_path / "shards.json")]) == 0
 
 
-def test_several_files_of_other_recipes_are_measured_together_as_a_list(here, tmp_path):
+def test_several_files_of_one_config_and_other_recipes_are_measured_together(here, tmp_path):
     line = f"analyze variation a.safetensors other.safetensors --no-task-check --json {tmp_path / 'r.json'}"
     assert main(line.split()) == 0
     data = json.loads((tmp_path / "r.json").read_text())
-    assert data["of"]["checkpoint"]["given"] == "list"
+    assert data["of"]["checkpoint"]["given"] == "population"
     assert data["num_models"] == 3
     assert main(["replay", str(tmp_path / "r.json")]) == 0
     assert main("analyze variation a.safetensors a.safetensors".split()) == 2

@@ -12,8 +12,7 @@ import torch
 
 import probes
 from interp.config import TransformerConfig
-from probes.audit.bench.trained.models import Frozen, FrozenModel
-from probes.audit.bench.trained.tasks import VOCABULARY
+from probes.audit.bench.trained import VOCABULARY, Frozen, FrozenModel
 from probes.audit.labels import LabelledInput
 from probes.claims import BUILT_IN, offset, position
 

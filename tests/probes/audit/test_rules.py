@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import probes.audit
+from case_studies.head_claims.moved import own_thresholds
 from interp.stats import CONFIDENCE, Estimate, clopper_pearson
 from probes.audit import rules_table
 from probes.audit import thresholds as limits
@@ -520,6 +521,10 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
         "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64,
     }  # fmt: skip
+
+
+def test_thresholds_that_are_moved_are_those_of_the_audit():
+    assert own_thresholds() == {name: value for name, value in vars(limits).items() if name.isupper()}
 
 
 def test_few_items_cannot_show_that_nothing_moves():
