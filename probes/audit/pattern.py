@@ -60,6 +60,8 @@ class Look:
     by_value: Estimate
     matched_rows: Floats  # [sequence of half B], for the permutation test
     within: Estimate | None = None  # how evenly the weight on the keys is spread among them, where that is claimed
+    apart: bool = False  # whether the largest weight of any row is looked for without its first key
+    rests: bool = False  # whether more lies on the first key than on those of the claim, in rows that do not name it
     when: tuple[str, float, int] | None = None  # a condition under which nearly all rows fit: share, and how many
 
 
@@ -207,6 +209,9 @@ class Head:
             return mean_of(name, values, rows, half, level)
 
         top1 = share = matched = within = None
+        aside = asked.rows & ~asked.sink & self.laid.inputs.visible[:, :, 0]
+        on_keys = (self.weights * asked.keys).sum(-1)
+        rests = not even and bool(np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half].sum() > 0)
         each = np.zeros(len(half))
         if even:
             share = mean("share", (scores > ROW).astype(float), asked.free)
@@ -226,6 +231,8 @@ class Head:
             share=share,
             matched=matched,
             on_sink=mean("sink", self.weights[:, :, 0], asked.rows & ~asked.sink),
+            apart=not even and bool((aside & asked.free)[half].any()),
+            rests=rests,
             without_sink=mean("without_sink", (taken * asked.keys).sum(-1), asked.free),
             by_value=mean("by_value", (by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
             matched_rows=each,
