@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from interp.claims.asking import rows_of
 from interp.errors import AnalysisError
 from interp.guests import undisturbed
 from interp.patterns import attention_patterns
@@ -90,8 +91,8 @@ class Subject:
             return Chosen([tuple(sorted(ranked[:count]))])
         least = [-math.inf, *[t.SCORE] * (t.SOME_HEADS - 1)]
         wanted = [*least, *[least_score(asked.claim)] * len(ranked)]
-        fitting = [(head,) for head, score in zip(ranked, wanted, strict=False) if fit[head] >= score]
-        return Chosen(fitting[: t.MOST_FITTING], max(len(fitting) - t.MOST_FITTING, 0))
+        fitting = [head for head, score in zip(ranked, wanted, strict=False) if fit[head] >= score]
+        return Chosen([(head,) for head in fitting[: t.MOST_FITTING]], max(len(fitting) - t.MOST_FITTING, 0))
 
     def score(self, asked: Asked, head: HeadAt) -> float:
         """Mean score in half B."""
@@ -228,7 +229,7 @@ def look_at(head: Head, asked: Asked, setting: Setting) -> Look:
     inputs = setting.laid.inputs
     found = []
     for condition in suggestions(inputs.grammar, inputs.tokens.shape[1]):
-        share, count = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
+        share, count = fits_when(head, asked, rows_of(condition, inputs.tokens, inputs.grammar, asked.keys))
         if share >= t.MIXED[1]:
             found.append((share, count, condition))
     for share, count, condition in sorted(found, key=lambda one: -one[0]):

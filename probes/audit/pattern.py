@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.claims import Kind
+from interp.claims.asking import keys_of, rows_of
 from interp.errors import InterpError
 from interp.rng import generator
 from interp.stats import Estimate
@@ -80,7 +81,7 @@ class Laid:
     def keys(self, relation: Relation) -> Bools:
         if relation not in self._keys:
             i = self.inputs
-            self._keys[relation] = relation.keys(i.tokens, i.grammar, i.visible)
+            self._keys[relation] = keys_of(relation, i.tokens, i.grammar, i.visible)
         return self._keys[relation]
 
     def rivals(self, claim: Claim) -> Iterator[Relation]:
@@ -94,9 +95,9 @@ class Laid:
     def must_agree(self, asked: Asked, rival: Relation) -> bool:
         """Whether two relations name the same keys at the queries that a claim is about, whatever the tokens are.
 
-        Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat: one half over
-        those that occur here, the other over all that there are. START and END stay where the grammar puts them.
-        Relations that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
+        Asked of random sequences of these lengths, each over a few tokens, so that they repeat: one half over those
+        that occur here, the other over all that there are. START and END stay where the grammar puts them. Relations
+        that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
         """
         key = (asked.claim.relation, asked.claim.when, rival)
         if key not in self._agree:
@@ -107,8 +108,8 @@ class Laid:
         i = self.inputs
         chosen, tokens, visible = self._at_random
         try:
-            one, other = (r.keys(tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
-        except (InterpError, LookupError, ValueError):  # what no string of the language is has no truth
+            one, other = (keys_of(r, tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
+        except InterpError:  # what no string of the language is has no truth
             return False
         rows = asked.rows[chosen] & (one | other).any(-1)
         return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
@@ -139,7 +140,7 @@ class Laid:
             i, keys = self.inputs, self.keys(claim.relation)
             about = np.ones(i.tokens.shape, dtype=bool)
             if claim.when is not None:
-                about = claim.when.rows(i.tokens, i.grammar, keys)
+                about = rows_of(claim.when, i.tokens, i.grammar, keys)
             size, number = keys.sum(-1), i.visible.sum(-1)
             # As `relation_scores` has it: an even row may name every visible key, a mass row may not.
             choice = (number > 1) if claim.relation.kind == "even" else size < number

@@ -489,8 +489,8 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     told = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
-        "SOME_HEADS": 4, "MOST_FITTING": 16, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
-        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8),
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
+        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "MOST_FITTING": 16,
     }  # fmt: skip
 
 
@@ -660,8 +660,8 @@ ODD = Tail("late", "top1", AT_ZERO.lead)
 @pytest.mark.parametrize(
     ("words", "change", "said"),
     [
-        ("{top}", {"apart": True}, " and looks there most (the first token apart) in 0.57 [0.50, 0.70] (n=10000 inputs) "
-         "of the rows"),
+        ("{top}", {"apart": True}, " and looks there most (the first token apart) in 0.57 [0.50, 0.70] "
+         "(n=10000 inputs) of the rows"),
         ("{top}{apart}", {"apart": False}, " and looks there most in 0.57 [0.50, 0.70] (n=10000 inputs) of the rows"),
         ("{said}", {"apart": True}, SAID),
         ("{said}", {"on_first": span(0.4, 0.5, 0.6)},

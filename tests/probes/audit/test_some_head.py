@@ -1,4 +1,4 @@
-"""Who "some head" may be, and what is said where more heads fit than were audited; heads that rest on the first token."""
+"""Who "some head" may be, what is said where more fit than were audited, and heads that rest on the first token."""
 
 from functools import partial
 from types import SimpleNamespace
