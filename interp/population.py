@@ -1,5 +1,6 @@
 """`Population`: S models of one config, as stacked tensors with their provenance."""
 
+import contextlib
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -391,3 +392,17 @@ def check_params(config: TransformerConfig, params: Params, count: int, grammar:
 def seeded(model: SandboxTransformer) -> bool:
     """Whether its seed is the one its first weights were drawn with, and no number that it got later."""
     return "seed" in model.provenance and bool(model.provenance.get("seeded", True))
+
+
+def joined(loaded: Sequence[Any]) -> Any:
+    """The models of several files: a population where they are shards of one recipe or of one config, else a list."""
+    if len(loaded) == 1:
+        return loaded[0]
+    if all(isinstance(one, Population) for one in loaded):
+        with contextlib.suppress(RequestError):
+            return Population.concat(list(loaded))
+    models = [model for one in loaded for model in (one if isinstance(one, Population) else [one])]
+    if all(isinstance(model, SandboxTransformer) for model in models):
+        with contextlib.suppress(RequestError):
+            return with_source(Population.from_models(models), source_of(models))
+    return models

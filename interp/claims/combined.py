@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+from interp.claims.asking import keys_of
 from interp.claims.register import relations
 from interp.claims.types import Pairs, Relation, Tokens
 from interp.errors import RequestError, quoted
@@ -22,7 +23,7 @@ def complement(relation: Relation) -> Relation:
 @lru_cache(KEPT)
 def _complement(relation: Relation) -> Relation:
     def keys(tokens: Tokens, grammar: Any, visible: Pairs) -> Pairs:
-        return visible & ~relation.keys(tokens, grammar, visible)
+        return visible & ~keys_of(relation, tokens, grammar, visible)
 
     name, words = f"not-{relation.name}", f"{BUT}{relation.words}"
     return Relation(name, words, "mass", relation.needs, keys, instead=relation.instead, of=relation)

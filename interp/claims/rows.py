@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from interp.checks import whole_from
+from interp.claims.asking import rows_of
 from interp.claims.general import ELSEWHERE, MOST_PLACE, position_at_least, token_id, token_is, whole
 from interp.claims.places import braced, names_of
 from interp.claims.types import Condition, Made, Pairs, Rows, Tokens
@@ -97,7 +98,7 @@ def not_so(condition: Condition) -> Condition:
 @lru_cache(KEPT)
 def _not_so(condition: Condition) -> Condition:
     def rows(tokens: Tokens, grammar: Any, keys: Pairs) -> Rows:
-        return ~np.asarray(condition.rows(tokens, grammar, keys))
+        return ~rows_of(condition, tokens, grammar, keys)
 
     words = f"{IS_NOT}{condition.words.removeprefix(IS)}"
     return Condition(f"not-{condition.name}", words, condition.needs, rows)

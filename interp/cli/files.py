@@ -123,25 +123,9 @@ def each_of(arguments: argparse.Namespace) -> list[argparse.Namespace]:
 
 def load_each(arguments: argparse.Namespace) -> Any:
     """The models of the command's checkpoints: the one file's, or all together (see `joined`)."""
+    from interp.population import joined
+
     return joined([load(one) for one in each_of(arguments)])
-
-
-def joined(loaded: Sequence[Any]) -> Any:
-    """The models of several files: a population where they are shards of one recipe or of one config, else a list."""
-    from interp.model import SandboxTransformer
-    from interp.population import Population
-    from interp.sources import source_of, with_source
-
-    if len(loaded) == 1:
-        return loaded[0]
-    if all(isinstance(one, Population) for one in loaded):
-        with contextlib.suppress(RequestError):
-            return Population.concat(list(loaded))
-    models = [model for one in loaded for model in (one if isinstance(one, Population) else [one])]
-    if all(isinstance(model, SandboxTransformer) for model in models):
-        with contextlib.suppress(RequestError):
-            return with_source(Population.from_models(models), source_of(models))
-    return models
 
 
 def load(arguments: argparse.Namespace) -> Any:

@@ -62,7 +62,7 @@ class Inputs:
         The grammar puts them there, so that the token and its place are one and the same. Where there is no grammar,
         whatever every input begins with is START.
         """
-        real = self.visible.any(1)
+        real: Bools = np.asarray(self.visible.any(1))
         first = real & (np.cumsum(real, axis=1) == 1)
         last = real & (np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 1)
         start = getattr(self.grammar, "start", None) if getattr(self.grammar, "prepend_start", True) else None
@@ -103,8 +103,10 @@ def make_inputs(
     if given is None:
         _check_drawn(model.cfg, grammar, num_inputs, length)
     tokens = _tokens(model, grammar, given, num_inputs, length, seed)
-    _, first = np.unique(tokens, axis=0, return_index=True)
-    tokens = tokens[np.sort(first)]
+    # Without a token for padding, a text and the same with more of the token that fills it up have the same row.
+    whole = tokens if lengths is None else np.column_stack([tokens, lengths])
+    _, first = np.unique(whole, axis=0, return_index=True)
+    tokens, lengths = tokens[np.sort(first)], None if lengths is None else lengths[np.sort(first)]
     if len(tokens) < 2:
         raise RequestError(f"{len(tokens)} distinct input cannot be split into two halves: give 100 or more")
     cfg = model.cfg

@@ -172,8 +172,8 @@ def lay_out(entries: Sequence[LabelledInput], model: Any, grammar: Any, free: bo
         foils.append(_label(number, entry.foil, known, model, grammar, free))
         donors.append(ids if entry.donor is None else _ids(number, entry.donor, grammar, model))
         _check_donor(number, entry, ids, donors[-1], labels[-1], foils[-1])
-    kept = _distinct(rows, read, labels)
     pad = pad_of(model, grammar)
+    kept = _distinct(rows, read, labels, pad)
     if pad is None and getattr(model.cfg, "attention_dir", "causal") == "causal":
         pad = 0  # any token will do: nothing before it sees it, and `make_inputs` is told the lengths
     try:
@@ -285,13 +285,20 @@ def _label(number: int, label: Any, classes: dict[str, int] | None, model: Any, 
     return int(label)
 
 
-def _distinct(rows: list[list[int]], read: list[int], labels: list[int]) -> list[int]:
-    """Numbers of the first of equal entries; the same text with another label or position is refused."""
+def _distinct(rows: list[list[int]], read: list[int], labels: list[int], pad: int | None) -> list[int]:
+    """Numbers of the first of equal entries, padding at their ends apart; the same text with another label or position
+    is refused.
+    """
     first: dict[tuple[int, ...], int] = {}
     for i, ids in enumerate(rows):
-        j = first.setdefault(tuple(ids), i)
+        bare = list(ids)
+        while bare and bare[-1] == pad:
+            bare.pop()
+        j = first.setdefault(tuple(bare), i)
         if (read[i], labels[i]) != (read[j], labels[j]):
+            but = "" if rows[i] == rows[j] else ", but for the padding that one of them ends with,"
             raise RequestError(
-                f"entries {j + 1} and {i + 1} are the same text with another label or position: give each text once"
+                f"entries {j + 1} and {i + 1} are the same text{but} with another label or position: give each text "
+                "once"
             )
     return list(first.values())

@@ -17,9 +17,11 @@ from probes.audit import thresholds as t
 from probes.audit.inputs import Ints
 from probes.audit.kinds import by_kind
 from probes.audit.labels import Labels, LaidOut
-from probes.audit.model import Nulls, Outcome, Setting, Subject, audit_model
+from probes.audit.model import Chosen, Nulls, Outcome, Setting, Subject, audit_model
 from probes.audit.pattern import Laid
+from probes.audit.pattern_rules import least_score
 from probes.audit.rivals import thin
+from probes.audit.rows import Finding, deciding
 from probes.audit.stats import spent
 from probes.audit.tails import Tails
 from probes.audit.tasks import NoTask, Task
@@ -111,7 +113,8 @@ class Plan:
                 claims = [claim for claim in now if claim in left[at]]
                 if not claims:
                     continue
-                gone = sum(_most(claim, choose) for claim in self.asked if claim not in claims)
+                past = {claim: best.tried for claim, (best, _) in found[at].items()}
+                gone = sum(past.get(claim, _most(claim, choose)) for claim in self.asked if claim not in claims)
                 said = one_model(model, claims, replace(setting, decided=gone), choose)
                 found[at] |= said
                 done = [claim for claim, (best, _) in said.items() if part.last or _clear(best)]
@@ -144,32 +147,56 @@ def _clear(outcome: Outcome) -> bool:
 
 def _most(claim: Claim, choose: bool) -> int:
     """The most hypotheses that a claim can make: one for each candidate."""
-    return 1 if claim.heads and not choose else t.SOME_HEADS + 1
+    return 1 if claim.heads and not choose else t.MOST_FITTING + 1
 
 
 def one_model(model: Any, claims: list[Claim], setting: Setting, choose: bool) -> dict[Claim, Pair]:
     """Outcome of the best candidate, and of the named heads, by claim; the same twice if none is chosen."""
     subject = Subject(model, setting.laid)
-    options: dict[Claim, list[tuple[tuple[int, int], ...]]] = {}
+    options: dict[Claim, Chosen] = {}
     for claim in claims:
         named = claim.heads
-        options[claim] = [named]
+        options[claim] = Chosen([named])
         if choose or not named:
             layers = sorted({layer for layer, _ in named}) if named else None
             found = subject.choose(setting.laid.asked(claim), max(1, len(named)), layers)
             # Heads of several layers: the best of one layer cannot stand for both.
-            if not named or sorted(layer for layer, _ in found[0]) == sorted(layer for layer, _ in named):
+            if not named or sorted(layer for layer, _ in found.heads[0]) == sorted(layer for layer, _ in named):
                 options[claim] = found
-    pairs = [(claim, heads) for claim in claims for heads in dict.fromkeys((*options[claim], claim.heads)) if heads]
-    most = max(len(tried) for tried in options.values())
+    tried = {claim: [one for one in dict.fromkeys((*options[claim].heads, claim.heads)) if one] for claim in claims}
+    pairs = [(claim, heads) for claim in claims for heads in tried[claim]]
+    most = max(len(chosen.heads) for chosen in options.values())
     # One of several candidates is enough, so each is held to a stricter level.
     strict = replace(setting, level=1 - (1 - setting.level) / most, number=setting.number * most)
     outcomes = dict(zip(pairs, audit_model(model, pairs, strict, subject), strict=True))
     out = {}
     for claim in claims:
-        best = min((outcomes[claim, heads] for heads in options[claim]), key=_rank)
-        out[claim] = best, outcomes.get((claim, claim.heads), best)
+        best = min((outcomes[claim, heads] for heads in options[claim].heads), key=_rank)
+        best = replace(best, tried=len(tried[claim]))
+        out[claim] = with_left(best, claim, options[claim].left), outcomes.get((claim, claim.heads), best)
     return out
+
+
+def with_left(best: Outcome, claim: Claim, left: int) -> Outcome:
+    """What the best candidate says; nothing against the claim where `left` heads that may be meant were not audited."""
+    if not left or best.verdict not in ("refuted", "misleading"):
+        return best
+    more = (
+        f"{left} more head{'s' * (left > 1)}, beyond the {t.MOST_FITTING} that were audited, "
+        f"score{'s' * (left == 1)} at least {least_score(claim):g} on the other half: this claim may be true of one."
+    )
+
+    def said(finding: Finding, opens: bool) -> Finding:
+        rows = tuple(replace(row, decides=False) for row in finding.evidence)
+        if not opens:
+            return replace(finding, evidence=rows)
+        rows = tuple(replace(row, finding=row.finding and "undecided") for row in rows)
+        return Finding("undecided", f"{finding.because} {more}", rows, "heads_left")
+
+    refuted = best.verdict == "refuted"
+    pattern, use = said(best.pattern, refuted), said(best.use, not refuted)
+    pattern, use = deciding(pattern, use, "undecided", claim.uses is not None)
+    return replace(best, pattern=pattern, use=use, verdict="undecided")
 
 
 def _rank(outcome: Outcome) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from interp.claims.asking import rows_of
 from interp.errors import AnalysisError
 from interp.guests import undisturbed
 from interp.patterns import attention_patterns, written_norms
@@ -34,7 +35,9 @@ NULL_MODELS = 4  # untrained models of the same config
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model says to one claim. `level`: of its intervals; `num_inputs`: of the look that said so."""
+    """What one model says to one claim. `level`: of its intervals; `num_inputs`: of the look that said so; `tried`:
+    how many heads were, or sets of them.
+    """
 
     heads: tuple[HeadAt, ...]
     pattern: Finding
@@ -42,6 +45,15 @@ class Outcome:
     verdict: Verdict
     level: float
     num_inputs: int = 0
+    tried: int = 1
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Who "some head" may be: sets of heads that are audited, and how many `left` fit as well and are not."""
+
+    heads: list[tuple[HeadAt, ...]]
+    left: int = 0
 
 
 class Subject:
@@ -66,18 +78,21 @@ class Subject:
             self._elsewhere = {words: Subject(self.model, one, values=False) for words, one in laid.items()}
         return self._elsewhere
 
-    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> list[tuple[HeadAt, ...]]:
+    def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> Chosen:
         """Who "some head" (or `count` of them) of these layers (None: all) may be, by fit in half A.
 
-        The best, and of single heads every other that fits at all, up to `SOME_HEADS`: the best looking need not be
-        the one that is used.
+        The best, and of single heads every other that fits at all, up to `SOME_HEADS`, and up to `MOST_FITTING` what
+        scores as the claim asks for: the best looking need not be the one that is used.
         """
         options = [head for head in self.heads if layers is None or head[0] in layers]
         fit = {head: self.heads[head].score_on_a(asked) for head in options}
         ranked = sorted(options, key=lambda head: -fit[head])
         if count > 1:
-            return [tuple(sorted(ranked[:count]))]
-        return [(head,) for i, head in enumerate(ranked[: t.SOME_HEADS]) if i == 0 or fit[head] >= t.SCORE]
+            return Chosen([tuple(sorted(ranked[:count]))])
+        least = [-math.inf, *[t.SCORE] * (t.SOME_HEADS - 1)]
+        wanted = [*least, *[least_score(asked.claim)] * len(ranked)]
+        fitting = [head for head, score in zip(ranked, wanted, strict=False) if fit[head] >= score]
+        return Chosen([(head,) for head in fitting[: t.MOST_FITTING]], max(len(fitting) - t.MOST_FITTING, 0))
 
     def score(self, asked: Asked, head: HeadAt) -> float:
         """Mean score in half B."""
@@ -214,7 +229,7 @@ def look_at(head: Head, asked: Asked, setting: Setting) -> Look:
     inputs = setting.laid.inputs
     found = []
     for condition in suggestions(inputs.grammar, inputs.tokens.shape[1]):
-        share, count = fits_when(head, asked, condition.rows(inputs.tokens, inputs.grammar, asked.keys))
+        share, count = fits_when(head, asked, rows_of(condition, inputs.tokens, inputs.grammar, asked.keys))
         if share >= t.MIXED[1]:
             found.append((share, count, condition))
     for share, count, condition in sorted(found, key=lambda one: -one[0]):

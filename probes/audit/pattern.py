@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.claims import Kind
+from interp.claims.asking import keys_of, rows_of
 from interp.errors import InterpError
 from interp.rng import generator
 from interp.stats import Estimate
@@ -60,6 +61,8 @@ class Look:
     by_value: Estimate
     matched_rows: Floats  # [sequence of half B], for the permutation test
     within: Estimate | None = None  # how evenly the weight on the keys is spread among them, where that is claimed
+    apart: bool = False  # whether the largest weight of any row is looked for without its first key
+    rests: bool = False  # whether more lies on the first key than on those of the claim, in rows that do not name it
     when: tuple[str, float, int] | None = None  # a condition under which nearly all rows fit: share, and how many
 
 
@@ -78,7 +81,7 @@ class Laid:
     def keys(self, relation: Relation) -> Bools:
         if relation not in self._keys:
             i = self.inputs
-            self._keys[relation] = relation.keys(i.tokens, i.grammar, i.visible)
+            self._keys[relation] = keys_of(relation, i.tokens, i.grammar, i.visible)
         return self._keys[relation]
 
     def rivals(self, claim: Claim) -> Iterator[Relation]:
@@ -92,9 +95,9 @@ class Laid:
     def must_agree(self, asked: Asked, rival: Relation) -> bool:
         """Whether two relations name the same keys at the queries that a claim is about, whatever the tokens are.
 
-        Asked of random sequences of these lengths, each over a few of the tokens, so that tokens repeat: one half over
-        those that occur here, the other over all that there are. START and END stay where the grammar puts them.
-        Relations that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
+        Asked of random sequences of these lengths, each over a few tokens, so that they repeat: one half over those
+        that occur here, the other over all that there are. START and END stay where the grammar puts them. Relations
+        that cannot be asked of such sequences (a truth that only strings of the language have) need not agree.
         """
         key = (asked.claim.relation, asked.claim.when, rival)
         if key not in self._agree:
@@ -105,8 +108,8 @@ class Laid:
         i = self.inputs
         chosen, tokens, visible = self._at_random
         try:
-            one, other = (r.keys(tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
-        except (InterpError, LookupError, ValueError):  # what no string of the language is has no truth
+            one, other = (keys_of(r, tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
+        except InterpError:  # what no string of the language is has no truth
             return False
         rows = asked.rows[chosen] & (one | other).any(-1)
         return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
@@ -137,7 +140,7 @@ class Laid:
             i, keys = self.inputs, self.keys(claim.relation)
             about = np.ones(i.tokens.shape, dtype=bool)
             if claim.when is not None:
-                about = claim.when.rows(i.tokens, i.grammar, keys)
+                about = rows_of(claim.when, i.tokens, i.grammar, keys)
             size, number = keys.sum(-1), i.visible.sum(-1)
             # As `relation_scores` has it: an even row may name every visible key, a mass row may not.
             choice = (number > 1) if claim.relation.kind == "even" else size < number
@@ -207,6 +210,9 @@ class Head:
             return mean_of(name, values, rows, half, level)
 
         top1 = share = matched = within = None
+        aside = asked.rows & ~asked.sink & self.laid.inputs.visible[:, :, 0]
+        on_keys = (self.weights * asked.keys).sum(-1)
+        rests = not even and bool(np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half].sum() > 0)
         each = np.zeros(len(half))
         if even:
             share = mean("share", (scores > ROW).astype(float), asked.free)
@@ -226,6 +232,8 @@ class Head:
             share=share,
             matched=matched,
             on_sink=mean("sink", self.weights[:, :, 0], asked.rows & ~asked.sink),
+            apart=not even and bool((aside & asked.free)[half].any()),
+            rests=rests,
             without_sink=mean("without_sink", (taken * asked.keys).sum(-1), asked.free),
             by_value=mean("by_value", (by_value * asked.keys).sum(-1) / np.where(total > 0, total, 1.0), asked.rows),
             matched_rows=each,

@@ -8,7 +8,7 @@ from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.conditions import ALWAYS, Bound, Given, Is, Not, Some, all_of, any_of
 from probes.audit.pattern import Look
-from probes.audit.rivals import Rival, Rivals, worst
+from probes.audit.rivals import Rival, Rivals, best_told, worst
 from probes.audit.rules import Phrases, Rule, span
 from probes.audit.stats import high, low
 from probes.audit.tails import Tail
@@ -30,6 +30,8 @@ class PatternEvidence:
     - `score`, `top1`, `share`, `within`, `when`: as of `Look`; `rivals`, `same`: as of `Rivals`; `tail`: where it
       fails all the same.
     - `inputs`: how many there are, of both halves.
+    - `apart`: whether the largest weight is looked for without the first token; `on_first`: the weight on it, where
+      that is more than on the claimed keys.
     - `p_value`: Holm-corrected, of the matched null; `untrained`: the best score of untrained heads, for claims of
       kind `mass`. None where there is none.
     """
@@ -48,6 +50,8 @@ class PatternEvidence:
     within: Estimate | None = None
     tail: Tail | None = None
     inputs: int = 0
+    apart: bool = False
+    on_first: Estimate | None = None
 
     @property
     def remedy(self) -> str:
@@ -71,8 +75,7 @@ class PatternEvidence:
     @property
     def best(self) -> Rival | None:
         """The rival that fits better for sure, in both halves; of several the surest."""
-        won = [rival for rival in self.rivals if BEATS(rival)]
-        return min(won, key=lambda r: high(r.lead) if r.lead else 0.0) if won else None
+        return best_told([(high(r.lead), r) for r in self.rivals if r.lead is not None and BEATS(r)])
 
     @property
     def alike(self) -> Rival | None:
@@ -92,7 +95,7 @@ class PatternEvidence:
 
     def _nested(self, kind: str, least: float) -> Rival | None:
         found = [(high(r.beside), r) for r in self.rivals if r.nested == kind and r.beside is not None]
-        return min((pair for pair in found if pair[0] < least), key=lambda pair: pair[0], default=(0.0, None))[1]
+        return best_told([pair for pair in found if pair[0] < least])
 
     @property
     def best_is_nearest(self) -> bool | None:
@@ -127,6 +130,8 @@ def pattern_evidence(
         rivals.same,
         look.within,
         inputs=inputs,
+        apart=look.apart,
+        on_first=look.on_sink if look.rests else None,
     )
 
 
@@ -153,7 +158,7 @@ PATTERN_RULES = (
         "not_on_top",
         Bound("top1.high", "<", t.TOP1),
         "fails",
-        "{said}, but looks there most in {top1} of the rows only, less than {TOP1}{instead}{hint}",
+        "{said}, but looks there most{apart} in {top1} of the rows only, less than {TOP1}{instead}{hint}",
         ("top1", *_BEATEN_BY),
     ),
     Rule(
@@ -193,7 +198,7 @@ PATTERN_RULES = (
         "top_in_doubt",
         Bound("top1.low", "<", t.TOP1),
         "undecided",
-        "it may look there most in less than {TOP1} of the rows ({top1})",
+        "it may look there most{apart} in less than {TOP1} of the rows ({top1})",
         ("top1",),
         joins=True,
     ),
@@ -251,10 +256,12 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
     """What the words of the rules on one head speak of."""
     near, words = e.nearest, e.claim.relation.words
     lead = f"; the nearest rival, {near.words}, fits {span(near.lead)} worse" if near and near.lead else ""
-    close = [rival for rival in e.rivals if rival.lead and low(rival.lead) <= 0]
+    close = best_told([(low(r.lead), r) for r in e.rivals if r.lead is not None and low(r.lead) <= 0])
+    apart = " (the first token apart)" if e.apart else ""
     return Phrases(
         e,
-        said=f"scores {span(e.score)} on {words}{_same(e)}",
+        said=f"scores {span(e.score)} on {words}{_same(e)}{_on_first(e)}",
+        apart=apart,
         least=f"{e.least:g}",
         uniform="" if e.top1 is None else " (a uniform head scores 0)",
         instead=f"; {e.best.words} fits better" if e.best else "",
@@ -265,11 +272,11 @@ def pattern_phrases(e: PatternEvidence) -> Phrases:
         different=str(e.alike.different) if e.alike else "",
         p=number(e.p_value, None),
         null=number(e.untrained, 2),
-        close=min(close, key=lambda r: low(r.lead) if r.lead else 0.0).words if close else "",
-        top="" if e.top1 is None else f" and looks there most in {span(e.top1)} of the rows",
+        close=close.words if close else "",
+        top="" if e.top1 is None else f" and looks there most{apart} in {span(e.top1)} of the rows",
         lead=lead,
         nested=_nested(e),
-        tail="" if e.tail is None else _tail(e.tail),
+        tail="" if e.tail is None else _tail(e.tail, apart),
     )
 
 
@@ -286,14 +293,19 @@ def _same(e: PatternEvidence) -> str:
     return f" (which are the same keys here as {' and '.join(e.same[:3])})" if e.same else ""
 
 
+def _on_first(e: PatternEvidence) -> str:
+    """How much rests on the first token, which the largest weight is told without."""
+    return "" if e.on_first is None else f", with more weight, {span(e.on_first)}, on the first token"
+
+
 def _nested(e: PatternEvidence) -> str:
     """Wider and narrower descriptions that do as well: they refute nothing, and may be what is meant."""
     told = (("narrower", e.narrower, "describes it more narrowly"), ("wider", e.wider, "describes more of it"))
     return "".join(f"; {rival.words} {what}" for _, rival, what in told if rival is not None)
 
 
-def _tail(tail: Tail) -> str:
+def _tail(tail: Tail, apart: str) -> str:
     """Where it fails all the same."""
-    what = "scores" if tail.what == "score" else "looks there most in"
+    what = "scores" if tail.what == "score" else f"looks there most{apart} in"
     of = "" if tail.what == "score" else " of the rows"
     return f"; but not {tail.words}, where it {what} {span(tail.seen)}{of} only"

@@ -5,8 +5,8 @@ scored. A rival that contains the claimed keys, or is contained in them, is a wi
 thing, and is told as such. A claim of evenness is the exception: evenness over more or fewer keys is another claim.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from interp.stats import Estimate
 from interp.vocabulary import find_token
 from probes.audit.pattern import Asked, Head, Laid, mean_of, overlap, scored
 from probes.audit.stats import Floats, low
-from probes.audit.thresholds import MIN_DIFFERENT, RIVAL_SEQUENCES
+from probes.audit.thresholds import LEAD, MIN_DIFFERENT, MIXED, RIVAL_SEQUENCES
 from probes.claims import Relation, offset, position, same_relation, token
 
 Bools = NDArray[np.bool_]
@@ -34,6 +34,7 @@ class Rival:
       `lead_a`: in half A. None where there are too few rows.
     - `nested`: what the rival is where, but for such rows, one set always holds the other; `beside`: the claim's score
       less the rival's there.
+    - `placed`: "the token n positions before" or "position p", which a reason names only if no other does.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Rival:
     lead_a: float | None
     nested: Nested | None = None
     beside: Estimate | None = None
+    placed: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,18 @@ def thin(laid: Laid, asked: Asked, times: float) -> bool:
 
 
 def worst(rivals: tuple[Rival, ...]) -> Rival | None:
-    """The rival whose lower bound is least: the one that comes nearest."""
-    compared = [r for r in rivals if r.lead is not None]
-    return min(compared, key=lambda r: low(r.lead) if r.lead is not None else 0.0) if compared else None
+    """The rival whose lower bound is least: the one that comes nearest. Of those that may fit as well, if any does."""
+    bounds = [(low(rival.lead), rival) for rival in rivals if rival.lead is not None]
+    return best_told([pair for pair in bounds if pair[0] <= 0] or bounds)
+
+
+def best_told(bounds: Sequence[tuple[float, Rival]]) -> Rival | None:
+    """The rival of the least bound; one with a name of its own rather than a place that is hardly less."""
+    if not bounds:
+        return None
+    least, first = min(bounds, key=lambda pair: pair[0])
+    named = [(bound, rival) for bound, rival in bounds if not rival.placed and bound <= least + LEAD]
+    return min(named, key=lambda pair: pair[0])[1] if first.placed and named else first
 
 
 # -- inside -------------------------------------------------------------------------------------------------
@@ -111,8 +122,8 @@ def _named(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]
 
 
 def _relations(laid: Laid, asked: Asked) -> Iterator[Relation]:
-    """The relations of the grammar, and "the token X" where the claimed keys are X in all rows, but for so few that
-    these do not tell: a head that looks for X has the same pattern, wherever X stands.
+    """The relations of the grammar, and "the token X" where the claimed keys are X in nearly all rows, and too few
+    others tell: a head that looks for X has the same pattern, wherever X stands.
     """
     yield from laid.rivals(asked.claim)
     tokens, keys = laid.inputs.tokens, asked.keys & asked.free[..., None]
@@ -120,8 +131,9 @@ def _relations(laid: Laid, asked: Asked) -> Iterator[Relation]:
     if not held.any():
         return
     most = int(held.argmax())
-    other = (keys & (tokens != most)[:, None, :]).any(-1)
-    if other[laid.inputs.half_b].sum() < MIN_DIFFERENT:
+    half, other = laid.inputs.half_b, (keys & (tokens != most)[:, None, :]).any(-1)
+    count = other[half].sum()
+    if count < MIN_DIFFERENT and count <= (1 - MIXED[1]) * asked.free[half].sum():
         relation = _token(most, laid.inputs.grammar)
         if not same_relation(relation, asked.claim.relation):
             yield relation
@@ -172,6 +184,7 @@ def _placed(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation
                 continue
             weight = np.take_along_axis(taken, inside[None, :, None], -1)[..., 0]
             one = _against(laid, rival, own - (weight - chance) / (1 - chance), told, even, level)
+            one = replace(one, placed=True)
             if one.different < MIN_DIFFERENT:
                 yield one
             elif one.lead_a is not None and (best is None or one.lead_a < best[0]):

@@ -122,6 +122,11 @@ class _Scan:
         self.task = ready.tasks[claims[0]]
         if families:  # a causal model cannot see what lies ahead, nor these inputs hold every token
             claims = [claim for claim in claims if self.laid.asked(claim).rows.any()]
+            if not claims:
+                raise RequestError(
+                    "scan: no relation applies to these inputs: each token sees itself alone, so that no head has a "
+                    "choice; give longer inputs"
+                )
         self.relations = [claim.relation for claim in claims]
         self.families = _families(self.laid, self.relations) if families else []
         self.count = len(self.relations) + len(self.families)

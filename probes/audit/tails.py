@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from interp.claims.asking import rows_of
 from interp.claims.register import claims_of
 from interp.stats import Estimate
 from probes.audit.inputs import make_inputs
@@ -56,7 +57,7 @@ def conditions(laid: Laid, claim: Claim) -> Iterator[tuple[str, Bools]]:
     keys = laid.keys(claim.relation)
     for condition in suggestions(i.grammar, longest):
         if condition != claim.when:
-            yield condition.words, condition.rows(i.tokens, i.grammar, keys)
+            yield condition.words, rows_of(condition, i.tokens, i.grammar, keys)
 
 
 def worst_tail(

@@ -44,7 +44,8 @@ RANKED = 64  # other heads, at most, each of which is tried beside the claimed o
 GAIN = 0.01  # a partner that adds less to e is not worth a place
 SEARCH_SETS = 32  # sets of partners, and of company, drawn where head by head comes to nothing
 SEARCH_ITEMS = 48  # items of half A on which partners and company are looked for
-SOME_HEADS = 4  # heads audited for a claim about "some head", the best fitting first
+SOME_HEADS = 4  # heads audited for a claim about "some head", the best fitting first ...
+MOST_FITTING = 16  # ... and so many of all that score what it asks for: intervals are a fifth wider than for four
 SHARED_DONOR = 2  # items that may share a donor; they count as one in intervals
 
 # 4. Natural residual norms lie between these quantiles of the intact ones; more outside than this share is flagged.

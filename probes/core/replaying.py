@@ -107,7 +107,9 @@ def _guest(told: Any, load_part: Callable[[Part], Any], checkpoint: str | None) 
     models = [model for one in loaded for model in (one if hasattr(one, "seeds") else [one])]
     guest = loaded[0] if len(loaded) == 1 and given == "population" else models
     if given == "population" and len(loaded) > 1:
-        guest = type(loaded[0]).concat(loaded)
+        from interp.population import joined
+
+        guest = joined(loaded)
     if given == "model":
         guest = models[0]
     if (now := digest_of(guest)) != told.get("digest"):

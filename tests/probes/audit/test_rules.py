@@ -22,6 +22,7 @@ from probes.audit.population_rules import SeedShares, seed_shares
 from probes.audit.rivals import Rival, Rivals
 from probes.audit.rules import Rule, decide, first, joined, known
 from probes.audit.tables import TABLES
+from probes.audit.tails import Tail
 from probes.audit.use import STAGES
 from probes.audit.use_rules import USE_RULES, Idle, Together, use_phrases
 from probes.audit.verdicts import VERDICTS, verdict_of
@@ -285,7 +286,7 @@ def test_what_the_words_of_a_use_stand_for(words, change, said):
 ])  # fmt: skip
 def test_untrained_heads_are_the_null_of_weight_and_not_of_evenness(kind, untrained, null):
     claim = PLAIN if kind == "mass" else EVENLY
-    look = SimpleNamespace(score=None, top1=None, share=None, when=None, within=None)
+    look = SimpleNamespace(score=None, top1=None, share=None, when=None, within=None, apart=True, rests=False)
     found = pattern_evidence(claim, look, Rivals(), 3, 2, 0.5, untrained)
     assert (found.untrained, found.rows, found.sequences, found.p_value) == (null, 3, 2, 0.5)
 
@@ -519,7 +520,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
-        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64,
+        "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64, "MOST_FITTING": 16,
     }  # fmt: skip
 
 
@@ -684,3 +685,72 @@ def test_the_page_of_the_rules_is_what_they_are():
     page = (Path(__file__).parents[3] / "docs" / "audit-rules.md").read_text()
     told = re.sub(r"^### ", "## ", rules_table().replace("## The audit's rules", "# The audit's rules", 1), flags=re.M)
     assert page == told.rstrip() + "\n"
+
+
+SAID = "scores 0.12 [0.10, 0.23] (n=10000 inputs) on the last unmatched open bracket"
+ODD = Tail("late", "top1", AT_ZERO.lead)
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "said"),
+    [
+        ("{top}", {"apart": True}, " and looks there most (the first token apart) in 0.57 [0.50, 0.70] "
+         "(n=10000 inputs) of the rows"),
+        ("{top}{apart}", {"apart": False}, " and looks there most in 0.57 [0.50, 0.70] (n=10000 inputs) of the rows"),
+        ("{said}", {"apart": True}, SAID),
+        ("{said}", {"on_first": span(0.4, 0.5, 0.6)},
+         f"{SAID}, with more weight, 0.50 [0.40, 0.60] (n=10000 inputs), on the first token"),
+        ("{tail}", {"tail": ODD, "apart": True}, "; but not late, where it looks there most (the first token apart) in "
+         "0.12 [0.00, 0.50] (n=10000 inputs) of the rows only"),
+        ("{tail}", {"tail": ODD}, "; but not late, where it looks there most in 0.12 [0.00, 0.50] (n=10000 inputs) of "
+         "the rows only"),
+        ("{tail}", {"tail": replace(ODD, what="score"), "apart": True},
+         "; but not late, where it scores 0.12 [0.00, 0.50] (n=10000 inputs) only"),
+    ],
+)  # fmt: skip
+def test_a_reason_says_where_the_first_token_was_left_out_and_how_much_lies_on_it(words, change, said):
+    assert pattern_phrases(replace(NUMBERS, **change)).say(words) == said
+
+
+def placed(low):
+    return replace(RIVAL, words="position 61", lead=span(low, 0.6, 0.9), lead_a=-0.1, placed=True)
+
+
+def near_by(low, words="the first token"):
+    return replace(RIVAL, words=words, lead=span(low, 0.6, 0.9), lead_a=-0.1)
+
+
+@pytest.mark.parametrize(
+    ("rivals", "words"),
+    [
+        ((placed(0.3), near_by(0.349)), "the first token"),
+        ((placed(0.3), near_by(0.351)), "position 61"),
+        ((placed(0.3), near_by(0.34, "one"), near_by(0.33, "two")), "two"),
+        ((near_by(0.31), placed(0.3), near_by(0.2, "one")), "one"),
+        # Of what may fit as well, one that may: the row that is shown is the one that the finding rests on.
+        ((placed(-0.01), near_by(0.01)), "position 61"),
+        ((placed(-0.04), near_by(-0.01)), "the first token"),
+        ((placed(0.3), replace(RIVAL, lead=None)), "position 61"),
+    ],
+)
+def test_a_reason_names_a_place_only_if_no_named_relation_is_about_as_near(rivals, words):
+    evidence = replace(HOLDS, rivals=rivals)
+    assert evidence.nearest.words == words
+    phrases = pattern_phrases(evidence)
+    assert words in phrases["lead"]
+    assert phrases["close"] == (words if min(rival.lead.low for rival in rivals if rival.lead) <= 0 else "")
+
+
+def test_what_fits_better_is_named_alike_and_decides_alike():
+    def better(high, **how):
+        return replace(RIVAL, lead=span(-0.9, -0.5, high), lead_a=-0.2, **how)
+
+    far, named, other = better(-0.3, words="position 61", placed=True), better(-0.26), better(-0.2, words="another")
+    assert replace(HOLDS, rivals=(far, named)).best is named
+    assert replace(HOLDS, rivals=(far, other)).best is far
+    for rivals in ((far, named), (far, other), (far,)):
+        assert decider("pattern", replace(HOLDS, rivals=rivals)) == "rival_fits_better"
+    # A named one that does not fit better for sure is not said to.
+    assert (
+        replace(HOLDS, rivals=(replace(far, lead=span(-0.9, -0.5, -0.051)), better(-0.049))).best.words != RIVAL.words
+    )
