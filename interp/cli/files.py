@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 

@@ -17,8 +17,7 @@ from interp.claims.register import claims_of
 from interp.config import TransformerConfig
 from interp.errors import RequestError
 from interp.vocabulary import Vocabulary
-from probes.audit.bench.trained.models import Frozen, FrozenModel
-from probes.audit.bench.trained.tasks import VOCABULARY
+from probes.audit.bench.trained import VOCABULARY, Frozen, FrozenModel
 from probes.audit.edits import Edges, z_change
 from probes.audit.exchanges import whole_rows
 from probes.audit.inputs import Inputs

@@ -11,8 +11,7 @@ import probes
 from interp.config import TransformerConfig
 from interp.stats import Estimate
 from probes.audit import thresholds as t
-from probes.audit.bench.trained.models import Frozen, FrozenModel
-from probes.audit.bench.trained.tasks import VOCABULARY
+from probes.audit.bench.trained import VOCABULARY, Frozen, FrozenModel
 from probes.audit.labels import LabelledInput
 from probes.audit.looks import with_left
 from probes.audit.model import Outcome, Subject
