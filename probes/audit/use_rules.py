@@ -108,8 +108,6 @@ USE_RULES = (
     Rule("used_by_answers", Bound("turned.low", ">=", t.TURNED), "used",
          "To {task} the model uses it: exchanging what {heads} reads there turns over {turned} of the answers, net of "
          "shams of the same size, and {total} of the margin, which a few inputs make up", ("turned",)),
-    Rule("works_against", all_of(Bound("total.high", "<=", -t.USED), Bound("raw.high", "<=", -t.USED)), "undecided",
-         OPEN + "{moved}: what it reads there works against the right answer", ("effect", "raw")),
     Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
          OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
     Rule("mean_differs", Bound("total.low", ">=", t.USED), "undecided",
@@ -123,6 +121,8 @@ USE_RULES = (
          "To {task} the model can do without where it looks, but not without that and {look_partners}: with these "
          "ablated the donor's pattern moves {look_beside} of the margin through the claimed edges, with the donor's "
          "values {both_beside}", ("look_beside", "both_beside", "left_look_beside")),
+    Rule("works_against", all_of(Bound("total.high", "<=", -t.USED), Bound("raw.high", "<=", -t.USED)), "undecided",
+         OPEN + "{moved}: what it reads there works against the right answer", ("effect", "raw")),
     Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",
          OPEN + "{moved}, but {in_company} while {company} give what they give for the donor: it may be one of many "
          "that say the same", ("in_company",)),
