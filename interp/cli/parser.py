@@ -146,7 +146,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400; 200 of a model of no world)",
+        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
     )
     audits.add_argument(
         "--early",
@@ -190,7 +190,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400; 200 of a model of no world)",
+        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
     )
     scans.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
