@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interp.config import TransformerConfig
     from interp.errors import InterpError
     from interp.foreign import load_foreign
+    from interp.foreign.arrays import AttentionArrays
     from interp.grammars import CopyGrammar, DyckGrammar, TopicGrammar
     from interp.header import list_pretrained
     from interp.model import SandboxTransformer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from interp.world import World
 
 _HOME = {
+    "AttentionArrays": "interp.foreign.arrays",
     "CopyGrammar": "interp.grammars",
     "DyckGrammar": "interp.grammars",
     "InterpError": "interp.errors",
@@ -41,6 +43,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AttentionArrays",
     "CopyGrammar",
     "DyckGrammar",
     "InterpError",

@@ -45,6 +45,11 @@ def is_bridge(model: Any) -> bool:
     return hasattr(model, "original_model")
 
 
+def gives_logits(model: Any) -> bool:
+    """Whether it answers anything: arrays of patterns do not."""
+    return bool(getattr(model, "gives_logits", True))
+
+
 def models_of(given: Any, who: str) -> Sequence[Any]:
     """The models that were given, as a sequence: one, several of one shape and vocabulary, or a population.
 
@@ -388,9 +393,17 @@ def _with_nearest(said: str, known: Iterable[str]) -> str:
     return f"{said}: did you mean {near[0]!r}?" if near else said
 
 
+def _own_inputs(guest: Any) -> dict[str, Any]:
+    """What a guest that was measured on inputs of its own brings for them, by parameter: all, or for a picture one."""
+    first = guest[0] if isinstance(guest, (list, tuple)) and guest else guest
+    own = None if isinstance(first, type) else getattr(first, "own_inputs", None)
+    return {} if own is None else {"inputs": own, "text_or_tokens": own[:1]}
+
+
 def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate an entry point whose first argument is a guest: all that it raises is an `InterpError`.
 
+    A guest that was measured on inputs of its own (`own_inputs`) is asked about those, where the caller names none.
     Inside, torch is in none of the modes that the caller may have set (`ordinary_torch`), and no other thread measures
     anything (`_ONE_AT_A_TIME`).
     A wrong call (a keyword that does not exist) is Python's own `TypeError`, as everywhere.
@@ -402,12 +415,15 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(run)
         def hosted(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                shape.bind(*args, **kwargs)
+                bound = shape.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{run.__name__}() {_with_nearest(str(error), shape.parameters)}") from None
             guest = args[0] if args else next(iter(kwargs.values()), None)
+            for name, own in _own_inputs(guest).items():
+                if name in shape.parameters and bound.arguments.get(name) is None:
+                    bound.arguments[name] = own
             with _ONE_AT_A_TIME, ordinary_torch(), guest_errors(who, guest, "could not be measured"):
-                return run(*args, **kwargs)
+                return run(*bound.args, **bound.kwargs)
 
         return hosted
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.guests import Ints, guest_errors, is_bridge, is_model, longest_input, undisturbed
+from interp.guests import Ints, gives_logits, guest_errors, is_bridge, is_model, longest_input, undisturbed
 from interp.label_exam import label_exam
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
@@ -68,7 +68,8 @@ def check_task(
     """The check of those models that were not trained here, or None where there is none to make.
 
     None for models trained here on this very grammar, for constructed ones, for grammars without a task that is known
-    here, for models that see what they should predict, for classifiers, and where it is not `wanted`.
+    here, for models that see what they should predict, for classifiers, for patterns without a model, and where it is
+    not `wanted`.
     `tokens` [input, pos]: the inputs used (None: drawn ones alone).
 
     Raises `AnalysisError` for a model that is at chance.
@@ -169,7 +170,7 @@ def _predicts(model: Any, grammar: Any) -> bool:
     outputs, labels = getattr(cfg, "d_vocab_out", None), getattr(grammar, "label_names", None)
     blind = getattr(cfg, "attention_dir", "causal") == "causal" or labels is not None
     named = getattr(getattr(model, "config", None), "class_names", None)
-    return blind and named in (None, labels) and outputs in (None, -1, num_labels(grammar))
+    return gives_logits(model) and blind and named in (None, labels) and outputs in (None, -1, num_labels(grammar))
 
 
 @dataclass(frozen=True)

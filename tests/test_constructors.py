@@ -15,6 +15,7 @@ import interp
 import interp.claims
 import probes
 from interp import (
+    AttentionArrays,
     CopyGrammar,
     DyckGrammar,
     Population,
@@ -25,6 +26,7 @@ from interp import (
 )
 from interp.claims import Claims
 from interp.grammars import BracketStrings, Grammar, Vocabulary
+from interp.plots import attention_heatmap
 from interp.world import World
 from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.dyck.claims import Closers
@@ -131,6 +133,17 @@ def asked_of_a_population(population):
     return [*found, {step: population.at_step(step)[0] for step in population.snapshots}]
 
 
+def weights(later=False):
+    """[model, input, layer, head, query, key] of two models on two inputs of three tokens."""
+    scores = np.random.default_rng(0).random((2, 2, 1, 1, 3, 3)) * (1 if later else np.tri(3))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+def shown(arrays):
+    found = attention_heatmap(arrays, population="grid", overlay=[(1, 0)])
+    return found.to_json(), [one.cfg.attention_dir for one in arrays]
+
+
 def drawn(grammar):
     texts = [grammar.sample(6, seed=0, mode="prefix", length=12), grammar.sample(6, seed=0)]
     return texts, [grammar.format(row) for row in texts[1]]
@@ -206,6 +219,15 @@ TABLE = {
         base={"config": CONFIG, "grammar": GRAMMAR, "params": Made(params), "seeds": (0, 1)},
         unwalked={"timing": "CPU seconds, which the command line prints"},
         like=Population,
+    ),
+    "AttentionArrays": Entry(
+        used(AttentionArrays, shown),
+        {
+            "patterns": (weights(), weights(later=True)), "tokens": ([[4, 0, 1], [4, 2, 3]], [[4, 2, 3], [4, 0, 1]]),
+            "grammar": (None, GRAMMAR), "seeds": (None, (5, 6)), "causal": (None, False),
+        },
+        base={"patterns": weights(), "tokens": [[4, 0, 1], [4, 2, 3]]},
+        like=AttentionArrays,
     ),
     "DyckGrammar": Entry(used(DyckGrammar, drawn), DYCK, like=DyckGrammar),
     "CopyGrammar": Entry(used(CopyGrammar, drawn), DYCK, like=CopyGrammar),

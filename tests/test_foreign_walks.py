@@ -197,3 +197,11 @@ def test_what_no_file_of_ours_holds_is_not_saved_in_silence():
     with pytest.raises(InterpError):
         save_checkpoint(bridge, "x.safetensors")
     assert not Path("x.safetensors").exists()
+
+
+def test_attention_that_was_measured_elsewhere(capsys):
+    made = walk("arrays")
+    said = capsys.readouterr().out
+    for part in ("Attention variation", "Stack-likeness", "Every head against every relation", "use not asked"):
+        assert part in said
+    assert len(made["figure"].data) > 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from interp.claims import general, names, places, rows
+from interp.claims.language import NEXT_TOKEN
 from interp.claims.types import Called, Claims, Condition, Ints, Made, Question, Relation, Tokens
 from interp.errors import RequestError, quoted
 from interp.registry import get_world, kept, world_of, worlds
@@ -190,13 +191,15 @@ def roles_of(tokens: Tokens, grammar: Any) -> Ints:
 def question_for(grammar: Any, name: str | None) -> Question | None:
     """The question of that name, or the one that a grammar's models are trained for (name None); None without one.
 
+    Of a grammar (or None) of no world only this is known: its models predict the next token.
+
     Raises `RequestError` where a question is named that a model of this grammar cannot be asked.
     """
     own = claims_of(grammar)
     usual = own.question(grammar)
     found = next((q for q in own.questions if q.name == (usual if name is None else name)), None)
     if name is None:
-        return found
+        return NEXT_TOKEN if world_of(grammar) is None else found
     if found is not None and usual is None:
         raise RequestError(f"use {quoted(name)} {own.nothing}")
     if found is not None:

@@ -113,7 +113,8 @@ class Question(Protocol):
     names them in an attribute `kinds`, a tuple of texts, and is asked `items(..., kind=...)` for each; one without is
     asked once. A head is of use where it is for one kind, and of none where it is for none: pairs that change tokens
     which the claimed edges never read leave that kind, and so an absence of use, undecided. Further wordings stand in
-    an attribute `also`.
+    an attribute `also`. One that asks otherwise of other inputs has a method `on(tokens, grammar)`, which gives the
+    question that is asked of these.
     """
 
     @property

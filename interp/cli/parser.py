@@ -148,7 +148,10 @@ def make_parser() -> argparse.ArgumentParser:
         help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
     )  # fmt: skip
     audits.add_argument(
-        "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
+        "--num-inputs",
+        type=whole(2),
+        metavar="N",
+        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
     )
     audits.add_argument(
         "--early",
@@ -189,7 +192,10 @@ def make_parser() -> argparse.ArgumentParser:
         help='a list of {"text": ..., "label": ..., "position": ...}; what matters is then what moves the labels',
     )  # fmt: skip
     scans.add_argument(
-        "--num-inputs", type=whole(2), metavar="N", help="how many inputs are drawn where none are given (default 400)"
+        "--num-inputs",
+        type=whole(2),
+        metavar="N",
+        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
     )
     scans.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")

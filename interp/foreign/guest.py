@@ -23,7 +23,9 @@ class _Attention(nn.Module):
         self.hook_pattern = HookPoint()  # [batch, head, query, key]
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
+    """A block that shows its pattern."""
+
     def __init__(self) -> None:
         super().__init__()
         self.attn = _Attention()
@@ -64,7 +66,7 @@ class Adapted(NamedHooks):
             d_model=settings.get("d_model"), d_head=settings.get("d_head"), d_mlp=None, device=device,
             n_key_value_heads=None, attn_only=False, dtype=logits.dtype,
         )  # fmt: skip
-        self.blocks = nn.ModuleList(_Block() for _ in patterns)
+        self.blocks = nn.ModuleList(Block() for _ in patterns)
         self.setup()
         self.eval()
 

@@ -41,7 +41,7 @@ from interp.recipe import num_labels
 from interp.rng import check_seed
 from interp.task_check import TaskCheck, check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
-from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, make_inputs, together
+from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, drawn_inputs, make_inputs, together
 from probes.audit.labels import LaidOut, labelled, lay_out
 from probes.audit.looks import Part, Plan, parts_of, tasks_of
 from probes.audit.model import NULL_MODELS, Outcome
@@ -104,9 +104,11 @@ def audit_claims(
     each claim once.
     `inputs`: texts, or token ids [input, pos] (START first, PAD on the right); each distinct one counts once.
     Default: `num_inputs` (400) drawn with `seed` as the grammar's world draws them, of `length` (26) where it reads
-    one. Or `LabelledInput`s, dicts of the same (text, label, position), or the path of a JSON file of them.
+    one; of a causal model of no world 200 of 32 tokens: pieces of a text, or random tokens that come twice where a
+    claim is about earlier copies, or nothing reads the text (`interp.claims.language`); the result says which.
+    Or `LabelledInput`s, dicts of the same (text, label, position), or the path of a JSON file of them.
     `task`: what use is asked about; default: the inputs' labels, if they have any; else what the claim says, or what
-    models of this grammar are trained for.
+    models of this grammar are trained for; of no world, to predict the next token.
     `readout`: where the logits of labelled inputs come from. Default: the model's own; but a `TransformerBridge` of an
     encoder may have drawn its head at random, so say "logits" if you know that its file holds the head, or "probe" for
     a linear readout of the last hidden state where an input is read, fitted on half A.
@@ -136,14 +138,15 @@ def audit_claims(
     )
     with progress_of(len(ready.models) * len(ready.asked), progress) as tick:
         found = plan.run(list(ready.views()), len(ready.models) > 1, tick)
-    return _results(plan, ready.seeds, found, ready.checked, early)
+    return _results(plan, ready, found, early)
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What claims are asked of: models and inputs, read and checked.
 
-    `about`: the claims, each with its task; or inputs whose labels are the task of all.
+    `about`: the claims, each with its task; or inputs whose labels are the task of all. `drawn`: what inputs were drawn
+    for a model of no world, in words.
     """
 
     models: Sequence[Any]
@@ -158,6 +161,7 @@ class Prepared:
     tails: Tails
     with_untrained: bool
     checked: TaskCheck | None
+    drawn: str = ""
 
     @property
     def tasks(self) -> "dict[Claim, Task | NoTask]":
@@ -188,14 +192,21 @@ def prepared(
     size = optional_whole("length", length, LENGTH, most=MEMORY)
     grammar = grammar_of(model, models, grammar, "audit") or language_of(models[0])
     asked = claims(models[0], grammar)
+    drawn = None
+    if inputs is None:
+        drawn = drawn_inputs(models[0], grammar, [one.relation for one in asked], num_inputs, length, seed)
+        inputs = None if drawn is None else drawn.tokens
     given = _given(inputs, models[0], grammar, readout)
     labels = _with_labels(given, models[0], readout)
     tasks = _tasks(asked, task, labels, models[0], grammar, readout)
     laid = _laid(models[0], grammar, inputs if given is None else given, count, size, seed, strata)
+    tasks = _on(tasks, laid.inputs.tokens, grammar)
     checked = check_task(models, grammar, laid.inputs.tokens, seed, "audit", task_check)
     seeds, tails = getattr(model, "seeds", range(len(models))), Tails(models[0], grammar, size, seed, inputs is None)
-    about = tasks or labels
-    return Prepared(models, tuple(seeds), grammar, given, laid, asked, about, readout, seed, tails, untrained, checked)
+    about, told = tasks or labels, "" if drawn is None else drawn.words
+    return Prepared(
+        models, tuple(seeds), grammar, given, laid, asked, about, readout, seed, tails, untrained, checked, told
+    )
 
 
 # -- inside -------------------------------------------------------------------------------------------------
@@ -288,6 +299,13 @@ def _tasks(
     return None if untrusted is None else dict.fromkeys(asked, untrusted)
 
 
+def _on(tasks: "dict[Claim, Task | NoTask] | None", tokens: Any, grammar: Any) -> "dict[Claim, Task | NoTask] | None":
+    """What is asked of these inputs, of questions that depend on them."""
+    if tasks is None:
+        return None
+    return {claim: task.on(tokens, grammar) if hasattr(task, "on") else task for claim, task in tasks.items()}
+
+
 def _view(model: Any, grammar: Any, given: LaidOut | None, laid: Laid, readout: str | None) -> Any:
     """The model as it is run: padding masked, and with the probe that was asked for."""
     pad = getattr(grammar, "pad", None)
@@ -321,7 +339,7 @@ def _task_of(claim: Claim, model: Any, grammar: Any) -> Task | NoTask:
 
 def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
-    outputs, size = getattr(cfg, "d_vocab_out", None), None if grammar is None else num_labels(grammar)
+    outputs, size = getattr(cfg, "d_vocab_out", None), cfg.d_vocab if grammar is None else num_labels(grammar)
     # Labels of their own are no tokens that a model could see beforehand.
     causal = getattr(cfg, "attention_dir", "causal") == "causal" or hasattr(grammar, "label_names")
     if causal and (outputs is None or outputs == size):
@@ -342,8 +360,7 @@ def _untrained(model: Any) -> Iterator[Any]:
 
 
 def _results(
-    plan: Plan, numbers: Sequence[int], found: Sequence[Sequence[tuple[Outcome, Outcome]]],
-    checked: TaskCheck | None, early: bool,
+    plan: Plan, ready: Prepared, found: Sequence[Sequence[tuple[Outcome, Outcome]]], early: bool
 ) -> list[AuditResult]:  # fmt: skip
     """One result a claim. `found`: by model and claim, the best candidate and the named heads."""
     out = []
@@ -353,12 +370,12 @@ def _results(
         common = {
             "task": getattr(tasks[claim], "name", None), "level": plan.level(), "num_claims": len(plan.asked),
             "num_inputs": max(best.num_inputs for best, _ in of_claim), "parts": claim.to_dict(), "seed": plan.seed,
-            "task_check": checked, "looks": plan.looks if early else (),
+            "task_check": ready.checked, "looks": plan.looks if early else (), "drawn": ready.drawn,
         }  # fmt: skip
         if len(found) == 1:
             out.append(_of_model(claim, of_claim[0][0], common))
         else:
-            seeds = over_seeds(claim, numbers, of_claim, plan.level_of_seeds)
+            seeds = over_seeds(claim, ready.seeds, of_claim, plan.level_of_seeds)
             if early:
                 rows = zip(seeds.rows, of_claim, strict=True)
                 seeds = replace(seeds, rows=[{**row, "num_inputs": best.num_inputs} for row, (best, _) in rows])

@@ -1,17 +1,24 @@
 """The inputs of an audit: token arrays, what each query sees, and the two halves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from interp.checks import optional_whole
+from interp.claims.language import LENGTH as WORDS
+from interp.claims.language import NUM_INPUTS as NUM_TEXTS
+from interp.claims.language import Drawn, draw_language
 from interp.claims.register import claims_of, roles_of
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.guests import pad_of, read_tokens
+from interp.guests import longest_input, pad_of, read_tokens
 from interp.limits import check_memory
 from interp.numbers import power
+from interp.registry import world_of
 from interp.rng import generator
+from probes.claims import Relation
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -120,6 +127,25 @@ def make_inputs(
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         visible = visible & real[:, :, None] & real[:, None, :]
     return Inputs(tokens, visible, roles_of(tokens, grammar), grammar, order)
+
+
+def drawn_inputs(
+    model: Any, grammar: Any, relations: Sequence[Relation], num_inputs: int | None, length: int | None, seed: int
+) -> Drawn | None:
+    """Inputs of a causal model of no world, for claims of these relations; None for all others, of whom a law is known.
+
+    Without `num_inputs` and `length`, 200 of 32 tokens behind START; shorter where the model takes fewer.
+    """
+    causal = getattr(model.cfg, "attention_dir", "causal") == "causal"
+    if not causal or world_of(grammar) is not None or hasattr(grammar, "draw"):
+        return None
+    count = optional_whole("num_inputs", num_inputs, NUM_TEXTS, most=MEMORY)
+    size = optional_whole("length", length, WORDS + bool(getattr(grammar, "has_start", False)), most=MEMORY)
+    longest = longest_input(model)
+    if longest is not None and length is None:
+        size = min(size, longest)
+    _check_memory(model.cfg, count, size)
+    return draw_language(grammar, model.cfg.d_vocab, relations, num_inputs, size, seed)
 
 
 def together(one: Any, other: Ints | None) -> Ints | None:

@@ -51,6 +51,7 @@ class AuditResult(Result):
       the largest share of which so many seeds could be certain. None for one model.
     - `looks`: of an audit that may stop early, the inputs of each look that it would take; else empty. `num_inputs` is
       the look that decided (of a population, the largest; of each seed, see `seeds`).
+    - `drawn`: of a model of no world, what inputs were drawn for it, in words; else "".
     """
 
     TABLE: ClassVar[str] = "evidence"
@@ -74,6 +75,7 @@ class AuditResult(Result):
     seed: int
     task_check: TaskCheck | None = None
     looks: tuple[int, ...] = field(default=(), metadata={"json": "given"})
+    drawn: str = field(default="", metadata={"json": "given"})
 
     def summary(self) -> str:
         """The verdict, the reason, and the table."""
@@ -100,6 +102,7 @@ def _summary(result: AuditResult) -> str:
     idle = "; the model does not use it" if (result.verdict, result.use) == ("supported", "unused") else ""
     lines.append(f"Verdict: {result.verdict}{idle} (pattern {result.pattern}, use {result.use})")
     lines += textwrap.wrap(result.reason, WIDTH)
+    lines += textwrap.wrap(f"Inputs drawn: {result.drawn}", WIDTH) if result.drawn else []
     lines += textwrap.wrap(f"Evidence: {evidence_line(result)}. {SCORED}. >: the verdict rests on it", WIDTH)
     units = {row["over"] for row in result.evidence if row["unit"] != COUNTS}
     over = units.pop() if len(units) == 1 else ""

@@ -1,7 +1,7 @@
 """What a scan of every head against every relation found."""
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from interp.numbers import absent, estimate, number, percent, reasons
@@ -34,6 +34,7 @@ class ScanResult(Result):
       .05 / (`num_heads` x kinds of minimal pair), None where there is no task; `share_level`: of shares of seeds,
       1 - .05 / (layers x relations), None of one model.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `drawn`: of a model of no world, what inputs were drawn for it, in words; else "".
     """
 
     TABLE: ClassVar[str] = "fits"
@@ -52,12 +53,14 @@ class ScanResult(Result):
     num_inputs: int
     seed: int
     task_check: TaskCheck | None = None
+    drawn: str = field(default="", metadata={"json": "given"})
 
     def summary(self) -> str:
         """Of one model a table by head; of several, by layer, in which share of seeds what is there."""
         lines = _of_models(self) if self.num_models > 1 else _of_model(self)
         checked = [] if self.task_check is None else [fold([str(self.task_check)])]
-        return "\n".join([*lines, *checked])
+        drawn = _wrapped(f"Inputs drawn: {self.drawn}.", "") if self.drawn else []
+        return "\n".join([*lines, *drawn, *checked])
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation with the words of the rules, each kind by itself; of several models, shares."""

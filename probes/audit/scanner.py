@@ -89,6 +89,7 @@ def _scan(
         num_inputs=len(ready.laid.inputs.tokens),
         seed=ready.seed,
         task_check=ready.checked,
+        drawn=ready.drawn,
     )
 
 

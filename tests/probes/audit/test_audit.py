@@ -474,8 +474,9 @@ def test_what_a_model_lacks_is_said():
     bare = SandboxTransformer.init(SMALL, 0)
     with pytest.raises(RequestError, match="needs a grammar of brackets, and the model has no grammar"):
         audit_claim(bare, STACK)
+    both = SandboxTransformer.init(replace(SMALL, direction="bidirectional"), 0)
     with pytest.raises(AnalysisError, match="carries no grammar to draw inputs from"):
-        audit_claim(bare, "L0H0 attends to the previous token")
+        audit_claim(both, "L0H0 attends to the previous token")
     tokens = np.random.default_rng(0).integers(0, 6, (200, 12))
     result = audit_claim(bare, "L0H0 attends to the previous token", tokens)
     assert (result.pattern, result.use) == ("fails", "not asked")
