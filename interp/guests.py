@@ -396,7 +396,7 @@ def _with_nearest(said: str, known: Iterable[str]) -> str:
 def _own_inputs(guest: Any) -> dict[str, Any]:
     """What a guest that was measured on inputs of its own brings for them, by parameter: all, or for a picture one."""
     first = guest[0] if isinstance(guest, (list, tuple)) and guest else guest
-    own = None if isinstance(first, type) else getattr(first, "own_inputs", None)
+    own = first.own_inputs if hasattr(type(first), "own_inputs") else None
     return {} if own is None else {"inputs": own, "text_or_tokens": own[:1]}
 
 

@@ -122,6 +122,10 @@ def test_a_grammar_reads_texts_and_names_tokens_of_a_bridge(entry):
 @every_entry
 def test_without_grammar_and_tokenizer_a_bridge_is_refused_in_one_line(entry):
     bridges = [native(seed=0), native(seed=1)]
+    if entry in (audit, scan):  # whose inputs are then drawn from its ids
+        found = entry(given(entry, bridges))
+        assert "random tokens, a stretch of which comes twice" in found.drawn
+        return
     with pytest.raises(InterpError, match="grammar") as caught:
         entry(given(entry, bridges))
     assert "\n" not in str(caught.value)
