@@ -3,6 +3,7 @@
 import copy
 import json
 import shlex
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -551,9 +552,11 @@ def test_the_command_line_audits_a_foreign_file(tmp_path, capsys):
     assert main(["heatmap", *foreign, "--text", "abc!de", "--out", f"{tmp_path}/map.html"]) == 0
     assert main(["analyze", "variation", *foreign, "--text", "abc!de"]) in (0, 2)
     capsys.readouterr()
+    (tmp_path / "alone").mkdir()  # no config.json beside it
+    alone = str(shutil.copy(tmp_path / "model.pt", tmp_path / "alone" / "model.pt"))
     for wrong, message in (
-        (["audit", foreign[0], "--claim", "L0H0 attends to START"], "give its config, a dict, an object or a JSON"),
-        (["audit", foreign[0], "--vocab", "v.json", "--claim", "L0H0 attends to START"], "--model-config FILE.json"),
+        (["audit", alone, "--claim", "L0H0 attends to START"], "give its config, a dict, an object or a JSON"),
+        (["audit", alone, "--vocab", "v.json", "--claim", "L0H0 attends to START"], "--model-config FILE.json"),
         (["audit", "none.pt", *foreign[1:], "--claim", "L0H0 attends to START"], "no file 'none.pt'"),
         (["audit", *foreign, "--inputs", "none.json", "--claim", "L0H0 attends to the first token"], "cannot read"),
         (["audit", *foreign, *inputs, "--claim", "L0H0 attends to START"], "needs a grammar of brackets"),
