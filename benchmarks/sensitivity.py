@@ -24,7 +24,18 @@ from interp.numbers import percent
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "sensitivity.md"
-MARK = "<!-- the table, by benchmarks/sensitivity.py -->"
+INTRO = """# Which verdicts rest on one number
+
+The bounds of an audit ([thresholds and rules](audit-rules.md)) are conventions, each with its reason. Here every one
+of them is halved and doubled, alone, and the same claims are audited again: those of the written bench and of the
+trained bench, the latter of its develop half only. *Same words*: the verdict, the word on the pattern and the word on
+use all stay. Bounds near 1 (`TOP1`, `EVEN`) move by their distance from 1, bands (`MIXED`, `NATURAL`) at both ends,
+counts stay whole. `FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks and `MOST_SEEDS`
+what is said of a population: no verdict here is made of them. What moves with the numbers on the papers' families is
+in [head-claims](../case_studies/head_claims/README.md).
+
+    python benchmarks/sensitivity.py --models trained-bench
+"""
 # What is audited, in this order: seeds of the trained bench's develop half (its rules were rewritten on 0 to 5), and
 # claims of each family of the written bench, drawn with a seed that no committed table shows.
 PARTS = (("trained", 10), ("written", 0), ("written", 1))
@@ -174,7 +185,7 @@ def _value(value: Any) -> str:
 
 
 def page(result: Mapping[str, Any]) -> str:
-    """The table with what it says in one sentence."""
+    """The whole page: what was done, what came out in one sentence, and the table."""
     rows = result["rows"][1:]
     same = sum(r[b]["kept"] for r in rows for b in ("written", "trained"))
     every = sum(r[b]["claims"] for r in rows for b in ("written", "trained"))
@@ -182,8 +193,8 @@ def page(result: Mapping[str, Any]) -> str:
     words = ", ".join(r["words"] for r in worst)
     written, trained = (rows[0][bench]["claims"] for bench in ("written", "trained"))
     return (
-        f"{len(rows)} settings, {written} claims of the written bench and {trained} of the trained one: "
-        f"{percent(same / every, 1)} of the words stay. Most move with {words}.\n\n{table(result['rows'])}"
+        f"{INTRO}\n{len(rows)} settings, {written} claims of the written bench and {trained} of the trained one: "
+        f"{percent(same / every, 1)} of the words stay. Most move with {words}.\n\n{table(result['rows'])}\n"
     )
 
 
