@@ -52,32 +52,31 @@ def told(count=240):
 INPUTS = told()
 
 
-@pytest.mark.parametrize("decoys", [3, 4, 15])
+@pytest.mark.parametrize("decoys", [3, 5])
 def test_a_head_that_is_used_is_found_behind_sharper_ones_that_are_not(decoys):
     result = audit_claim(reader([NOT_USED] * decoys + [0.7], decoys), USES, INPUTS)
     assert (result.verdict, result.heads) == ("supported", ((0, decoys),)), result.reason
 
 
-def test_with_more_heads_left_nothing_is_said_against_the_claim():
-    result = audit_claim(reader([NOT_USED] * 17 + [0.7], 17), USES, INPUTS)
+def test_with_more_heads_left_nothing_is_said_against_the_claim(monkeypatch):
+    monkeypatch.setattr(t, "MOST_FITTING", 5)
+    result = audit_claim(reader([NOT_USED] * 6 + [0.7], 6), USES, INPUTS)
     assert (result.pattern, result.use, result.verdict) == ("holds", "undecided", "undecided")
-    assert "2 more heads, beyond the 16 that were audited, score at least 0.25 on the other half" in result.reason
+    assert "2 more heads, beyond the 5 that were audited, score at least 0.25 on the other half" in result.reason
     assert [row["says"] for row in result.evidence if row["decides"]]
     assert {row["says"] for row in result.evidence if row["decides"]} == {"open"}
 
 
-@pytest.mark.parametrize("count", [5, 16])
-def test_where_all_that_fit_were_audited_and_none_is_used_the_claim_is_misleading(count):
-    """Others are there that do not fit."""
-    result = audit_claim(reader([NOT_USED] * count + [0.1] * 2, count), USES, INPUTS)
+def test_where_all_that_fit_were_audited_and_none_is_used_the_claim_is_misleading(monkeypatch):
+    """Others are there that do not fit, and one of them is used."""
+    monkeypatch.setattr(t, "MOST_FITTING", 5)
+    result = audit_claim(reader([NOT_USED] * 5 + [0.1] * 2, 5), USES, INPUTS)
     assert result.verdict == "misleading", result.reason
     assert "more head" not in result.reason
 
 
 def test_a_named_head_is_audited_alone():
-    result = audit_claim(
-        reader([NOT_USED] * 17 + [0.7], 17), "L0H0 uses the previous token to predict the label", INPUTS
-    )
+    result = audit_claim(reader([NOT_USED] * 6 + [0.7], 6), "L0H0 uses the previous token to predict the label", INPUTS)
     assert result.verdict == "misleading"
 
 
