@@ -230,7 +230,7 @@ def main() -> None:
     result = {"parts": [list(part) for part in parts], "written_seed": WRITTEN_SEED, "rows": rows}
     write_text(Path(given.json), json.dumps(result, indent=1, allow_nan=False))
     if not given.quick:
-        write_text(PAGE, f"{PAGE.read_text(encoding='utf-8').split(MARK)[0]}{MARK}\n\n{page(result)}\n")
+        write_text(PAGE, page(result))
 
 
 if __name__ == "__main__":
