@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.claims.asking import rows_of
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.conditions import Bound, Condition, Given, Not, all_of
@@ -82,7 +83,7 @@ class Used:
             rows = np.zeros(self.inputs.tokens.shape, dtype=bool)
             rows[self.inputs.half_a if half == "a" else self.inputs.half_b] = True
             if when is not None:
-                rows &= when.rows(self.inputs.tokens, self.inputs.grammar, asked.keys)
+                rows &= rows_of(when, self.inputs.tokens, self.inputs.grammar, asked.keys)
             about = self.inputs.tokens, self.inputs.grammar, rows, self.seed
             # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
             on_keys = getattr(self.task, "items_on", None)
@@ -370,8 +371,7 @@ class Measuring:
         if self.search is None:
             return {}
         found: dict[str, Any] = {"untried": len(other_heads(side, self.heads)) - len(self.others)}
-        partners = find_partners(self.search, self.swap_in, self.others, self.used.seed)
-        if not partners:
+        if not (partners := find_partners(self.search, self.swap_in, self.others, self.used.seed)):
             return found
         rest = side.without(partners)
         net, whole = self.net(rest, ablated=side.fill(partners))
