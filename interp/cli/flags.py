@@ -169,7 +169,7 @@ def refuse_unread(arguments: argparse.Namespace, meta: Mapping[str, Any] | None 
     """Raise `RequestError` for the first flag that was given and that the command will not read."""
     for rule in rules(arguments.command):
         for dest in rule.flags:
-            given = dest in arguments.given or (dest == "checkpoint" and getattr(arguments, dest) is not None)
+            given = dest in arguments.given or (dest == "checkpoints" and bool(getattr(arguments, dest)))
             if given and (reason := rule.why(arguments, meta or {})):
                 flag = _shown(dest, getattr(arguments, dest))
                 raise RequestError(f"{flag} changes nothing here: {reason}; {rule.cure}")
@@ -178,7 +178,7 @@ def refuse_unread(arguments: argparse.Namespace, meta: Mapping[str, Any] | None 
 def _shown(dest: str, value: Any) -> str:
     """A flag as it was written, with its (first) value."""
     first = value[0] if isinstance(value, list) else value
-    if dest == "checkpoint":
+    if dest == "checkpoints":
         return quoted(str(first))
     flag = f"--{dest.replace('_', '-')}"
     return flag if first is True else f"{flag} {first if isinstance(first, (int, float)) else quoted(str(first))}"
