@@ -316,7 +316,7 @@ TABLE = {
     "Relation": Entry(
         used(Relation, asked_of_a_relation),
         {
-            "name": ("mine", "start"), "words": ("my first token", "the first one of mine"),
+            "name": ("mine", "unmatched"), "words": ("my first token", "the first one of mine"),
             "kind": ("mass", "even", {"keys": two}), "needs": ("tokens", "dyck"), "keys": (constant, own),
             "tokens": Pair(("(",), ("x",), {"needs": "vocab"}, refusal="'my first token' needs that token"),
         },

@@ -75,7 +75,8 @@ def rivals_of(head: Head, asked: Asked, level: float) -> Rivals:
             found.append(one)
         else:
             same.append(one.words)
-    return Rivals(tuple(found), tuple(dict.fromkeys(same)))
+    known = {f"the token {words}" for words in same}  # a token that a world has as a relation, such as START
+    return Rivals(tuple(found), tuple(words for words in dict.fromkeys(same) if words not in known))
 
 
 def thin(laid: Laid, asked: Asked, times: float) -> bool:
