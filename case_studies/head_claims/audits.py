@@ -169,8 +169,9 @@ def auditor() -> str:
 
 def restored(row: Mapping[str, Any]) -> AuditResult:
     """An audit from its `to_dict`."""
-    given = {f.name: row[f.name] for f in fields(AuditResult) if f.name != "looks"}
-    given["looks"] = tuple(row.get("looks", ()))  # only of an audit that may stop early
+    # What is only there where it says something (looks, what was drawn) may be missing.
+    given = {f.name: row[f.name] for f in fields(AuditResult) if f.name in row or f.metadata.get("json") != "given"}
+    given["looks"] = tuple(row.get("looks", ()))
     given["share"] = None if row["share"] is None else Estimate.from_dict(row["share"])
     given["heads"] = tuple((layer, head) for layer, head in row["heads"])
     given |= {name: tuple(row[name]) for name in ("evidence", "seeds")}

@@ -70,15 +70,16 @@ def open_folder(folder: Path) -> tuple[Any, Any]:
     what = f"the model in {str(folder)!r}, {size / 1e6:,.0f} MB,"
     check_memory(what, COPIES * size, "name a smaller one", CheckpointError)
     name = str(folder)
-    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     with _quiet(), guest_errors("load_foreign", folder, f"cannot be loaded from {quoted(name)}", CheckpointError):
-        config = transformers.AutoConfig.from_pretrained(name, **safe)
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False, local_files_only=True)
         loader = _loader(config, name)
         with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
-            model, told = loader.from_pretrained(name, config=config, output_loading_info=True, **safe)
+            model, told = loader.from_pretrained(
+                name, config=config, output_loading_info=True, trust_remote_code=False, local_files_only=True
+            )
         tokenizer = None
         if any((folder / file).is_file() for file in TOKENIZERS):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safe)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=True)
     missing = [key for key in told["missing_keys"] if loader is transformers.AutoModelForCausalLM]
     if missing:
         raise CheckpointError(

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from interp.checks import whole_number
-from interp.config import MAX_PARAMETERS, TransformerConfig
+from interp.config import TransformerConfig
 from interp.errors import AnalysisError, RequestError, quoted
 from interp.model import SandboxTransformer
 from interp.numbers import power
@@ -54,7 +54,8 @@ ATTENTION, MLPS = ("attn.W_Q", "attn.W_K", "attn.W_V"), ("mlp.W_in", "mlp.W_hid_
 MATRICES = (*ATTENTION, *MLPS)
 SPARE = 64  # MLP units beyond what is needed: the last places are filled with whatever sign comes
 LEAST_CANDIDATES = 4
-LARGEST_NETWORK = 0.98 * MAX_PARAMETERS  # weights of the blocks: embedding and unembedding come on top
+MOST_WEIGHTS = 10**8  # of a network that is built and pruned here: beyond, a mask costs more than the target
+LARGEST_NETWORK = 0.98 * MOST_WEIGHTS  # weights of the blocks: embedding and unembedding come on top
 
 
 # -- how wide -------------------------------------------------------------------------------------------------

@@ -657,6 +657,6 @@ def test_nothing_is_written_under_a_name_that_is_not_ours(tmp_path):
     )
     names = watcher.stdout.split()
     assert any(name.startswith("chunk-") for name in names)
-    ours = r"(chunk-\d+\.safetensors|plan\.json|\d\.safetensors)"
+    ours = r"(chunk-\d+\.safetensors|plan\.json|metrics\.jsonl|\d\.safetensors)"
     known = re.compile(rf"{ours}|\.{ours}\..*\.part")
     assert [name for name in names if not known.fullmatch(name)] == []

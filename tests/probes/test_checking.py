@@ -384,7 +384,7 @@ BROKEN_CLAIMS = {
         replace(CLAIMS, questions=(type("Raising", (ParityQuestion,), {"items": None})(),)), "TypeError",
     ),
     "keys that are not visible": (
-        replace(CLAIMS, relations=(replace(ONES, keys=lambda t, g, v: v[:, :1]),)), "do not fit",
+        replace(CLAIMS, relations=(replace(ONES, keys=lambda t, g, v: v[:, :1]),)), "not bool of shape",
     ),
 }  # fmt: skip
 

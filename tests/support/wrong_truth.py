@@ -222,7 +222,7 @@ WRONG = {
         ),
     ],
     "audit": [
-        (lambda: world(claims=relation(lambda t, g, v: v[:, :1])), "do not fit"),
+        (lambda: world(claims=relation(lambda t, g, v: v[:, :1])), "not bool of shape"),
         (lambda: world(claims=claims(refuse=refuse_all)), "no preset has a grammar in which"),
     ],
 }  # fmt: skip
