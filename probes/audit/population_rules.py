@@ -43,7 +43,7 @@ def binomial(successes: int, n: int, level: float) -> Estimate:
 
 def most_claims(n: int) -> int:
     """How many claims may be asked at once so that `n` of `n` seeds still show a majority; 0: `n` decides nothing."""
-    most = int(t.ALPHA / 2 / t.MOST_SEEDS**n) if n < 1000 else 10**9
+    most = int(t.ALPHA / 2 / t.MOST_SEEDS ** min(n, 40))  # 40 decide more than anybody asks
     return most if most == 0 or low(binomial(n, n, 1 - t.ALPHA / most)) > t.MOST_SEEDS else most - 1
 
 

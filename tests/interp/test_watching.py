@@ -44,13 +44,18 @@ def stop_at(monkeypatch, step):
     monkeypatch.setattr(loop._Run, "record", record)
 
 
-def test_a_run_writes_what_it_measures_as_it_goes(tmp_path, monkeypatch):
-    out = tmp_path / "p.safetensors"
+def stopped(folder, monkeypatch):
+    """A run that was stopped at step 4: its checkpoint-to-be, and what it has measured."""
+    out = folder / "p.safetensors"
     with monkeypatch.context() as patch:
         stop_at(patch, 4)
         with pytest.raises(KeyboardInterrupt):
             train_population("dyck-minimal", 2, out=out, **QUICK)
-    path = tmp_path / "p.safetensors.run" / METRICS_FILE
+    return out, folder / "p.safetensors.run" / METRICS_FILE
+
+
+def test_a_run_writes_what_it_measures_as_it_goes(tmp_path, monkeypatch):
+    out, path = stopped(tmp_path, monkeypatch)
     assert keys(map(json.loads, path.read_text().splitlines())) == [(0, 0), (1, 0), (0, 2), (1, 2)]
     seen = []
     population = train_population("dyck-minimal", 2, out=out, resume=True, callback=seen.extend, **QUICK)
@@ -60,12 +65,7 @@ def test_a_run_writes_what_it_measures_as_it_goes(tmp_path, monkeypatch):
 
 
 def test_no_step_stands_twice_whatever_was_lost(tmp_path, monkeypatch):
-    out = tmp_path / "p.safetensors"
-    with monkeypatch.context() as patch:
-        stop_at(patch, 4)
-        with pytest.raises(KeyboardInterrupt):
-            train_population("dyck-minimal", 2, out=out, **QUICK)
-    path = tmp_path / "p.safetensors.run" / METRICS_FILE
+    out, path = stopped(tmp_path, monkeypatch)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + lines[3][:20])  # killed in the middle of a line
     kept = []
