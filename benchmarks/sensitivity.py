@@ -194,7 +194,9 @@ def page(result: Mapping[str, Any]) -> str:
     written, trained = (rows[0][bench]["claims"] for bench in ("written", "trained"))
     return (
         f"{INTRO}\n{len(rows)} settings, {written} claims of the written bench and {trained} of the trained one: "
-        f"{percent(same / every, 1)} of the words stay. Most move with {words}.\n\n{table(result['rows'])}\n"
+        f"{percent(same / every, 1)} of the words stay. Most move with {words}. "
+        f"The auditor: version {result['auditor']['version']}, digest {result['auditor']['digest']}."
+        f"\n\n{table(result['rows'])}\n"
     )
 
 
@@ -213,11 +215,13 @@ def main() -> None:
     if given.models is None:
         parser.error("--models DIR: where the trained bench keeps its models")
     from case_studies.head_claims.moved import own_thresholds
+    from probes.audit.bench import auditor
 
+    asked_of = auditor()
     numbers = own_thresholds()
     asked, parts = settings(numbers), PARTS[:2] if given.quick else PARTS
     asked = asked[:2] if given.quick else asked
-    folder = make_folder(Path(given.folder))
+    folder = make_folder(Path(given.folder) / asked_of["digest"])  # what an earlier auditor said is no part of this
     found: list[dict[str, list[str]]] = [{} for _ in asked]
     for bench, number in parts:
         for setting, of_setting in zip(asked, found, strict=True):
@@ -227,7 +231,7 @@ def main() -> None:
             of_setting |= json.loads(kept.read_text(encoding="utf-8"))
             print(bench, number, setting.words, flush=True)
     rows = [row(s, numbers.get(s.name), found[0], after) for s, after in zip(asked, found, strict=True)]
-    result = {"parts": [list(part) for part in parts], "written_seed": WRITTEN_SEED, "rows": rows}
+    result = {"auditor": asked_of, "parts": [list(part) for part in parts], "written_seed": WRITTEN_SEED, "rows": rows}
     write_text(Path(given.json), json.dumps(result, indent=1, allow_nan=False))
     if not given.quick:
         write_text(PAGE, page(result))

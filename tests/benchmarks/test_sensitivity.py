@@ -76,7 +76,8 @@ def test_a_page_has_what_was_done_and_one_row_a_setting():
         {"name": n, "words": n or "as ever", "from": 1.0, "to": 2.0, "written": told, "trained": told}
         for n in ("", "A")
     ]
-    made = s.page({"rows": rows})
+    made = s.page({"auditor": {"version": "9.8", "digest": "abc"}, "rows": rows})
+    assert "The auditor: version 9.8, digest abc." in made
     assert made.startswith("# Which verdicts rest on one number")
     assert "1 settings, 3 claims of the written bench and 3 of the trained one: 66.7 % of the words stay" in made
     assert made.count("| 2 of 3 |") == 4
