@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.config import TransformerConfig
 from interp.errors import AnalysisError
 from interp.guests import check_length, guest_errors, is_bridge, undisturbed
 
@@ -27,25 +28,53 @@ def attention_patterns(
     Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for, takes fewer tokens, or
     raises anything itself.
     """
+    return patterns_and_norms(model, tokens, layers, pad, norms=False)[0]
+
+
+def patterns_and_norms(
+    model: Any, tokens: Tensor, layers: list[int] | None = None, pad: int | None = None, *, norms: bool = True
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]] | None]:
+    """`attention_patterns`, and a layer's norms [batch, key, head] of what each value writes, in one forward pass.
+
+    No norms where they are not asked for, or the model shows no values. Our own models run no further than needed.
+    """
     chosen = list(range(model.cfg.n_layers)) if layers is None else layers
     for layer in chosen:
         if not 0 <= layer < model.cfg.n_layers:
             raise AnalysisError(f"no layer {layer}: this model has layers 0..{model.cfg.n_layers - 1}")
-    names = [f"blocks.{layer}.attn.hook_pattern" for layer in chosen]
+    names = [hook_of(layer, "pattern") for layer in chosen]
     missing = [name for name in names if name not in model.hook_dict]
     if missing:
         raise AnalysisError(f"this model has no {missing[0]}: it does not expose its attention patterns")
+    values = [hook_of(layer, "v") for layer in chosen] if norms else []
+    values = values if all(name in model.hook_dict for name in values) else []
+    cache = _cached(model, tokens, [*names, *values], pad, max(chosen, default=-1) + 1)
+    weights = [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]
+    if has_signed_weights(model):
+        visible = model.visible_keys(tokens).cpu().numpy()
+        weights = [shares(weight, visible) for weight in weights]
+    if not values:
+        return weights, None
+    outputs = [model.blocks[layer].attn.W_O.detach() for layer in chosen]
+    return weights, [written_norms(cache[name].detach(), w) for name, w in zip(values, outputs, strict=True)]
+
+
+def _cached(model: Any, tokens: Tensor, names: list[str], pad: int | None, upto: int) -> Any:
+    """Activations by hook of a forward pass that leaves the model as it was, through `upto` layers at least."""
     length = tokens.shape[-1]
     check_length(model, length, "attention patterns")
     with undisturbed(model), torch.no_grad(), guest_errors("attention patterns", model, f"fails on {length} tokens"):
         real = torch.ones_like(tokens) if pad is None else tokens.ne(pad).long()
-        mask = {"attention_mask": real} if is_bridge(model) and not real.all() else {}
-        _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None, **mask)
-    weights = [cache[name].detach().to("cpu", torch.float64).numpy() for name in names]
-    if not has_signed_weights(model):
-        return weights
-    visible = model.visible_keys(tokens).cpu().numpy()
-    return [shares(weight, visible) for weight in weights]
+        how: dict[str, Any] = {"attention_mask": real} if is_bridge(model) and not real.all() else {}
+        if isinstance(getattr(model, "config", None), TransformerConfig):
+            how["stop_at_layer"] = upto
+        _, cache = model.run_with_cache(tokens, names_filter=names, return_type=None, **how)
+    return cache
+
+
+def hook_of(layer: int, part: str) -> str:
+    """Name of an attention layer's hook point: "pattern", "v", "z", ..."""
+    return f"blocks.{layer}.attn.hook_{part}"
 
 
 def has_signed_weights(model: Any) -> bool:

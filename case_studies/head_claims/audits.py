@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import probes
 from case_studies.head_claims.groups import Group, Models, statements_of
 from case_studies.head_claims.moved import Job, audits_of
 from case_studies.head_claims.said import VERDICTS, Statement, copying, of_options
@@ -22,6 +21,7 @@ from interp.limits import read_whole
 from interp.stats import REALS, SCORE, Estimate, Support, mean_over_seeds
 from probes import audit_claims
 from probes.audit import MOST_SEEDS, USED, AuditResult, binomial
+from probes.audit.bench import auditor
 from probes.claims import Claim
 
 NUM_INPUTS, LENGTH, SEED = 400, 26, 0  # of the prefixes that an audit draws
@@ -137,7 +137,7 @@ def kept(
     """
     count, length, seed = drawn or (NUM_INPUTS, LENGTH, SEED)
     what = [count, length, seed] if inputs is None else [inputs.shape, hashlib.sha256(inputs.tobytes()).hexdigest()]
-    key: list[Any] = [models.identity, [[*c.to_dict().values()] for c in claims], what, auditor()]
+    key: list[Any] = [models.identity, [[*c.to_dict().values()] for c in claims], what, auditor()["digest"]]
     key += [] if job is None else [dict(job.thresholds)]
     digest = hashlib.sha256(canonical_json(key).encode()).hexdigest()[:10]
     slug = "".join(c if c.isalnum() else "-" for c in name)
@@ -155,16 +155,6 @@ def kept(
         return [restored(row) for row in json.loads(read_whole(path, "kept audits"))]
     except (ValueError, LookupError, TypeError) as error:
         raise RequestError(f"the kept audits {str(path)!r} are damaged: remove the file to audit again") from error
-
-
-def auditor() -> str:
-    """A digest of the package that audits, pictures left out."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(str(probes.__file__)).parent.rglob("*.py")):
-        if path.stem.endswith("figure") or path.parts[-2:] == ("audit", "words.py"):
-            continue
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def restored(row: Mapping[str, Any]) -> AuditResult:

@@ -81,13 +81,15 @@ class SandboxTransformer(NamedHooks):
         visible: Bool[Tensor, "#batch 1 query key"] | Prepared | None = None,
         positions: Int[Tensor, "#batch pos"] | Prepared | None = None,
         first: int = 0,
+        stop_at_layer: int | None = None,
     ) -> Any:
         """Logits [batch, pos, d_out]; with return_type "loss" the mean next-token loss (nats), or None.
 
         `visible` says which keys each query may attend to (default: by `config.direction`, PAD never); each must see
         one. `positions` overrides 0, 1, 2, ..., counted from a row's first token that is not PAD, so that several
         strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
-        on come out, and the last block does no work (and runs no hooks) for those before.
+        on come out, and the last block does no work (and runs no hooks) for those before. `stop_at_layer`, as in
+        TransformerLens: the residual stream [batch, pos, d_model] below that block comes back, and no more is run.
         """
         if return_type is not None and not one_of(return_type, ("logits", "loss")):
             raise RequestError(f"return_type {quoted(return_type)} is not 'logits', 'loss' or None")
@@ -100,19 +102,28 @@ class SandboxTransformer(NamedHooks):
             raise RequestError(f"first={quoted(first)} is none of the {n} positions")
         if first and return_type == "loss":
             raise RequestError(f"first={first}: the loss is that of all positions")
+        blocks = self.blocks if stop_at_layer is None else self.blocks[: self._stop(stop_at_layer, first)]
         seen = self._visible(visible, tokens)
         x = self.hook_embed(self.embed(tokens))
         places = self._positions(positions, tokens)
         if self.pos_embed is not None:
             x = x + self.hook_pos_embed(self.pos_embed(places.expand(tokens.shape)))
         known = self._known(tokens, visible)
-        for i, block in enumerate(self.blocks, start=1):
+        for i, block in enumerate(blocks, start=1):
             x = block(x, seen[..., first:, :] if first and i == len(self.blocks) else seen, known if i == 1 else None)
+        if stop_at_layer is not None:
+            return x
         if return_type is None:
             self.ln_final(x)
             return None
         logits = through(self.ln_final, x, self.unembed)
         return logits if return_type == "logits" else next_token_loss(logits, tokens, self.config.pad_token)
+
+    def _stop(self, layer: int, first: int) -> int:
+        if first:
+            raise RequestError(f"first={first} is of logits, and stop_at_layer={quoted(layer)} ends before any")
+        count = len(self.blocks)
+        return count if layer == count and not isinstance(layer, bool) else index_of("stop_at_layer", layer, count)
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""

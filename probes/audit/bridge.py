@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,14 @@ class View:
         return hidden if self.readout is None else hidden @ self.readout[0] + self.readout[1]
 
     def run_with_cache(self, tokens: Tensor, names_filter: Sequence[str], **_: Any) -> tuple[None, dict[str, Tensor]]:
-        """Activations by hook, for all inputs together. No logits: an encoder's vocabulary is large."""
+        """Activations by hook, for all inputs together, of runs that end when they are there.
+
+        No logits: an encoder's vocabulary is large.
+        """
         kept: dict[str, list[Tensor]] = {name: [] for name in names_filter}
         for part in tokens.split(BATCH):
-            with hooked(self.model, {name: kept[name].append for name in names_filter}):
-                # mypy cannot infer a lambda whose default binds the loop's variable.
-                last_hidden(self.model, lambda part=part: self.model(part, **self._mask(part)))  # type: ignore[misc]
+            for name, x in seen_of(self.model, names_filter, partial(self.model, part, **self._mask(part))).items():
+                kept[name].append(x)
         return None, {name: torch.cat(parts) for name, parts in kept.items()}
 
     @property
@@ -97,20 +100,26 @@ class _Enough(Exception):
     """No error: the way out of a forward pass when nothing after it is wanted."""
 
 
+def seen_of(model: Any, names: Sequence[str], run: Callable[[], Any]) -> dict[str, Tensor]:
+    """What passes these hook points in a run, which ends when all of them have been passed."""
+    seen: dict[str, Tensor] = {}
+
+    def keep(name: str, x: Tensor) -> None:
+        seen[name] = x
+        if len(seen) == len(names):
+            raise _Enough
+
+    with hooked(model, {name: partial(keep, name) for name in names}), contextlib.suppress(_Enough):
+        run()
+    if missing := [name for name in names if name not in seen]:
+        raise AnalysisError(f"this model does not run through its {missing[0]}")
+    return seen
+
+
 def last_hidden(model: Any, run: Callable[[], Any]) -> Tensor:
     """The last residual stream [batch, pos, d_model] of a run, which ends there: no head is run."""
-    seen: list[Tensor] = []
     name = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
-
-    def keep(x: Tensor) -> None:
-        seen[:] = [x]
-        raise _Enough
-
-    with hooked(model, {name: keep}), contextlib.suppress(_Enough):
-        run()
-    if not seen:
-        raise AnalysisError(f"this model does not run through its {name}: it has no hidden state to read")
-    return seen[0]
+    return seen_of(model, [name], run)[name]
 
 
 def probed(model: Any, given: LaidOut, half: NDArray[np.int64], pad: int | None) -> View:

@@ -47,12 +47,16 @@ class Edges:
 
 @dataclass(frozen=True)
 class Cache:
-    """One run: [layer] patterns [batch, head, query, key], v and z [batch, pos, head, d_head]; norm scales by hook."""
+    """One run: [layer] patterns [batch, head, query, key], v and z [batch, pos, head, d_head]; norm scales by hook.
+
+    `blocks`: what each block but the last gave, whatever that is, for runs that begin above it.
+    """
 
     patterns: list[Tensor]
     v: list[Tensor]
     z: list[Tensor]
     scales: dict[str, Tensor]
+    blocks: list[Any] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,13 @@ def run(
     *,
     ablated: Mapping[Head, Tensor] | None = None,
     frozen: Cache | None = None,
+    begun: Cache | None = None,
     keep: bool = False,
 ) -> Run:
     """Logits at `read` [batch] with edges edited, and heads `ablated` to a constant z [d_head].
 
     `frozen`: patterns above the first edited layer, and every norm's scale, are those of that run: the direct effect.
+    `begun`: an intact run on the same tokens; blocks below the first edit are not run again.
     `keep`: the run's patterns, values and scales come back too.
     """
     editing = _Editing(model, tokens, edges, ablated or {}, frozen)
@@ -110,11 +116,14 @@ def run(
     if last not in model.hook_dict:  # a block without a residual stream
         last = _at(model.cfg.n_layers - 1, "hook_attn_out")
     writers[last] = editing.keeps(last)
-    with undisturbed(model), torch.no_grad(), hooked(model, writers):
+    blocks: list[Any] = []
+    below = _remembered(model, blocks) if keep else _resumed(model, begun, editing.first)
+    with undisturbed(model), torch.no_grad(), hooked(model, writers), below, _unembedded_at(model, read):
         logits = model(tokens)
     each, stream = torch.arange(len(tokens), device=logits.device), editing.seen[last]
-    cache = editing.cache() if keep else None
-    return Run(logits[each, read].double(), stream[each, read].double().norm(dim=-1), cache)
+    at_read = logits[:, 0] if logits.shape[1] == 1 else logits[each, read]
+    cache = editing.cache(blocks) if keep else None
+    return Run(at_read.double(), stream[each, read].double().norm(dim=-1), cache)
 
 
 class _Editing:
@@ -129,6 +138,7 @@ class _Editing:
         for one in edges:
             self.by_layer.setdefault(one.layer, []).append(one)
         self.lowest = min(self.by_layer, default=model.cfg.n_layers)
+        self.first = min([self.lowest, *(layer for layer, _ in ablated)])
         self.touched = {*self.by_layer, *(layer for layer in self.layers if self._is_frozen(layer))}
         self.seen: dict[str, Tensor] = {}
 
@@ -170,13 +180,14 @@ class _Editing:
 
         return write
 
-    def cache(self) -> Cache:
+    def cache(self, blocks: list[Any]) -> Cache:
         """What was kept."""
         patterns, v, z = (
             [self.seen[_at(layer, f"attn.hook_{part}")] for layer in self.layers] for part in ("pattern", "v", "z")
         )
         # A norm that is not reached (a readout of hidden states ends before the head) has no scale to keep.
-        return Cache(patterns, v, z, {name: self.seen[name] for name in self._scales() if name in self.seen})
+        scales = {name: self.seen[name] for name in self._scales() if name in self.seen}
+        return Cache(patterns, v, z, scales, blocks)
 
     def _is_frozen(self, layer: int) -> bool:
         """Whether the pattern of this layer is that of the frozen run."""
@@ -252,6 +263,58 @@ def hooked(model: Any, writers: Mapping[str, Writer]) -> Iterator[None]:
             handle = model.hook_dict[name].register_forward_hook(_converted(model.hook_dict[name], writer))
             stack.callback(handle.remove)
         yield
+
+
+@contextmanager
+def _remembered(model: Any, blocks: list[Any]) -> Iterator[None]:
+    """Into `blocks` what each block but the last gives."""
+    with ExitStack() as stack:
+        for block in list(model.blocks)[:-1]:
+            stack.callback(block.register_forward_hook(lambda module, given, out: blocks.append(out)).remove)
+        yield
+
+
+@contextmanager
+def _resumed(model: Any, begun: Cache | None, first: int) -> Iterator[None]:
+    """Blocks below `first` give what they gave in the run `begun`, without being run; the last block always is."""
+    gave = [] if begun is None else begun.blocks[:first]
+    with ExitStack() as stack:
+        for block, out in zip(model.blocks, gave, strict=False):
+            stack.callback(_with_forward, block, block.__dict__.get("forward"))  # some tools put another there
+            _with_forward(block, partial(_gave, out))
+        yield
+
+
+def _with_forward(block: Any, forward: Callable[..., Any] | None) -> None:
+    """Put a forward of its own into a block; None: that of its class."""
+    if forward is None:
+        block.__dict__.pop("forward", None)
+    else:
+        block.__dict__["forward"] = forward
+
+
+def _gave(out: Any, *_: Any, **__: Any) -> Any:
+    return out
+
+
+@contextmanager
+def _unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
+    """Logits [batch, 1, d_out] of the positions read alone: of a large vocabulary the others cost most of a run."""
+    unembed = getattr(model, "unembed", None)
+    if not isinstance(unembed, torch.nn.Module):
+        yield
+        return
+
+    def cut(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if not given or not isinstance(given[0], Tensor) or given[0].ndim != 3:
+            return None
+        return (given[0][torch.arange(len(read), device=given[0].device), read][:, None], *given[1:])
+
+    handle = unembed.register_forward_pre_hook(cut)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from probes.audit import thresholds as t
 from probes.audit.inputs import Ints
 from probes.audit.kinds import by_kind
 from probes.audit.labels import Labels, LaidOut
-from probes.audit.model import Chosen, Nulls, Outcome, Setting, Subject, audit_model
+from probes.audit.model import Chosen, Nulls, Outcome, Setting, Subject, audit_model, layers_of
 from probes.audit.pattern import Laid
 from probes.audit.pattern_rules import least_score
 from probes.audit.rivals import thin
@@ -152,7 +152,7 @@ def _most(claim: Claim, choose: bool) -> int:
 
 def one_model(model: Any, claims: list[Claim], setting: Setting, choose: bool) -> dict[Claim, Pair]:
     """Outcome of the best candidate, and of the named heads, by claim; the same twice if none is chosen."""
-    subject = Subject(model, setting.laid)
+    subject = Subject(model, setting.laid, upto=layers_of(claims))
     options: dict[Claim, Chosen] = {}
     for claim in claims:
         named = claim.heads

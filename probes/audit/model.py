@@ -11,13 +11,11 @@ import torch
 
 from interp.claims.asking import rows_of
 from interp.errors import AnalysisError
-from interp.guests import undisturbed
-from interp.patterns import attention_patterns, written_norms
+from interp.patterns import patterns_and_norms
 from interp.stats import Estimate, holm
 from probes.audit import thresholds as t
 from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.edits import Head as HeadAt
-from probes.audit.edits import hooked
 from probes.audit.kinds import by_kind, enough, key_of, together
 from probes.audit.pattern import Asked, Head, Laid, Look, fits_when
 from probes.audit.pattern_rules import least_score
@@ -57,14 +55,14 @@ class Chosen:
 
 
 class Subject:
-    """Patterns of all heads of one model on the inputs of an audit."""
+    """Patterns of the heads of one model on the inputs of an audit: of all layers, or of those below `upto`."""
 
-    def __init__(self, model: Any, laid: Laid, *, values: bool = True):
-        self.model, self.laid = model, laid
+    def __init__(self, model: Any, laid: Laid, *, values: bool = True, upto: int | None = None):
+        self.model, self.laid, self.upto = model, laid, upto
         self._elsewhere: dict[str, Subject] | None = None
         tokens = torch.from_numpy(laid.inputs.tokens).to(model.cfg.device)
-        patterns = attention_patterns(model, tokens)
-        norms = _value_norms(model, tokens) if values else None
+        layers = list(range(model.cfg.n_layers))[:upto]
+        patterns, norms = patterns_and_norms(model, tokens, layers, norms=values)
         self.heads = {
             (layer, head): Head(laid, pattern[:, head], None if norms is None else norms[layer][:, :, head])
             for layer, pattern in enumerate(patterns)
@@ -75,7 +73,8 @@ class Subject:
         """The same model on inputs of other laws, run when it is first asked for."""
         if self._elsewhere is None:
             laid = {} if tails is None else tails.laid
-            self._elsewhere = {words: Subject(self.model, one, values=False) for words, one in laid.items()}
+            run = partial(Subject, self.model, values=False, upto=self.upto)
+            self._elsewhere = {words: run(one) for words, one in laid.items()}
         return self._elsewhere
 
     def choose(self, asked: Asked, count: int, layers: Sequence[int] | None) -> Chosen:
@@ -100,6 +99,12 @@ class Subject:
         return float(np.nanmean(rows)) if np.isfinite(rows).any() else -1.0
 
 
+def layers_of(claims: Iterable[Claim]) -> int | None:
+    """How many layers have to be run for the patterns of the heads that these claims name; None: all of them."""
+    heads = [claim.heads for claim in claims]
+    return 1 + max(layer for each in heads for layer, _ in each) if heads and all(heads) else None
+
+
 class Nulls:
     """Untrained models of the same config, on the same inputs: what any head of theirs scores on each claim.
 
@@ -108,11 +113,11 @@ class Nulls:
     """
 
     def __init__(self, laid: Laid, models: Iterable[Any], claims: Sequence[Claim]):
-        self.count = 0
+        self.count, upto = 0, layers_of(claims)
         self._best: dict[Any, dict[HeadAt, float | None]] = {}  # over the models; None: in one there is no score
         for model in models:
             try:
-                subject = Subject(model, laid, values=False)
+                subject = Subject(model, laid, values=False, upto=upto)
             except AnalysisError:  # some configs give no finite pattern before training
                 continue
             self.count += 1
@@ -255,21 +260,3 @@ def corrected_p(looks: list[list[Look]], setting: Setting) -> list[float | None]
     tested = [any(look.matched is not None for look in group) for group in looks]
     some = holm([p for p, there in zip(values, tested, strict=True) if there] + [1.0] * setting.decided).tolist()
     return [held_to(setting.share, some.pop(0)) if there else None for there in tested]
-
-
-def _value_norms(model: Any, tokens: torch.Tensor) -> list[Floats] | None:
-    """[layer] norm of what each value writes to the stream [input, pos, head]; None without output matrices."""
-    names = [f"blocks.{layer}.attn.hook_v" for layer in range(model.cfg.n_layers)]
-    seen: dict[str, torch.Tensor] = {}
-
-    def keeps(name: str) -> Callable[[torch.Tensor], None]:
-        def write(x: torch.Tensor) -> None:
-            seen[name] = x
-
-        return write
-
-    if any(name not in model.hook_dict for name in names):
-        return None
-    with undisturbed(model), torch.no_grad(), hooked(model, {name: keeps(name) for name in names}):
-        model(tokens)
-        return [written_norms(seen[n], b.attn.W_O) for n, b in zip(names, model.blocks, strict=True)]

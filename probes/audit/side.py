@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.guests import is_bridge
 from interp.logits import refuse_probabilities
 from interp.stats import Estimate
 from probes.audit import thresholds as t
@@ -37,10 +38,19 @@ class Side:
         device = self.model.cfg.device
         self.tokens = torch.from_numpy(self.items.tokens).to(device)
         self.read = torch.from_numpy(self.items.read).to(device)
-        self.base = run(self.model, self.tokens, self.read, keep=True)
+        self.base = self._intact()
         self.donor = run(self.model, torch.from_numpy(self.items.donors).to(device), self.read, keep=True)
         refuse_probabilities(self.base.logits, "audit", self.model)
         self.margin = self.margin_of(self.base)
+
+    def _intact(self) -> Run:
+        """The model's own run. Somebody else's model may keep a state, so that no later run can begin half way."""
+        base = run(self.model, self.tokens, self.read, keep=True)
+        if base.cache is not None and is_bridge(self.model):
+            again = run(self.model, self.tokens, self.read, begun=base.cache)
+            if not torch.equal(again.logits, base.logits):
+                base.cache.blocks.clear()
+        return base
 
     @property
     def cache(self) -> Cache:
@@ -72,7 +82,7 @@ class Side:
         return run(self.model, torch.from_numpy(tokens).to(self.tokens.device), self.read)
 
     def edited(self, edges: list[Edges], **how: Any) -> Run:
-        return run(self.model, self.tokens, self.read, edges, **how)
+        return run(self.model, self.tokens, self.read, edges, begun=self.cache, **how)
 
     def share(self, change: Floats) -> Estimate:
         """Mean change of the margin as a share of the intact one."""

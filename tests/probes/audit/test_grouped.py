@@ -7,13 +7,13 @@ from transformer_lens.model_bridge.sources import build_bridge_from_module
 
 from closeness import assert_close
 from interp.errors import AnalysisError
-from interp.patterns import attention_patterns, values_of_heads, written_norms
+from interp.patterns import attention_patterns, patterns_and_norms, values_of_heads, written_norms
 from interp.plots import attention_heatmap
 from plain_decoder import plain_decoder, small_decoder
 from probes import analyze_variation, audit_claim, scan_heads
+from probes.audit.bridge import View
 from probes.audit.edits import Edges, run
 from probes.audit.labels import LabelledInput
-from probes.audit.model import _value_norms
 
 KINDS = ["llama", "qwen2", "gemma"]
 TOKENS = torch.randint(3, 23, (4, 11), generator=torch.Generator().manual_seed(0))
@@ -33,7 +33,7 @@ def test_patterns_values_and_logits_are_those_of_plain_pytorch(kind):
     for found, expected in zip(attention_patterns(bridge, TOKENS), patterns, strict=True):
         assert_close(found, expected.double(), ulps=NEAR, dtype=torch.float32)
     w = small_decoder(kind).state_dict()
-    for layer, found in enumerate(_value_norms(bridge, TOKENS)):
+    for layer, found in enumerate(patterns_and_norms(View(bridge, None), TOKENS)[1]):
         out = w[f"model.layers.{layer}.self_attn.o_proj.weight"]
         by_hand = [(values[layer][:, :, h] @ out[:, 4 * h : 4 * h + 4].T).norm(dim=-1) for h in range(9)]
         assert_close(found, torch.stack(by_hand, -1).double(), ulps=NEAR, dtype=torch.float32)

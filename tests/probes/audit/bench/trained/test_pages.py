@@ -1,5 +1,6 @@
 """What pages tell of both benches: computed from their JSON files, in one unit, and of the auditor that they are of."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -62,6 +63,26 @@ def test_the_digest_is_of_names_and_contents_in_a_fixed_order(tmp_path):
     assert digest.digest_of([two.rename(tmp_path / "c.py"), one], tmp_path) != before
 
 
+def test_words_about_a_module_and_empty_lines_are_not_digested():
+    code = 'X = "# no comment"\n\n\ndef f(x):\n    return x + 1\n'
+    told = '"""A module."""\n\nX = "# no comment"  # one\n\ndef f(x):\n    """Adds.\n\n    1."""\n    return x + 1\n'
+    assert digest.what_runs(told) == digest.what_runs(code) == 'X = "# no comment"\ndef f(x):\n    return x + 1'
+    kept = 'def f():\n    """Only words."""\n'
+    assert digest.what_runs(kept) == "def f():"
+    assert digest.what_runs("x = 1\n'words that are no docstring'\n").count("words") == 1
+
+
+def test_what_is_left_out_of_the_digest_decides_no_audit():
+    """Nothing that is digested imports it, but for what shows results."""
+    for path in (ROOT / "probes/audit").glob("*.py"):
+        if path.stem in (*digest.TELLING, "__init__", "result"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module not in {f"probes.audit.{name}" for name in digest.TELLING}, path.name
+    assert all((ROOT / "probes/audit" / f"{name}.py").is_file() for name in digest.TELLING)
+
+
 def test_what_decides_an_audit_is_read_and_the_bench_is_not(monkeypatch):
     read_files = []
     monkeypatch.setattr(digest, "digest_of", lambda files: read_files.extend(files) or "none")
@@ -74,6 +95,7 @@ def test_what_decides_an_audit_is_read_and_the_bench_is_not(monkeypatch):
         "interp/claims/rows.py",
     } <= names
     assert not [name for name in names if "bench" in name]
+    assert not names & {f"probes/audit/{name}.py" for name in digest.TELLING}
 
 
 def test_a_result_says_whether_it_is_of_the_auditor_that_is_here():
