@@ -17,7 +17,7 @@ from interp.files import write_text
 from interp.names import first_duplicate
 from interp.numbers import UNDEFINED
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
-from probes.core import to_json
+from probes.core import OF, header_of_command, to_json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -145,9 +145,13 @@ def command_of(study: str, full: bool, out: Path, options: Mapping[str, Any] | N
     return shlex.join(["interp", "report", study, "--full" if full else "--quick", "--out", str(out), *more])
 
 
-def write_study(results: Any, page: Page, folder: Path) -> Path:
-    """Write results.json (numbers that are not finite as null), the page, and the list of reports around it, if any."""
-    text = json.dumps(to_json(results), indent=1, sort_keys=True, allow_nan=False)
+def write_study(results: Mapping[str, Any], page: Page, folder: Path, asked: Mapping[str, Any] | None = None) -> Path:
+    """Write results.json (numbers that are not finite as null), the page, and the list of reports around it, if any.
+
+    `asked`: study, size and options, which stand with the version at the head of results.json.
+    """
+    header = {} if asked is None else {OF: header_of_command("report", **asked)}
+    text = json.dumps(to_json({**header, **results}), indent=1, sort_keys=True, allow_nan=False)
     write_text(folder / "results.json", _compact(text) + "\n")
     path = write_page(page, folder)
     write_index(folder.resolve().parent)

@@ -187,8 +187,10 @@ class Study(Generic[Size, Found]):
         with _progress(self.name, run) as arrived:
             found = self.collect(replace(run, arrived=arrived))
         own = {option.name: options.get(option.dest) for option in self.declared.options}
-        command = command_of(self.name, full, out, {"seeds": seeds, "steps": steps, **own})
-        return write_study(self.to_results(found), self.report(found, command), run.folder)
+        given = {"seeds": seeds, "steps": steps, **own}
+        asked = {"study": self.name, "size": "full" if full else "quick", **given}
+        page = self.report(found, command_of(self.name, full, out, given))
+        return write_study(self.to_results(found), page, run.folder, asked)
 
 
 @contextmanager

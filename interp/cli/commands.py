@@ -13,10 +13,8 @@ from interp.cli.files import (
     content_of,
     deliver,
     each_of,
-    find,
     find_each,
     is_foreign,
-    load,
     load_each,
 )
 from interp.cli.flags import refuse_unread
@@ -133,16 +131,19 @@ def heatmap(arguments: argparse.Namespace) -> int:
     known = merged("overlays")
     if unknown := next((name for name in overlay if name not in (*known, "none")), None):
         raise RequestError(f"--overlay {quoted(unknown)} is not one of {', '.join((*known, 'none'))}")
-    _, meta = find(arguments, arguments.out)
-    refuse_unread(arguments, meta)
-    if arguments.seed is not None and arguments.seed not in meta["seeds"]:
-        raise RequestError(f"no seed {arguments.seed} in {str(arguments.checkpoint)!r}; seeds are {meta['seeds']}")
-    model: Any = load(arguments)
+    found = find_each(arguments, arguments.out)
+    together = {"kind": "population", "seeds": [seed for _, meta in found for seed in meta["seeds"]]}
+    refuse_unread(arguments, found[0][1] if len(found) == 1 else together)
+    _seed_among(found[0][1]["seeds"] if len(found) == 1 else None, arguments)
+    model: Any = load_each(arguments)
     from interp.plots import attention_heatmap, save_figure
 
-    several = meta["kind"] == "population"
-    if several and (arguments.seed is not None or len(meta["seeds"]) == 1):
-        model = model[meta["seeds"].index(arguments.seed) if arguments.seed is not None else 0]
+    several = len(found) > 1 or found[0][1]["kind"] == "population"
+    if several and (arguments.seed is not None or len(model) == 1):
+        # Models of several files that are no shards of one recipe are counted as analyzers count them, from 0.
+        seeds = list(getattr(model, "seeds", range(len(model))))
+        _seed_among(seeds, arguments)
+        model = model[0 if arguments.seed is None else seeds.index(arguments.seed)]
         several = False
     from interp.plots.overlays import usual_overlays
 
@@ -160,6 +161,13 @@ def heatmap(arguments: argparse.Namespace) -> int:
     save_figure(figure, arguments.out)
     print(f"wrote {arguments.out}")
     return 0
+
+
+def _seed_among(seeds: Sequence[int] | None, arguments: argparse.Namespace) -> None:
+    """Raise `RequestError` for a --seed that is none of these (None: they are not known yet)."""
+    if seeds is not None and arguments.seed is not None and arguments.seed not in seeds:
+        where = " and ".join(repr(str(name)) for name in arguments.checkpoints)
+        raise RequestError(f"no seed {arguments.seed} in {where}; seeds are {list(seeds)}")
 
 
 def prune(arguments: argparse.Namespace) -> int:

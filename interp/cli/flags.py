@@ -65,8 +65,7 @@ def _elsewhere(a: argparse.Namespace) -> bool:
 def _of_ours(a: argparse.Namespace, _: Mapping[str, Any]) -> str | None:
     from interp.header import is_ours
 
-    names = a.checkpoints if hasattr(a, "checkpoints") else [a.checkpoint]
-    for name in map(str, names):
+    for name in map(str, a.checkpoints):
         if a.model_config is None and is_ours(name):
             return f"it names the tokens of other people's models, and {quoted(name)} is of ours"
     return None
@@ -80,12 +79,12 @@ def _one_model(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
     if "seed" in a.given:
         return "--seed chooses one model, and this says how to show several"
     alone = bool(meta) and (meta["kind"] == "model" or len(meta["seeds"]) == 1)
-    return f"{str(a.checkpoint)!r} is one model, and this says how to show several" if alone else None
+    return f"{str(a.checkpoints[0])!r} is one model, and this says how to show several" if alone else None
 
 
 def _no_seeds(a: argparse.Namespace, meta: Mapping[str, Any]) -> str | None:
     alone = bool(meta) and meta["kind"] == "model"
-    return f"it chooses a model of a population, and {str(a.checkpoint)!r} is one model" if alone else None
+    return f"it chooses a model of a population, and {str(a.checkpoints[0])!r} is one model" if alone else None
 
 
 VOCAB = Unread(("vocab",), _of_ours)

@@ -203,7 +203,7 @@ def make_parser() -> argparse.ArgumentParser:
     scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
     heatmap = _command(listed, "heatmap", commands.heatmap, "draw attention patterns")
-    heatmap.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
+    _checkpoints(heatmap, "+")
     foreign_options(heatmap)
     heatmap.add_argument("--text", required=True, metavar="STRING", help="what the model reads, e.g. '([])'")
     heatmap.add_argument(

@@ -375,6 +375,8 @@ def test_the_worked_example_runs_as_its_page_says(how_to, tmp_path, monkeypatch,
     assert main(words) == 0
     assert capsys.readouterr().out == "wrote reports/widths/index.html\n"
     results = json.loads(Path("reports/widths/results.json").read_text())
+    told = {"study": "widths", "size": "quick", "seeds": 2, "steps": 3, "sentence": "[()]"}
+    assert results.pop("of")["arguments"] == told
     assert set(results) == {"width 8", "width 16"}
     assert {row["n"] for row in results.values()} == {2}
     page = Path("reports/widths/index.html").read_text()

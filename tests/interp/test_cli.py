@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interp import load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.cli.commands import worst_measures
 from interp.numbers import written_number, written_whole
@@ -45,6 +47,28 @@ def test_analyze_variation_prints_and_writes(checkpoint, tmp_path, capsys):
     variation = json.loads(out.read_text())["variation"]
     assert len(variation) == 1
     assert set(variation[0]) >= {"value", "low", "high", "n", "over", "null"}
+
+
+def test_heatmap_shows_the_models_of_several_files_together(checkpoint, tmp_path, capsys):
+    names = [str(tmp_path / f"{at}.safetensors") for at in (0, 1)]
+    for model, name in zip(load_checkpoint(checkpoint), names, strict=True):
+        save_checkpoint(model, name)
+    out = tmp_path / "map.html"
+
+    def drawn(*given):
+        # Six steps of training are no model that does its task.
+        assert main(["heatmap", *given, "--text", "([])", "--no-task-check", "--out", str(out)]) == 0
+        return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|seed \d", "", out.read_text())
+
+    grid = drawn(*names)
+    assert grid == drawn(str(checkpoint))
+    one, other = drawn(names[0]), drawn(names[1])
+    assert len({grid, one, other, drawn(*names, "--population", "mean")}) == 4
+    assert drawn(*names, "--seed", "1") == other
+    assert main(["heatmap", *names, "--no-task-check", "--seed", "2", "--text", "([])", "--out", str(out)]) == 2
+    assert "no seed 2 in" in capsys.readouterr().err
+    assert main(["heatmap", names[0], "--population", "mean", "--text", "([])", "--out", str(out)]) == 2
+    assert "is one model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

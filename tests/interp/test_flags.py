@@ -256,7 +256,11 @@ CASES = {
     ("scan", "device"): [Case(SCAN, f"{SCAN} --device abacus", "device 'abacus'")],
     ("scan", "json"): [Case(SCAN, f"{SCAN} --json b.json")],
     ("scan", "figure"): [Case(SCAN, f"{SCAN} --figure b.html")],
-    ("heatmap", "checkpoint"): [Case(HEATMAP, HEATMAP.replace("dyck-minimal", "constructed/stack"))],
+    ("heatmap", "checkpoints"): [
+        Case(HEATMAP, HEATMAP.replace("dyck-minimal", "constructed/stack")),
+        Case("heatmap constructed/stack --text () --out a.html",
+             "heatmap constructed/stack constructed/uniform --text () --out a.html"),
+    ],
     ("heatmap", "model_config"): [
         Case(f"heatmap {THEIRS} --text a --vocab vocab.json --out a.html",
              f"heatmap {THEIRS} --text a --vocab vocab.json --out a.html --model-config other.json"),

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from closeness import assert_close
 
+from closeness import assert_close
 from interp import load_foreign
 from interp.cli import main
 from interp.errors import CheckpointError
