@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from interp.checks import not_read, optional_whole, true_or_false
+from interp.claims.language import LENGTH as WORDS
+from interp.claims.language import draw_language
 from interp.errors import AnalysisError, PatternError, RequestError, quoted
 from interp.guests import (
     Ints,
@@ -20,6 +22,7 @@ from interp.guests import (
     is_model,
     is_text,
     layers_and_heads,
+    longest_input,
     models_of,
     read_tokens,
     refuse_padding,
@@ -55,7 +58,8 @@ def analyze_variation(
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos], all of one length. Default: the one sentence
     that models of this world are usually shown, if there is one, else `num_inputs` (40) inputs drawn with `seed`, as
-    are the permutations of models with several heads; a result says if nothing was drawn. `grammar` replaces the
+    are the permutations of models with several heads; a result says if nothing was drawn. Language models are shown
+    what audits show them: pieces of a text that their vocabulary reads, else random tokens. `grammar` replaces the
     models' own: it reads texts and names tokens.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
@@ -321,7 +325,7 @@ def _too_few(count: int) -> AnalysisError:
 def _tokens(model: Any, inputs: Any, grammar: Any, seed: int, num_inputs: int | None) -> tuple[Ints, tuple[str, ...]]:
     """Token ids [inputs, pos] of one length, and the texts for the record where they are known."""
     if inputs is None:
-        inputs = _default_inputs(grammar, seed, num_inputs)
+        inputs = _default_inputs(model, grammar, seed, num_inputs)
     else:
         not_read("inputs are given", num_inputs=num_inputs)
     if is_text(inputs):
@@ -369,10 +373,14 @@ def _check_heads(count: int, heads: Sequence[int], positions: int, besides: floa
     )
 
 
-def _default_inputs(grammar: Any, seed: int, num_inputs: int | None) -> Any:
+def _default_inputs(model: Any, grammar: Any, seed: int, num_inputs: int | None) -> Any:
     if grammar is None:
         raise AnalysisError("analyze_variation needs inputs: these models carry no grammar to draw them from")
     world = world_of(grammar)
+    if world is None and hasattr(grammar, "read"):  # a language: pieces of a text, or random tokens
+        length = min(WORDS, longest_input(model) or WORDS)
+        count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
+        return draw_language(grammar, model.cfg.d_vocab, (), count, length, seed).tokens
     if world is None:
         raise AnalysisError(f"analyze_variation needs inputs: {quoted(grammar)} has no law to draw them from")
     if (text := world.sentence(grammar)) is not None:

@@ -9,12 +9,12 @@ import torch
 from interp import SandboxTransformer, TransformerConfig, load_checkpoint, load_foreign
 from interp.claims import language
 from interp.claims.general import INDUCTION, PREVIOUS
-from interp.claims.language import NEXT_TOKEN, Repeated, draw_language, repeated
+from interp.claims.language import LENGTH, NEXT_TOKEN, Repeated, draw_language, repeated
 from interp.cli import main
 from interp.errors import AnalysisError, InterpError, RequestError
 from interp.guests import TokenizerVocabulary
 from interp.vocabulary import Vocabulary
-from probes import audit_claim, scan_heads
+from probes import analyze_variation, audit_claim, scan_heads
 from probes.claims import evenly
 
 INDUCES = "L1H0 is an induction head"
@@ -252,3 +252,15 @@ def test_a_model_of_few_positions_gets_short_inputs():
     assert "200 of 12 random tokens" in scan_heads(model, ["previous"]).drawn
     with pytest.raises(InterpError, match="n_ctx=12"):
         audit_claim(model, "L0H0 attends to the previous token", length=30)
+
+
+def test_variation_shows_language_models_what_audits_show_them(tokenizer):
+    models = [load_foreign(gpt2(len(tokenizer), seed=seed), tokenizer=tokenizer, verbose=False) for seed in range(3)]
+    found = analyze_variation(models, num_inputs=5, untrained=False)
+    drawn = draw_language(models[0].grammar, models[0].cfg.d_vocab, (), 5, LENGTH, 0)
+    same = analyze_variation(models, drawn.tokens, untrained=False)
+    assert [v.value for v in found.variation] == [v.value for v in same.variation]
+    more = analyze_variation(models, num_inputs=5, untrained=False, seed=1)
+    assert [v.value for v in more.variation] != [v.value for v in found.variation]
+    with pytest.raises(AnalysisError, match="needs inputs"):
+        analyze_variation([load_foreign(gpt2(50, seed=seed), verbose=False) for seed in range(3)])
