@@ -13,6 +13,7 @@ import re
 import shlex
 import sys
 import tempfile
+import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,7 +114,9 @@ def main() -> int:
     given = parser.parse_args()
     failed = 0
     for path in given.pages:
+        began = time.perf_counter()
         found = wrong(run(path.resolve()))
+        print(f"{path}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
         text = path.read_text(encoding="utf-8")
         for block, real in reversed(found):
             text = text[: block.at[0]] + real + text[block.at[1] :]
