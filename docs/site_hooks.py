@@ -103,7 +103,7 @@ def line_of(path: str, name: str) -> int:
         names = [getattr(node, "name", None)]
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             aims = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [aim.id for aim in aims if isinstance(aim, ast.Name)]
+            names = [name.id for aim in aims for name in ast.walk(aim) if isinstance(name, ast.Name)]
         if last in names:
             return int(node.lineno)
     raise PluginError(f"{path} defines no {last}")
