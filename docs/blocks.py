@@ -77,7 +77,8 @@ def printed(block: Block, module: types.ModuleType, page: str, refused: bool = F
             except SystemExit as stopped:
                 status = int(stopped.code or 0)
     said = out.getvalue() or (errors.getvalue() if status else "")
-    assert status == 0 or refused or (block.shown or "").startswith("interp: "), f"{page}: {block.code}: {errors.getvalue()}"
+    told = status == 0 or refused or (block.shown or "").startswith("interp: ")
+    assert told, f"{page}: {block.code}: {errors.getvalue()}"
     return "\n".join(line.rstrip() for line in said.splitlines()) + "\n" if said.strip() else ""
 
 

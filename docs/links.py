@@ -1,7 +1,8 @@
 """Whether the built site leads everywhere it says: `python docs/links.py build/site`.
 
-mkdocs checks links between pages; this reads what came out: every link, anchor, image, script and style of every page
-is on the site, and nothing that a page loads by itself is on the network. Links that a reader may follow are left alone.
+mkdocs checks links between pages; this reads what came out: every link, anchor, image, script and style of every
+page is on the site, and nothing that a page loads by itself is on the network. Links that a reader may follow are
+left alone.
 """
 
 import re

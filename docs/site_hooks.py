@@ -20,17 +20,14 @@ ROOT = Path(__file__).parents[1]
 DOCS = "docs"
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")  # of the navigation; others become pages when linked
 LINK = re.compile(r"(?<!\\)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
-CODE = re.compile(r"(^ *(`{3,}|~{3,}).*?^ *\2 *$)|(`+)(?!`).*?(?<!`)\3(?!`)", re.M | re.S)
+FENCED = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", re.M | re.S)
 COPY = "repository"  # the folder of the site that holds what is not in docs/
 
 
 def outside_code(text: str) -> list[tuple[bool, str]]:
-    """(whether it is prose, part) of a Markdown text, in order. A link whose text is code counts as prose."""
+    """(whether it is outside of fences, part) of a Markdown text, in order."""
     out, at = [], 0
-    for match in CODE.finditer(text):
-        inline = match[1] is None
-        if inline:
-            continue  # links may hold inline code; what is looked for does not occur in code that is no link
+    for match in FENCED.finditer(text):
         out += [(True, text[at : match.start()]), (False, match[0])]
         at = match.end()
     return [*out, (True, text[at:])]
@@ -49,13 +46,18 @@ def target(page: str, link: str) -> tuple[str, str] | None:
     return posixpath.normpath(posixpath.join(posixpath.dirname(page), path)), fragment
 
 
+def lexer(path: str) -> str | None:
+    """In which language a file is shown as a page; None for what is a page already, or is copied as it is."""
+    return {".py": "python", ".cff": "yaml", "": "text"}.get(posixpath.splitext(path)[1])
+
+
 def place(path: str) -> str:
     """Where on the site a file of the repository stands, as a source of mkdocs."""
     if path.startswith(f"{DOCS}/") and not path.endswith((".py", ".json", ".toml")):
         return path.removeprefix(f"{DOCS}/")
     if (ROOT / path).is_dir():
         return f"{COPY}/{path}/files.md"
-    return f"{COPY}/{path}.md" if path.endswith(".py") else f"{COPY}/{path}"
+    return f"{COPY}/{path}.md" if lexer(path) else f"{COPY}/{path}"
 
 
 def links(page: str, text: str) -> list[tuple[str, str]]:
@@ -72,10 +74,12 @@ def content(path: str) -> str | bytes:
         names = sorted(p.relative_to(file).as_posix() for p in file.rglob("*") if p.is_file())
         kept = [name for name in names if "__pycache__" not in name and ".egg-info" not in name]
         return f"# {path}\n\n" + "\n".join(f"- [{name}]({name})" for name in kept)
-    if path.endswith(".py"):
-        lines = f"```python linenums=\"1\"\n{file.read_text(encoding='utf-8')}\n```"
+    if lexer(path):
+        lines = f'```{lexer(path)} linenums="1"\n{file.read_text(encoding="utf-8")}\n```'
         return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n{lines}\n"
-    return file.read_text(encoding="utf-8") if path.endswith(".md") else file.read_bytes()
+    if path.endswith(".md"):
+        return f"---\nsearch:\n  boost: 0.3\n---\n{file.read_text(encoding='utf-8')}"  # behind the pages of docs/
+    return file.read_bytes()
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -129,7 +133,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html_text: str, **_: Any) -> str:
-    """LaTeX, as arithmatex leaves it, becomes MathML; links to a line of a source get their anchor (mkdocs sees none)."""
+    """LaTeX, as arithmatex leaves it, becomes MathML; links to a line of source get its anchor (mkdocs sees none).
+
+    In the code of a table's cell a bar loses its backslash.
+    """
 
     def drawn(match: re.Match[str]) -> str:
         block = match[1] == "div"
@@ -138,4 +145,5 @@ def on_page_content(html_text: str, **_: Any) -> str:
         return convert(formula.strip(), display="block" if block else "inline")
 
     html_text = re.sub(r'href="([^"#]*)"([^>]*) data-line="(\d+)"', r'href="\1#__codelineno-0-\3"\2', html_text)
+    html_text = re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html_text, flags=re.S)
     return re.sub(r'<(div|span) class="arithmatex">(.*?)</\1>', drawn, html_text, flags=re.S)
