@@ -76,7 +76,7 @@ def content(path: str) -> str | bytes:
         return f"# {path}\n\n" + "\n".join(f"- [{name}]({name})" for name in kept)
     if lexer(path):
         lines = f'```{lexer(path)} linenums="1"\n{file.read_text(encoding="utf-8")}\n```'
-        return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n{lines}\n"
+        return f"---\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n# {path}\n\n{lines}\n"
     if path.endswith(".md"):
         return f"---\nsearch:\n  boost: 0.3\n---\n{file.read_text(encoding='utf-8')}"  # behind the pages of docs/
     return file.read_bytes()
