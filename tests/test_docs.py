@@ -1,6 +1,8 @@
 """The docs site: pages show what is printed, numbers come from results, and it is built without a warning."""
 
+import importlib
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -201,6 +203,40 @@ def test_functions_of_the_public_names_are_in_the_reference():
     text = "\n".join(p.read_text(encoding="utf-8") for p in (DOCS / "api").glob("*.md"))
     listed = {"InterpError", *(name.rsplit(".", 1)[-1] for name in re.findall(r"^::: (\S+)", text, re.M))}
     assert {*interp.__all__, *probes.__all__} <= listed
+
+
+# Functions whose docstrings name no error: they raise none, or a `RequestError` for arguments of the wrong kind.
+NAME_NO_ERROR = {
+    "audit_claim",
+    "clopper_pearson",
+    "figure_html",
+    "holm",
+    "jackknife_pairs",
+    "learning_curves",
+    "list_pretrained",
+    "list_worlds",
+    "mean_over_inputs",
+    "mean_over_seeds",
+    "scan_heads",
+    "spearman",
+    "trying",
+}
+
+
+def test_all_that_the_reference_lists_is_documented():
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (DOCS / "api").glob("*.md"))
+    silent = set()
+    for name in re.findall(r"^::: (\S+)", text, re.M):
+        module, _, last = name.rpartition(".")
+        thing = getattr(importlib.import_module(module), last)
+        assert inspect.getdoc(thing), name
+        members = vars(thing).items() if inspect.isclass(thing) else ()
+        written = {one for one, member in members if inspect.isfunction(member) and not one.startswith("_")}
+        written -= set(getattr(thing, "__dataclass_fields__", ()))
+        assert not [member for member in written if not inspect.getdoc(getattr(thing, member))], name
+        if inspect.isfunction(thing) and "Raises" not in (inspect.getdoc(thing) or ""):
+            silent.add(last)
+    assert silent <= NAME_NO_ERROR
 
 
 # -- the site ---------------------------------------------------------------------------------------------
