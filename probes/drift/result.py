@@ -41,12 +41,12 @@ class Failing:
 
 @dataclass(frozen=True)
 class DriftResult(Result):
-    """Attention to the last write by gap, nested [layer][head], each {gap in tokens: Estimate}.
+    """Attention to the last write by gap, nested `[layer][head]`, each {gap in tokens: Estimate}.
 
     - `mass`: weight on the last write.  `weighted`: its share of weights times norms of what values add to the stream.
       `top1`: how often it has the largest weight.  Null: `untrained`, and a head that attends `even`ly.
     - `wrong`: {gap: share of wrong answers}; null: `untrained`, and who says `either bit`.
-    - `failing`: from which gap on the claim fails, [layer][head].
+    - `failing`: from which gap on the claim fails, `[layer][head]`.
     - `heads_apart`: [layer] mean 2-norm of the difference of two heads' rows, over pairs of heads, rows and 40 strings
       of the law: 0 for copies, sqrt(2) for heads that look at two keys. Undefined for one head.
     - `gaps`: those that were measured.  `length`: tokens of a string; `trained_length`: of one in training.

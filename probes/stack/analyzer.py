@@ -62,7 +62,7 @@ def analyze_stack_likeness(
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
-    In the result `score` and `top1` are nested, [layer][head].
+    In the result `score` and `top1` are nested, `[layer][head]`.
 
     Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a model is at chance
     in its grammar's task, a string breaks the grammar, or no input has a closer at depth >= 1; `RequestError` for

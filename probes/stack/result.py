@@ -26,7 +26,7 @@ SHOWN = 16  # heads in the summary
 class StackResult(Result):
     """Stack-likeness of every head of a model or population.
 
-    `score`, `top1`, `score_trivial`, `top1_trivial` are nested lists of Estimates, [layer][head]. A model's
+    `score`, `top1`, `score_trivial`, `top1_trivial` are nested lists of Estimates, `[layer][head]`. A model's
     number is the mean over inputs of the mean over the input's queries. Heads of a population are taken
     by index: head 1 is the mean over the head 1 of every seed, whatever each has become (see `best`).
 
@@ -36,7 +36,7 @@ class StackResult(Result):
     - `best`: a layer's best head, one Estimate a layer: chosen on every other input and scored on the
       rest, and the other way round, in each model by itself. No winner's curse.
     - `untrained`: `score` of the same config and seeds before training, or None.
-    - `by_distance`: [layer][head] distance from query to target -> mean score of those queries, mean over
+    - `by_distance`: `[layer][head]` distance from query to target -> mean score of those queries, mean over
       models; `queries_by_distance`: how many there are.
     - `rivals`: what heads with a simple rule would score on the same queries (see `RIVALS`; None for START
       where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
