@@ -1,7 +1,7 @@
 """A real language model: SmolLM2-135M-Instruct, a GGUF file in a package, as a hooked bridge.
 
-30 layers, 9 heads over 3 key-value heads, rotary positions, RMS norms, gated MLPs. Held against what transformers itself
-computes from the same file.
+30 layers, 9 heads over 3 key-value heads, rotary positions, RMS norms, gated MLPs. Held against what transformers
+itself computes from the same file.
 """
 
 import io
@@ -11,8 +11,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from closeness import assert_close
 
+from closeness import assert_close
 from interp import load_foreign
 from interp.cli import main
 from interp.errors import CheckpointError
