@@ -33,8 +33,8 @@ def pair_figure(f: Findings) -> Figure:
     )
     caption = (
         f"Attention of {_and([heads_text([head]) for head in heads])} of {f.decoder.name} on a sentence that comes "
-        "twice. Scores: of “the previous token”, on repeated random tokens; costs: nats by which the loss of the second copy "
-        f"grows when all that the head gives is replaced by its mean. {_intervals(f)}"
+        "twice. Scores: of “the previous token”, on repeated random tokens; costs: nats by which the loss of the "
+        f"second copy grows when all that the head gives is replaced by its mean. {_intervals(f)}"
     )
     return Figure(figure, caption)
 
@@ -53,7 +53,7 @@ def scatter(f: Findings) -> Figure | None:
     """Score against cost on half B, a point a head, for both relations of the circuit."""
     import plotly.graph_objects as go
 
-    costs = f.costs["repetition"]
+    costs = f.every.get("repetition", f.costs["repetition"])
     figure = go.Figure()
     for colour, relation in zip(PALETTE, f.scores, strict=False):
         means = np.nanmean(f.scores[relation], -1)
@@ -129,7 +129,7 @@ def cost_caption(costs: Costs) -> str:
     """What the map shows."""
     return (
         f"{costs.inputs.words[:1].upper()}{costs.inputs.words[1:]}: the first {len(costs.inputs.tokens)}. The output "
-        f"of a head is replaced by its mean over the inputs at each position. Below {NOTHING:g} nats a head costs nothing."
+        f"of a head is replaced by its mean over the inputs at each position. Below {NOTHING:g} nats it costs nothing."
     )
 
 

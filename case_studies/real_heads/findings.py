@@ -24,7 +24,7 @@ PRIMARY = (COPY, COST, LOOK)
 class Costs:
     """Heads taken out of the decoder one by one on `inputs`: nats of each input with all heads, and what more without.
 
-    `every`: whether these are all heads; else those of a high score.
+    `every`: whether these are all heads; else those of a high score, on more inputs.
     """
 
     inputs: Inputs
@@ -55,7 +55,7 @@ class Findings:
 
     - `scores`: of the decoder on half B's repetitions, by relation [layer, head, input], by plain code.
     - `chosen_scores`, `chosen_costs`: on half A, by which the pair was chosen; `pair` None where the rule found none.
-    - `costs`: on half B, by name of the inputs.
+    - `costs`: of heads of a high score, by name of the inputs; `every`: of all heads, on fewer (quick: none).
     - `audits`: of the pair and the first induction heads, with use; empty in the quick form.
     """
 
@@ -67,6 +67,7 @@ class Findings:
     chosen_costs: Mapping[Head, float]
     pair: Pair | None
     costs: Mapping[str, Costs]
+    every: Mapping[str, Costs]
     audits: Sequence[AuditResult]
     picture: "Picture"
     comparisons: Mapping[str, Comparison]
@@ -80,9 +81,9 @@ class Findings:
         """A head's claim score on half B, over inputs."""
         return over_inputs(self.scores[relation][head])
 
-    def found(self, head: Head, inputs: str = "repetition") -> Comparison | None:
-        """The comparison of a head's cost with none."""
-        return self.comparisons.get(named(head, inputs))
+    def word(self, head: Head, costs: Costs) -> str:
+        """What the comparison of a head's cost with none says."""
+        return self.comparisons[named(head, costs)].finding
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ class Picture:
     tokens: Sequence[str]
 
 
-def named(head: Head, inputs: str) -> str:
+def named(head: Head, costs: Costs) -> str:
     """What the comparison of a head's cost with none is called."""
-    return f"L{head[0]}H{head[1]}, {inputs}"
+    return f"L{head[0]}H{head[1]}, {costs.inputs.name}, {len(costs.inputs.tokens)} inputs"
 
 
 def over_inputs(values: Any, level: float = 0.95) -> Estimate:
@@ -105,7 +106,11 @@ def over_inputs(values: Any, level: float = 0.95) -> Estimate:
 
 
 def compare(
-    decoder: Model, scores: Mapping[str, Score], pair: Pair | None, costs: Mapping[str, Costs]
+    decoder: Model,
+    scores: Mapping[str, Score],
+    pair: Pair | None,
+    costs: Mapping[str, Costs],
+    every: Mapping[str, Costs],
 ) -> dict[str, Comparison]:
     """Every comparison of the study: the primary ones by their own p-values, all others corrected together."""
 
@@ -121,8 +126,8 @@ def compare(
         assert idle is not None
         made.append(one(COST, costly - idle))
         made.append(one(LOOK, scores["previous"][pair.costly] - scores["previous"][pair.idle], SAME_LOOK))
-    for name, all_of in costs.items():
-        made += [one(named(head, name), more, NOTHING) for head, more in zip(all_of.heads, all_of.more, strict=True)]
+    for each in (*costs.values(), *every.values()):
+        made += [one(named(head, each), more, NOTHING) for head, more in zip(each.heads, each.more, strict=True)]
     return corrected(made, [name for name in PRIMARY if name in {c.name for c in made}])
 
 

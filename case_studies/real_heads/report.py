@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from case_studies.corrections import Comparison
+from case_studies.corrections import ALPHA, Comparison
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.real_heads.figures import cost_caption, cost_map, pair_figure, scatter
 from case_studies.real_heads.findings import (
@@ -19,7 +19,7 @@ from case_studies.real_heads.findings import (
     named,
     over_inputs,
 )
-from case_studies.real_heads.pair import ALIKE, LEAST, Head
+from case_studies.real_heads.pair import ALIKE, LEAST
 from case_studies.words import Cell
 from interp.numbers import estimate, number
 from probes.audit import ScanResult
@@ -82,21 +82,16 @@ def _answers(f: Findings) -> list[str]:
         word = f.comparisons[COST].finding
         confirmed = "their costs differ" if word == "above" else f"that their costs differ is {word}"
         out.append(f"Of two previous-token heads {' and '.join(told)}: {confirmed}.")
-    costs = f.costs["repetition"]
-    if costs.every:
-        count = Counter(_word(f, head, costs) for head in costs.heads)
+    if (costs := f.every.get("repetition")) is not None:
+        count = Counter(f.word(head, costs) for head in costs.heads)
         high = looks(f.scores, "previous")
-        needed = [head for head in high if _word(f, head, costs) == "above"]
+        needed = [head for head in high if f.word(head, costs) == "above"]
         out.append(
             f"Without {count['above']} of {len(costs.heads)} heads repetition costs more for sure, without "
             f"{count['equivalent']} it costs nothing; of {len(high)} heads that look like previous-token heads "
             f"{len(needed)} cost something."
         )
     return out
-
-
-def _word(f: Findings, head: Head, costs: Costs) -> str:
-    return f.comparisons[named(head, costs.inputs.name)].finding
 
 
 def _primary_table(f: Findings) -> Table:
@@ -107,16 +102,22 @@ def _primary_table(f: Findings) -> Table:
         (LOOK, f"claim scores, costly less idle head, half B; bound {SAME_LOOK:g}"),
     ):
         c = f.comparisons.get(name)
-        row = ["–", "–", "no pair"] if c is None else [Cell(c.estimate, 3), c.tests, c.finding]
+        row = ["–", "–", "no pair"] if c is None else [Cell(c.estimate, 3), c.tests, _said(c)]
         rows.append([name, meant, *row])
     return Table(["primary comparison", "of", "difference", "test", "finding"], rows, ONE_MODEL, text=(1, 3, 4))
+
+
+def _said(c: Comparison) -> str:
+    """The finding; of a comparison with a bound, whether the difference, be there one or not, lies within it."""
+    within = c.adjusted_equivalent is not None and c.adjusted_equivalent <= ALPHA
+    return c.finding if c.bound is None else "within the bound" if within else f"{c.finding}; not within the bound"
 
 
 def _pair_parts(f: Findings) -> list[str | Table | Figure]:
     rule = (
         f"The rule, written before any head had been taken out: on half A, among the heads whose claim score of “the "
-        f"previous token” is at least {LEAST:g} in the scan, of all two whose scores differ by {ALIKE:g} at most, those "
-        "whose costs are furthest apart. Half B, other inputs of the same kind, tells of them."
+        f"previous token” is at least {LEAST:g} in the scan, of all two whose scores differ by {ALIKE:g} at most, "
+        "those whose costs are furthest apart. Half B, other inputs of the same kind, tells of them."
     )
     rows: list[list[str | Cell]] = []
     for head, cost in sorted(f.chosen_costs.items(), key=lambda one: -one[1]):
@@ -127,10 +128,10 @@ def _pair_parts(f: Findings) -> list[str | Table | Figure]:
                 Cell(f.cost(head), 3), Cell(f.cost(head, "text"), 3), chosen,
             ]
         )  # fmt: skip
-    head = ["head", "score, half A", "cost, half A", "score, half B", "cost, half B", "cost on text", ""]
+    columns = ["head", "score, half A", "cost, half A", "score, half B", "cost, half B", "cost on text", ""]
     parts: list[str | Table | Figure] = [rule]
     if rows:
-        parts.append(Table(head, rows, "Costs in nats. Half A chose and has no intervals.", text=(6,)))
+        parts.append(Table(columns, rows, "Costs in nats. Half A chose and has no intervals.", text=(6,)))
     figure = scatter(f)
     return [*parts, figure] if figure is not None else parts
 
@@ -192,16 +193,16 @@ def _family(relation: str) -> str:
 def _cost_parts(f: Findings) -> list[str | Table | Figure]:
     out: list[str | Table | Figure] = [
         "All that a head gives is replaced by its mean over the inputs, at each position, by hooks on the model of "
-        "transformers: nothing of the audit's code, and nothing of what it edits, is used. A head costs something where "
-        f"the corrected test finds it, and nothing where its cost lies within ±{NOTHING:g} nats for sure."
+        "transformers: nothing of the audit's code, and nothing of what it edits, is used. A head costs something "
+        f"where the corrected test finds it, and nothing where its cost lies within ±{NOTHING:g} nats for sure."
     ]
-    for name, costs in f.costs.items():
+    for name, costs in {**f.costs, **f.every}.items():
         if costs.every:
             out.append(Figure(cost_map(f, costs), cost_caption(costs)))
-        found = Counter(_word(f, head, costs) for head in costs.heads)
+        found = Counter(f.word(head, costs) for head in costs.heads)
         out.append(
-            f"On {name}, of {len(costs.heads)} heads: {found['above']} cost something, without {found['below']} the loss is "
-            f"lower, {found['equivalent']} cost nothing, {found['inconclusive']} are open."
+            f"On {name}, of {len(costs.heads)} heads: {found['above']} cost something, without {found['below']} the "
+            f"loss is lower, {found['equivalent']} cost nothing, {found['inconclusive']} are open."
         )
         out.append(_cost_table(f, costs))
     return out
@@ -214,7 +215,7 @@ def _cost_table(f: Findings, costs: Costs) -> Table:
     rows = []
     for i in order:
         head = costs.heads[i]
-        mass, c = best.get(head), f.comparisons[named(head, costs.inputs.name)]
+        mass, c = best.get(head), f.comparisons[named(head, costs)]
         told = "" if mass is None else f"{mass.words} ({number(mass.score.value, 2)}, {mass.pattern})"
         rows.append([heads_text([head]), told, Cell(c.estimate, 3), _test(c), c.finding])
     shown = f"The {len(rows)} heads that cost most. " if len(rows) < len(costs.heads) else ""
@@ -232,8 +233,8 @@ def _audit_table(f: Findings) -> Table:
     rows = [[r.claim, r.verdict, r.pattern, r.use, r.reason] for r in f.audits]
     return Table(
         ["claim", "verdict", "pattern", "use", "reason"], rows,
-        f"n={f.audits[0].num_inputs} repetitions of half B, one half of which chooses; {len(f.audits)} claims corrected "
-        "together.",
+        f"n={f.audits[0].num_inputs} repetitions of half B, one half of which chooses; {len(f.audits)} claims "
+        "corrected together.",
         text=(1, 2, 3, 4),
     )  # fmt: skip
 
@@ -249,8 +250,10 @@ def _encoder_tables(f: Findings) -> list[Table]:
 
 
 def _settings(f: Findings) -> Table:
-    rows = [[f"inputs, {name}", f"{costs.inputs.words}; {len(costs.inputs.tokens)} for costs"]
-            for name, costs in f.costs.items()]  # fmt: skip
+    rows = [
+        [f"inputs, {name}", f"{costs.inputs.words}; {len(costs.inputs.tokens)} for costs of heads of a high score"]
+        for name, costs in f.costs.items()
+    ]
     rows.append(["a head looks like a relation", f"claim score of {LEAST:g} at least"])
     rows.append(["two heads look alike", f"scores apart by {ALIKE:g} at most"])
     rows.append(

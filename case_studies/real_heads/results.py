@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from case_studies.real_heads.findings import Costs, Findings, Model, named, over_inputs
+from case_studies.real_heads.findings import Costs, Findings, Model, over_inputs
 from case_studies.real_heads.pair import ALIKE, LEAST, Head
 from interp.claims.language import PASSAGE_NAME
 from probes.audit import AuditResult, ScanResult
@@ -30,6 +30,7 @@ def to_results(f: Findings) -> dict[str, Any]:
             for head, cost in f.chosen_costs.items()
         },
         "costs": {name: of_costs(f, one) for name, one in f.costs.items()},
+        "every": {name: of_costs(f, one) for name, one in f.every.items()},
         "audits": [of_audit(one) for one in f.audits],
     }  # fmt: skip
 
@@ -66,13 +67,13 @@ def of_head(f: Findings, head: Head) -> dict[str, Any]:
         "head": heads_text([head]),
         "score": f.score(head).to_dict(),
         "cost": {name: cost.to_dict() for name, cost in costs.items()},
-        "finding": {name: f.comparisons[named(head, name)].finding for name in costs},
+        "finding": {name: f.word(head, f.costs[name]) for name in costs},
     }
 
 
 def of_costs(f: Findings, costs: Costs) -> dict[str, Any]:
     """All heads taken out: their mean costs, and how many of each finding."""
-    found = [f.comparisons[named(head, costs.inputs.name)].finding for head in costs.heads]
+    found = [f.word(head, costs) for head in costs.heads]
     return {
         "inputs": len(costs.inputs.tokens),
         "words": costs.inputs.words,

@@ -6,6 +6,7 @@ heads of the same look told apart by the audit, beside the same weights shuffled
 There are no seeds: every interval is over inputs. Nothing here states a finding in advance.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from case_studies.real_heads.encoder import encoders
 from case_studies.real_heads.findings import Costs, Findings, Model, Picture, compare, looks
 from case_studies.real_heads.inputs import Inputs, pieces, repetitions, told_first
 from case_studies.real_heads.kept import kept_costs, kept_scan
-from case_studies.real_heads.pair import Head, choose, look_alike
+from case_studies.real_heads.pair import Head, Pair, choose, look_alike
 from case_studies.real_heads.report import report
 from case_studies.real_heads.results import to_results
 from case_studies.real_heads.scores import Score, claim_scores, targets
@@ -41,9 +42,9 @@ class Size:
     """How much is looked at.
 
     - `inputs`: repetitions of each half, and pieces of the text. `taken`: of them, those on which heads of a high score
-      are taken out; `each`: those on which every head is, on repetitions and on text (0: none).
-    - `twins`: models of shuffled weights. `audited`: induction heads audited beside the pair.
-    - `whole`: all relations, the text, the audits and the encoder too.
+      are taken out; `each`: those on which every head is (0: none).
+    - `twins`: models of shuffled weights. `audited`: claims at most, the pair's first, then of induction heads.
+    - `whole`: all relations, the text and the encoder too.
     """
 
     inputs: int
@@ -55,7 +56,7 @@ class Size:
 
 
 QUICK = Size(inputs=100, taken=24, each=0, twins=0, audited=0, whole=False)
-FULL = Size(inputs=100, taken=100, each=24, twins=1, audited=2, whole=True)
+FULL = Size(inputs=100, taken=100, each=24, twins=1, audited=4, whole=True)
 
 
 def prepare(size: Size) -> Size:
@@ -89,11 +90,10 @@ def measure(decoder: Decoder, size: Size, folder: Path, others: Any = None) -> F
     scores = {name: claim_scores(patterns, keys) for name, keys in targets(b.tokens).items()}
     model = _decoder(decoder, b, patterns, size, folder)
     shortlist = sorted({*(pair.heads if pair else ()), *looks(scores, "previous"), *looks(scores, "induction")})
-    costs = {b.name: _costs(decoder, b, size, shortlist, folder)}
-    if size.whole:
-        text = pieces(decoder, size.inputs)
-        costs[text.name] = _costs(decoder, text, size, shortlist, folder)
-    audits = _audits(decoder, b, pair, scores, size, folder) if size.whole else []
+    read = [b, *([pieces(decoder, size.inputs)] if size.whole else [])]
+    costs = {one.name: _costs(decoder, one.first(size.taken), shortlist, False, folder) for one in read}
+    every = {one.name: _costs(decoder, one.first(size.each), decoder.heads, True, folder) for one in read if size.each}
+    audits = _audits(decoder, b, pair, scores, size.audited, folder)
     twins = [_twin(shuffled(decoder, i), b, folder) for i in range(size.twins)]
     return Findings(
         decoder=model,
@@ -104,9 +104,10 @@ def measure(decoder: Decoder, size: Size, folder: Path, others: Any = None) -> F
         chosen_costs=chosen_costs,
         pair=pair,
         costs=costs,
+        every=every,
         audits=audits,
         picture=_picture(decoder, pair),
-        comparisons=compare(model, scores, pair, costs),
+        comparisons=compare(model, scores, pair, costs, every),
     )
 
 
@@ -141,27 +142,24 @@ def _copies(decoder: Decoder, inputs: Inputs) -> tuple[Any, Any]:
     return ablated.intact(), ablated.intact(told_first(inputs.tokens))
 
 
-def _costs(decoder: Decoder, inputs: Inputs, size: Size, shortlist: list[Head], folder: Path) -> Costs:
-    """Every head on few inputs, or those of the shortlist on more."""
-    every = size.each > 0
-    few, heads = (inputs.first(size.each), decoder.heads) if every else (inputs.first(size.taken), shortlist)
-    intact, more = kept_costs(inputs.name, decoder.identity, decoder.model, few, heads, folder)
-    return Costs(few, heads, intact, more, every)
+def _costs(decoder: Decoder, inputs: Inputs, heads: Sequence[Head], every: bool, folder: Path) -> Costs:
+    intact, more = kept_costs(inputs.name, decoder.identity, decoder.model, inputs, heads, folder)
+    return Costs(inputs, heads, intact, more, every)
 
 
 def _audits(
-    decoder: Decoder, b: Inputs, pair: Any, scores: dict[str, Score], size: Size, folder: Path
+    decoder: Decoder, b: Inputs, pair: Pair | None, scores: dict[str, Score], most: int, folder: Path
 ) -> list[AuditResult]:
     """The pair's heads and the first induction heads, each claimed to be used; corrected together."""
     asked = [Claim([head], NAMED["previous"], uses="next-token") for head in (pair.heads if pair else ())]
-    asked += [
-        Claim([head], NAMED["induction"], uses="next-token") for head in looks(scores, "induction")[: size.audited]
-    ]
+    asked += [Claim([head], NAMED["induction"], uses="next-token") for head in looks(scores, "induction")]
+    if not asked[:most]:
+        return []
     models = Models(decoder.bridge, decoder.identity)
-    return kept("audits", models, asked, folder, b.tokens, grammar=None) if asked else []
+    return kept("audits", models, asked[:most], folder, b.tokens, grammar=None)
 
 
-def _picture(decoder: Decoder, pair: Any) -> Picture:
+def _picture(decoder: Decoder, pair: Pair | None) -> Picture:
     """Both heads on a sentence that comes twice; without a pair the first two heads."""
     ids = np.array(decoder.words.to_tokens(SENTENCE))
     found = patterns_of(decoder.model, ids)[0]
