@@ -76,7 +76,8 @@ def _answers(f: Findings) -> list[str]:
         out.append("No two heads look alike by the rule that was written beforehand.")
     else:
         told = [
-            f"{heads_text([head])} (score {estimate(f.score(head), 2)}) costs {estimate(f.cost(head), 2)} nats"
+            f"{heads_text([head])} (score {estimate(f.score(head), 2, n=True)}) costs "
+            f"{estimate(f.cost(head), 2, n=True)} nats"
             for head in f.pair.heads
         ]
         word = f.comparisons[COST].finding

@@ -151,8 +151,8 @@ def _audits(
     decoder: Decoder, b: Inputs, pair: Pair | None, scores: dict[str, Score], most: int, folder: Path
 ) -> list[AuditResult]:
     """The pair's heads and the first induction heads, each claimed to be used; corrected together."""
-    asked = [Claim([head], NAMED["previous"], uses="next-token") for head in (pair.heads if pair else ())]
-    asked += [Claim([head], NAMED["induction"], uses="next-token") for head in looks(scores, "induction")]
+    asked = [Claim([head], NAMED["previous"], uses="task") for head in (pair.heads if pair else ())]
+    asked += [Claim([head], NAMED["induction"], uses="task") for head in looks(scores, "induction")]
     if not asked[:most]:
         return []
     models = Models(decoder.bridge, decoder.identity)
