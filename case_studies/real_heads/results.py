@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from case_studies.real_heads.findings import Costs, Findings, Model, over_inputs
+from case_studies.real_heads.findings import NOTHING, SAME_LOOK, Costs, Findings, Model, over_inputs
 from case_studies.real_heads.pair import ALIKE, LEAST, Head
 from interp.claims.language import PASSAGE_NAME
 from probes.audit import AuditResult, ScanResult
 from probes.claims import heads_text
+
+
+MOST = 12  # heads that cost most, with their intervals
 
 
 def to_results(f: Findings) -> dict[str, Any]:
@@ -20,7 +23,7 @@ def to_results(f: Findings) -> dict[str, Any]:
         "decoder": of_model(f.decoder),
         "twins": [of_model(twin) for twin in f.twins],
         "encoders": [of_model(one) for one in f.encoders],
-        "rule": {"least": LEAST, "alike": ALIKE},
+        "rule": {"least": LEAST, "alike": ALIKE, "same_look": SAME_LOOK, "nothing": NOTHING},
         "primary": primary,
         "pair": None if f.pair is None else {
             "costly": of_head(f, f.pair.costly), "idle": of_head(f, f.pair.idle),
@@ -80,6 +83,8 @@ def of_costs(f: Findings, costs: Costs) -> dict[str, Any]:
         "heads": len(costs.heads),
         "intact": over_inputs(costs.intact).to_dict(),
         "findings": {word: found.count(word) for word in sorted(set(found))},
+        "most": {heads_text([costs.heads[i]]): over_inputs(costs.more[i]).to_dict()
+                 for i in np.argsort(-costs.more.mean(1))[:MOST]},
         "mean": {heads_text([head]): round(float(np.mean(row)), 4)
                  for head, row in zip(costs.heads, costs.more, strict=True)},
     }  # fmt: skip

@@ -56,7 +56,7 @@ class Size:
 
 
 QUICK = Size(inputs=100, taken=24, each=0, twins=0, audited=0, whole=False)
-FULL = Size(inputs=100, taken=100, each=24, twins=1, audited=4, whole=True)
+FULL = Size(inputs=100, taken=48, each=16, twins=1, audited=2, whole=True)
 
 
 def prepare(size: Size) -> Size:
