@@ -1,4 +1,4 @@
-"""The pair of heads as an image: `python -m case_studies.real_heads.picture REPORT OUT.png`, from a full report's files."""
+"""The pair of heads as an image, from a full report: `python -m case_studies.real_heads.picture REPORT OUT.png`."""
 
 import sys
 from dataclasses import replace

