@@ -78,7 +78,7 @@ def kept_costs(
             intact = held["intact"]
             found |= {one: held["heads"][str(one[1])] for one in mine}
             bar.update(len(mine))
-    return np.array(intact), np.array([found[one] for one in heads])
+    return np.array(intact), np.array([found[one] for one in heads]).reshape(len(heads), -1)
 
 
 def _held(path: Path) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_every_head_shows_its_pattern(bridge):
     for layer in patterns:
         assert layer.shape == (1, HEADS, n, n)
         assert np.triu(layer, 1).max() == 0
-        assert_close(layer.sum(-1), np.ones((1, HEADS, n)), scale=1.0)
+        assert_close(layer.sum(-1), np.ones((1, HEADS, n)), scale=1.0, dtype=torch.float32)
     apart = np.abs(patterns[5][0, 1:] - patterns[5][0, :-1]).max((1, 2))
     assert apart.min() > 1e-3, "heads that share keys attend alike"
 
