@@ -102,12 +102,16 @@ def find(arguments: argparse.Namespace, *outputs: Path | None) -> tuple[Path, di
 
 def is_foreign(arguments: argparse.Namespace) -> bool:
     """Whether the command's checkpoint is other people's: by its flags, a folder, or a file that is none of ours."""
+    return is_of_others(str(arguments.checkpoint), arguments.model_config, arguments.vocab)
+
+
+def is_of_others(name: str, config: Any, vocab: Any) -> bool:
+    """The same of a name and of what was given beside it."""
     from interp.header import is_ours
     from interp.packaged import is_packaged
 
-    if arguments.model_config is not None or arguments.vocab is not None or is_packaged(arguments.checkpoint):
+    if config is not None or vocab is not None or is_packaged(name):
         return True
-    name = str(arguments.checkpoint)
     return (os.path.isfile(name) or os.path.isdir(name)) and not is_ours(name)
 
 

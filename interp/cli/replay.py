@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from interp.cli.files import is_of_others
 from interp.cli.flags import refuse_unread
 from interp.errors import InterpError, RequestError
 
@@ -40,6 +41,6 @@ def _load(part: Any, folder: Path, named: str | None) -> Any:
         beside = None if name is None else folder / name
         return beside if name != named and beside and not os.path.exists(str(name)) and beside.exists() else name
 
-    if part.config is not None:
+    if is_of_others(str(at(part.file)), part.config, part.vocab):
         return load_foreign(at(part.file), at(part.config), at(part.vocab))
     return load_checkpoint(at(part.file))

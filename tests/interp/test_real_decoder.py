@@ -1,7 +1,7 @@
 """A real language model: SmolLM2-135M-Instruct, a GGUF file in a package, as a hooked bridge.
 
-30 layers, 9 heads over 3 key-value heads, rotary positions, RMS norms, gated MLPs. Held against what transformers itself
-computes from the same file.
+30 layers, 9 heads over 3 key-value heads, rotary positions, RMS norms, gated MLPs. Held against what transformers
+itself computes from the same file.
 """
 
 import io
@@ -77,7 +77,7 @@ def test_every_head_shows_its_pattern(bridge):
     for layer in patterns:
         assert layer.shape == (1, HEADS, n, n)
         assert np.triu(layer, 1).max() == 0
-        assert_close(layer.sum(-1), np.ones((1, HEADS, n)), scale=1.0)
+        assert_close(layer.sum(-1), np.ones((1, HEADS, n)), scale=1.0, dtype=torch.float32)
     apart = np.abs(patterns[5][0, 1:] - patterns[5][0, :-1]).max((1, 2))
     assert apart.min() > 1e-3, "heads that share keys attend alike"
 
@@ -154,3 +154,17 @@ def test_a_gguf_file_that_cannot_be_read_is_an_error_in_one_line(tmp_path, monke
     for source in (file, tmp_path):  # a folder with that file alone
         with pytest.raises(CheckpointError, match=r"interp-sandbox\[llm\]"):
             load_foreign(source)
+
+
+@pytest.mark.slow
+def test_a_result_about_a_folder_of_hugging_face_is_computed_again(tmp_path, monkeypatch, capsys):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    monkeypatch.chdir(tmp_path)
+    LlamaForCausalLM(LlamaConfig(vocab_size=40, num_key_value_heads=1, **shape)).save_pretrained("tiny")
+    claim = ["--claim", "L0H0 attends to the previous token", "--num-inputs", "100", "--json", "a.json"]
+    assert main(["audit", "tiny", *claim]) == 0
+    assert main(["replay", "a.json"]) == 0
+    assert "the same: audit" in capsys.readouterr().out
