@@ -26,8 +26,10 @@ ELSEWHERE = (
     "audit-rules.md",
     "intervals.md",
     "how-to-study.md",
+    "shipped.md",
 )
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if path.relative_to(DOCS).as_posix() not in ELSEWHERE]
+README = ROOT / "README.md"
+PAGES = [README, *(path for path in sorted(DOCS.rglob("*.md")) if path.relative_to(DOCS).as_posix() not in ELSEWHERE)]
 
 
 def script(name: str) -> Any:
@@ -45,7 +47,7 @@ blocks, links = script("blocks"), script("links")
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(DOCS).as_posix()
+    return "README.md" if path == README else path.relative_to(DOCS).as_posix()
 
 
 # -- blocks of code ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Populations that ship: small, at their target, and made by the command that the README gives."""
+"""Populations that ship: small, at their target, and made by the command that docs/shipped.md gives."""
 
 import re
 from pathlib import Path
@@ -10,19 +10,19 @@ from interp.header import PRETRAINED, read_header
 from interp.presets import make_recipe
 from probes import analyze_glitches
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "shipped.md").read_text(encoding="utf-8")
 SHIPPED = sorted(path.stem for path in PRETRAINED.glob("*.safetensors"))
 COMMAND = re.compile(r"^\| `([\w-]+)` \| `interp train ([\w-]+) --seeds (\d+)(?: --steps (\d+))?`", re.M)
 
 
-def test_the_readme_gives_a_command_for_each():
-    assert sorted(found[0] for found in COMMAND.findall(README)) == SHIPPED
+def test_the_page_gives_a_command_for_each():
+    assert sorted(found[0] for found in COMMAND.findall(PAGE)) == SHIPPED
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_is_small_and_what_its_command_makes(name):
     assert (PRETRAINED / f"{name}.safetensors").stat().st_size < 2e6
-    _, preset, seeds, steps = next(found for found in COMMAND.findall(README) if found[0] == name)
+    _, preset, seeds, steps = next(found for found in COMMAND.findall(PAGE) if found[0] == name)
     header, population = read_header(PRETRAINED / f"{name}.safetensors"), load_checkpoint(name)
     recipe = make_recipe(preset, steps=int(steps) if steps else None)
     assert header["seeds"] == list(range(int(seeds)))
