@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from case_studies.contents import marks, write_index
-from case_studies.sheet import STYLE
-from case_studies.words import Cell, Row, written
+from case_studies.sheet import PRINTED, STYLE
+from case_studies.words import Cell, Row, typeset, written
 from interp.errors import RequestError, quoted
 from interp.files import write_text
 from interp.names import first_duplicate
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 MOST_SENTENCES = 3
-LONG = 60  # characters of a row's name, from which it breaks
+NAME, LONG = 20, 60  # characters of a cell, from which its column keeps some width, and more
+PAPER = (1020, 620)  # CSS pixels that a figure has on a page of A4 across, its caption left out
 REBUILD = "rebuild--page"  # two hyphens: no title's anchor has them, nor has a figure's id one alone
 VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
@@ -187,13 +188,13 @@ def render(page: Page) -> str:
 <body>
 <main>
 <header>
-<h1>{html.escape(page.title)}</h1>
-<p class="asked">{html.escape(page.asked)}</p>
+<h1>{_text(page.title)}</h1>
+<p class="asked">{_text(page.asked)}</p>
 <dl class="brief">
 {said}<dt>We measured</dt>
 <dd class="answer">{_list(page.answer)}</dd>
 <dt>How sure</dt>
-<dd><p>{html.escape(page.sure)}</p></dd>
+<dd><p>{_text(page.sure)}</p></dd>
 </dl>
 </header>
 <nav aria-label="Contents"><ol>
@@ -213,8 +214,13 @@ def render(page: Page) -> str:
 """
 
 
+def _text(text: str) -> str:
+    """As HTML; powers of ten (1.2e-05) break nowhere."""
+    return re.sub(r"\d[\d.]*e[-+]\d+", r'<span class="whole">\g<0></span>', html.escape(typeset(text)))
+
+
 def _list(sentences: Sequence[str]) -> str:
-    return "<ul>\n" + "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
+    return "<ul>\n" + "\n".join(f"<li>{_text(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def _section(section: Section) -> str:
@@ -222,17 +228,20 @@ def _section(section: Section) -> str:
     parts = []
     for i, part in enumerate(section.parts):
         if isinstance(part, str):
-            parts.append(f"<p>{html.escape(part)}</p>")
+            parts.append(f"<p>{_text(part)}</p>")
         elif isinstance(part, Table):
             parts.append(_table(part))
         else:
             parts.append(_figure(part, f"{anchor}--{i}"))
-    return f'<section id="{anchor}">\n<h2>{html.escape(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
+    return f'<section id="{anchor}">\n<h2>{_text(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
 
 
 def _figure(figure: Figure, name: str) -> str:
     drawn = figure_html(figure.figure, name)
-    return f"<figure>{drawn}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+    width, height = (figure.figure.layout[size] or 0 for size in ("width", "height"))
+    zoom = min(most / (size or 1) for most, size in zip(PAPER, (width, height), strict=True))
+    shrunk = f' style="--printed: {zoom:.2f}"' if zoom < PRINTED else ""  # or it would run over two pages
+    return f"<figure{shrunk}>{drawn}<figcaption>{_text(figure.caption)}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -242,17 +251,19 @@ def _table(table: Table) -> str:
     kinds = [
         f' class="{"text long" if long else "text"}"' if text else "" for text, long in zip(texts, longs, strict=True)
     ]
-    head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
-    long = ' class="long"' if longs[0] else ""
+    head = "".join(f"<th{kind}>{_text(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
+    most = max((len(row[0]) for row in cells), default=0)
+    long = ' class="long"' if most > LONG else ' class="name"' if most > NAME else ""
     rows = "\n".join(
-        f'<tr><th scope="row"{long}>{html.escape(row[0])}</th>'
+        f'<tr><th scope="row"{long}>{_broken(row[0])}</th>'
         + "".join(_cell(cell, *kind) for cell, *kind in zip(row[1:], texts[1:], longs[1:], strict=True))
         + "</tr>"
         for row in cells
     )
-    note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
+    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>' + note
+        f'<div class="tabled"><div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>'
+        f"</table></div>{note}</div>"
     )
 
 
@@ -261,9 +272,13 @@ def _cell(cell: str, text: bool, long: bool) -> str:
         kind for kind, there in (("text", text), ("long", text and long), (f"word {cell}", cell in VERDICTS)) if there
     ]
     named = f' class="{" ".join(kinds)}"' if kinds else ""
-    number, _, beneath = cell.partition("\n")
-    below = f"<small>{html.escape(beneath)}</small>" if beneath else ""
-    return f"<td{named}>{html.escape(number)}{below}</td>"
+    return f"<td{named}>{_broken(cell)}</td>"
+
+
+def _broken(cell: str) -> str:
+    """What stands in a second line of a cell is smaller."""
+    above, _, beneath = cell.partition("\n")
+    return _text(above) + (f"<small>{_text(beneath)}</small>" if beneath else "")
 
 
 def _is_text(cells: Sequence[str]) -> bool:

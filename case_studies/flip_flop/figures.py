@@ -45,7 +45,7 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
         yaxis=rate_axis("errors a read, sparse strings", floor),
         legend={"orientation": "v", "x": 1.02, "y": 1},
     )
-    return Figure(fig, "Each point is a model; a model of training's accuracy may lie anywhere in this plane.")
+    return Figure(fig, "Each point is a model: its errors on dense strings, and its errors on sparse ones.")
 
 
 def heatmaps(m: Measured) -> Figure:

@@ -411,7 +411,7 @@ def test_the_page_shows_the_three_trainings_beside_one_another(either, outcome):
     beside = [head for head in heads if all(any(h.startswith(t) for h in head) for t in TRAININGS.values())]
     assert len(beside) == 4  # the paper's claims, the changes, the arms, the correlations
     for rule in ("β, released code&#x27;s definition", *map(html.escape, RULES.values())):
-        assert f'<th scope="row">complete strings: {rule}</th>' in page
+        assert f">complete strings: {rule}</th>" in page
     text = html.unescape(page)
     for name in PRIMARY:
         assert f.compared[name].tests in text

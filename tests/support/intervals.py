@@ -16,13 +16,14 @@ def unnamed(*parts: str) -> list[str]:
 
 
 def unnamed_of_table(head: list[str], rows: list[list[str]], note: str) -> list[str]:
-    """Cells with an interval whose n stands neither in them, nor in the head of their column, nor below."""
-    return [cell for row in rows for at, cell in enumerate(row) if unnamed(cell, head[at], note)]
+    """Cells with an interval whose n stands neither in them, nor at the name of their row or column, nor below."""
+    return [cell for row in rows for at, cell in enumerate(row) if unnamed(cell, row[0], head[at], note)]
 
 
 def unnamed_of_page(page: str) -> list[str]:
     """The same of a whole report: its tables, paragraphs, list items, captions and pictures."""
     out = []
+    page = page.replace("\u00a0", " ")
     for table, note in re.findall(r'<table>(.*?)</table></div>(?:<p class="note">(.*?)</p>)?', page, re.DOTALL):
         rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in table.split("</tr>")]
         rows = [[html.unescape(TAG.sub("", cell)) for cell in row] for row in rows if row]
