@@ -188,13 +188,13 @@ def render(page: Page) -> str:
 <body>
 <main>
 <header>
-<h1>{_text(page.title)}</h1>
-<p class="asked">{_text(page.asked)}</p>
+<h1>{typeset(page.title)}</h1>
+<p class="asked">{typeset(page.asked)}</p>
 <dl class="brief">
 {said}<dt>We measured</dt>
 <dd class="answer">{_list(page.answer)}</dd>
 <dt>How sure</dt>
-<dd><p>{_text(page.sure)}</p></dd>
+<dd><p>{typeset(page.sure)}</p></dd>
 </dl>
 </header>
 <nav aria-label="Contents"><ol>
@@ -214,13 +214,8 @@ def render(page: Page) -> str:
 """
 
 
-def _text(text: str) -> str:
-    """As HTML; powers of ten (1.2e-05) break nowhere."""
-    return re.sub(r"\d[\d.]*e[-+]\d+", r'<span class="whole">\g<0></span>', html.escape(typeset(text)))
-
-
 def _list(sentences: Sequence[str]) -> str:
-    return "<ul>\n" + "\n".join(f"<li>{_text(sentence)}</li>" for sentence in sentences) + "\n</ul>"
+    return "<ul>\n" + "\n".join(f"<li>{typeset(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def _section(section: Section) -> str:
@@ -228,12 +223,12 @@ def _section(section: Section) -> str:
     parts = []
     for i, part in enumerate(section.parts):
         if isinstance(part, str):
-            parts.append(f"<p>{_text(part)}</p>")
+            parts.append(f"<p>{typeset(part)}</p>")
         elif isinstance(part, Table):
             parts.append(_table(part))
         else:
             parts.append(_figure(part, f"{anchor}--{i}"))
-    return f'<section id="{anchor}">\n<h2>{_text(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
+    return f'<section id="{anchor}">\n<h2>{typeset(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
 
 
 def _figure(figure: Figure, name: str) -> str:
@@ -241,7 +236,7 @@ def _figure(figure: Figure, name: str) -> str:
     width, height = (figure.figure.layout[size] or 0 for size in ("width", "height"))
     zoom = min(most / (size or 1) for most, size in zip(PAPER, (width, height), strict=True))
     shrunk = f' style="--printed: {zoom:.2f}"' if zoom < PRINTED else ""  # or it would run over two pages
-    return f"<figure{shrunk}>{drawn}<figcaption>{_text(figure.caption)}</figcaption></figure>"
+    return f"<figure{shrunk}>{drawn}<figcaption>{typeset(figure.caption)}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -251,7 +246,7 @@ def _table(table: Table) -> str:
     kinds = [
         f' class="{"text long" if long else "text"}"' if text else "" for text, long in zip(texts, longs, strict=True)
     ]
-    head = "".join(f"<th{kind}>{_text(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
+    head = "".join(f"<th{kind}>{typeset(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
     most = max((len(row[0]) for row in cells), default=0)
     long = ' class="long"' if most > LONG else ' class="name"' if most > NAME else ""
     rows = "\n".join(
@@ -260,7 +255,7 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in cells
     )
-    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
+    note = f'<p class="note">{typeset(table.note)}</p>' if table.note else ""
     return (
         f'<div class="tabled"><div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>'
         f"</table></div>{note}</div>"
@@ -278,7 +273,7 @@ def _cell(cell: str, text: bool, long: bool) -> str:
 def _broken(cell: str) -> str:
     """What stands in a second line of a cell is smaller."""
     above, _, beneath = cell.partition("\n")
-    return _text(above) + (f"<small>{_text(beneath)}</small>" if beneath else "")
+    return typeset(above) + (f"<small>{typeset(beneath)}</small>" if beneath else "")
 
 
 def _is_text(cells: Sequence[str]) -> bool:

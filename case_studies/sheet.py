@@ -45,7 +45,6 @@ tbody th { font-weight: 500; }
 .name { min-width: 11rem; }
 .text { text-align: left; min-width: 8rem; max-width: 26rem; }
 .long, .text.long { min-width: 16rem; }
-/* Hyphens of powers of ten are no place to break. */
 .whole { white-space: nowrap; }
 td small, th small { display: block; color: var(--muted); font-weight: 400; }
 .word { font-weight: 600; }

@@ -1,5 +1,6 @@
 """Words of reports: estimates in tables, which say level and n once where they can, and where lines may end."""
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,22 +26,27 @@ class Cell:
 
 
 Row = Sequence[Any]  # of texts and Cells
-# Where no line ends: "[0.91, 1.00]", "38 of 40", "n=40 seeds", "95 %", "p(a | r)", and formulas such as "p + q < 1" and
-# "H d_h >= S", whose operands are some letters or a product of two, and no words.
-_OPERAND = r"\b[A-Za-z] [A-Za-z](?:_\w+)?\b|[^\W_][\w.|²()]{0,5}|[-.(|√][\w.|²()/√]{1,6}"
+# Where no line ends: "[0.91, 1.00]", "38 of 40", "n=40 seeds", "95 %", "1e-05", "p(a | r)", and formulas such as
+# "p + q < 1" and "H d_h >= S", whose operands are some letters or a product of two, and no words.
+_OPERAND = r"-?\d[\d.]*e[-+]\d+|\b[A-Za-z] [A-Za-z](?:_\w+)?\b|[^\W_][\w.|²()]{0,5}|[-.(|√][\w.|²()/√]{1,6}"
 _WHOLE = re.compile(
     r"\[(?:no interval|[-\d.e]+, [-\d.e]+)\]|\b\d[\d,.]* of \d[\d,.]*\b|\bn=\d+ \w+|\d %"
     rf"|(?<![\w.])(?:{_OPERAND})(?: (?:[-+<>=≤≥±]) (?:{_OPERAND})(?!\w))+|\b[A-Za-z] [A-Za-z](?:_\w+)?\b"
-    r"|\b\w\(\w \| [\w, ]+\)|^-?[\d.]+, -?[\d.]+$"
+    r"|\b\w\(\w \| [\w, ]+\)|^-?[\d.]+, -?[\d.]+$|\d[\d.]*e[-+]\d+"
 )
 _SIGNS = ((" >= ", " ≥ "), (" <= ", " ≤ "))
 
 
 def typeset(text: str) -> str:
-    """The text as a page shows it: signs of comparison, and no line that ends inside of an interval or a formula."""
+    """The text as HTML, escaped: signs of comparison, and no line that ends inside of an interval or a formula."""
     for typed, sign in _SIGNS:
         text = text.replace(typed, sign)
-    return _WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), text)
+    out, at = [], 0
+    for found in _WHOLE.finditer(text):
+        whole = html.escape(found[0])
+        out += [html.escape(text[at : found.start()]), f'<span class="whole">{whole}</span>']
+        at = found.end()
+    return "".join([*out, html.escape(text[at:])])
 
 
 def written(head: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]], str]:

@@ -23,7 +23,6 @@ def unnamed_of_table(head: list[str], rows: list[list[str]], note: str) -> list[
 def unnamed_of_page(page: str) -> list[str]:
     """The same of a whole report: its tables, paragraphs, list items, captions and pictures."""
     out = []
-    page = page.replace("\u00a0", " ")
     for table, note in re.findall(r'<table>(.*?)</table></div>(?:<p class="note">(.*?)</p>)?', page, re.DOTALL):
         rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in table.split("</tr>")]
         rows = [[html.unescape(TAG.sub("", cell)) for cell in row] for row in rows if row]
