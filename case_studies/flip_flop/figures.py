@@ -41,6 +41,7 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
         "Errors a read beyond training's law, every seed a point",
         "dense: p_i = .1, sparse: p_i = .98; on the axes' ends no error was seen",
         height=460,
+        width=900,
         xaxis=rate_axis("errors a read, dense strings", floor),
         yaxis=rate_axis("errors a read, sparse strings", floor),
         legend={"orientation": "v", "x": 1.02, "y": 1},

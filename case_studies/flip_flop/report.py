@@ -50,7 +50,7 @@ def report(found: Found, command: str) -> Page:
             "FFL(.98) and dense FFL(.1) strings, irregularly over seeds; an LSTM makes no error in 100 of 100 runs "
             "(its R1 and R2).",
             "Training on a mixture removes most errors (6 of 25 runs have none); sharpening attention lowers them and "
-            "never removes them (R4, R6-R8). No number is printed for what predicts them.",
+            "never removes them (its R4 and R6 to R8). No number is printed for what predicts them.",
         ],
         answer=answers(found),
         sure=(

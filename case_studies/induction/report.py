@@ -76,17 +76,20 @@ def _answer(found: dict[str, Any]) -> list[str]:
         f"Chains: loss {estimate(chain['metrics']['loss'])} nats with two layers, {estimate(one['metrics']['loss'])} "
         f"with one; counting pairs has {number(chain['metrics']['rung/bigram'].value)}, counting single tokens "
         f"{number(chain['metrics']['rung/unigram'].value)}.",
-        f"On chains the matching head is half way to its score {_apart(chain['onsets']['later'])} the previous-token "
-        f"head (rank correlation of the two steps over seeds: {estimate(chain['onsets']['correlation'], 2)}).",
+        f"On chains {_order(chain['onsets']['later'])} (rank correlation of the two steps over seeds: "
+        f"{estimate(chain['onsets']['correlation'], 2)}).",
     ]
 
 
-def _apart(later: Estimate) -> str:
-    """Steps from the first head to the second, in the direction in which they lie."""
-    if (later.value or 0.0) >= 0:
-        return f"{estimate(later, 0)} steps after"
-    value, low, high = (None if x is None else -x for x in (later.value, later.high, later.low))
-    return f"{estimate(replace(later, value=value, low=low, high=high), 0)} steps before"
+def _order(later: Estimate) -> str:
+    """Which head comes first; `later`: steps from the previous-token head to the matching head."""
+    if later.value is None:
+        return "it is undefined which head comes first"
+    word, apart = "after", later
+    if later.value < 0:
+        low, high = (None if end is None else -end for end in (later.high, later.low))
+        word, apart = "before", replace(later, value=-later.value, low=low, high=high)
+    return f"the matching head is half way to its score {estimate(apart, 0)} steps {word} the previous-token head"
 
 
 def _losses(found: dict[str, Any]) -> Table:
@@ -210,6 +213,8 @@ def _phases_figure(chain: Measured) -> go.Figure:
     for name in rows[0]["divergence"]:
         figure.add_scatter(x=steps, y=[row["divergence"][name] for row in rows], name=name, mode="lines+markers")
     note = f"KL in nats, mean over {counted(len(chain.models), 'seed')}"
-    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)")}
+    values = [value for row in rows for value in row["divergence"].values() if value > 0]
+    ends = (min(values), max(values)) if values else None
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)", ends)}
     drawn: go.Figure = finish(figure, "How far models of chains are from each count", note, height=380, **axes)
     return drawn

@@ -168,8 +168,20 @@ def label_last_rows(fig: "go.Figure", panels: int, columns: int, title: str) -> 
         fig.update_xaxes(title_text=title, showticklabels=True, row=at // columns + 1, col=at % columns + 1)
 
 
-def log_axis(title: str = "") -> dict[str, Any]:
-    """A logarithmic axis with a tick a decade, written as a power of ten."""
+def log_axis(title: str = "", ends: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A logarithmic axis with a tick a decade, written as a power of ten.
+
+    `ends` of a short one: it has these, and ticks at 1, 2 and 5, plain numbers all.
+    """
+    if ends is not None:
+        first, last = (math.log10(end) for end in ends)
+        ticks = [n * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for n in (1, 2, 5)]
+        ticks = [tick for tick in ticks if ends[0] * (1 - 1e-9) <= tick <= ends[1] * (1 + 1e-9)]
+        room = 0.04 * (last - first)
+        return {
+            "type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks], "gridcolor": GRID,
+            "range": [first - room, last + room], "title": {"text": title},
+        }  # fmt: skip
     return {
         "type": "log", "dtick": 1, "exponentformat": "power", "gridcolor": GRID, "title": {"text": title},
         "tickfont": {"size": 11},  # plotly writes powers of ten larger

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 MOST_HEADS, MOST_LINES = 8, 60
-TICKS = [first * 10**power for power in range(5) for first in (1, 2, 5)]
 
 
 def drift_figure(result: Any) -> "go.Figure":
@@ -17,7 +16,7 @@ def drift_figure(result: Any) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish, log_axis
 
     heads = [(layer, head) for layer, row in enumerate(result.mass) for head in range(len(row))][:MOST_HEADS]
     columns = min(4, len(heads))
@@ -59,9 +58,9 @@ def drift_figure(result: Any) -> "go.Figure":
             fig.add_trace(trace, **place)
         if result.trained_length - 1 < gaps[-1]:
             fig.add_vline(x=result.trained_length - 1, line={"color": MUTED, "dash": "dot", "width": 1}, **place)
-    fig.update_xaxes(title_text="gap, tokens", showgrid=False)
-    if gaps[-1] > 4 * gaps[0]:
-        fig.update_xaxes(type="log", tickvals=[tick for tick in TICKS if gaps[0] <= tick <= gaps[-1]])
+    title = "gap, tokens"
+    log = gaps[-1] > 4 * gaps[0]
+    fig.update_xaxes(log_axis(title, (gaps[0], gaps[-1])) if log else {"title_text": title}, showgrid=False)
     fig.update_yaxes(range=[-0.03, 1.03], gridcolor=GRID)
     best = max(heads, key=lambda at: result.mass[at[0]][at[1]][gaps[0]].value or 0.0)
     first, last = (number(result.mass[best[0]][best[1]][gap].value, 2) for gap in (gaps[0], gaps[-1]))
