@@ -242,16 +242,12 @@ def _figure(figure: Figure, name: str) -> str:
 def _table(table: Table) -> str:
     cells = [[str(cell) for cell in row] for row in table.rows]
     texts = [i in table.text or _is_text([row[i] for row in cells]) for i in range(len(table.head))]
-    longs = [any(len(row[i]) > LONG for row in cells) for i in range(len(table.head))]
-    kinds = [
-        f' class="{"text long" if long else "text"}"' if text else "" for text, long in zip(texts, longs, strict=True)
-    ]
-    head = "".join(f"<th{kind}>{typeset(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
-    most = max((len(row[0]) for row in cells), default=0)
-    long = ' class="long"' if most > LONG else ' class="name"' if most > NAME else ""
+    widths = [_width([row[i] for row in cells]) for i in range(len(table.head))]
+    kinds = [f"text {width}".strip() if text else "" for text, width in zip(texts, widths, strict=True)]
+    head = "".join(f"<th{_class(kind)}>{typeset(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
     rows = "\n".join(
-        f'<tr><th scope="row"{long}>{_broken(row[0])}</th>'
-        + "".join(_cell(cell, *kind) for cell, *kind in zip(row[1:], texts[1:], longs[1:], strict=True))
+        f'<tr><th scope="row"{_class(widths[0])}>{_broken(row[0])}</th>'
+        + "".join(_cell(cell, kind) for cell, kind in zip(row[1:], kinds[1:], strict=True))
         + "</tr>"
         for row in cells
     )
@@ -262,12 +258,20 @@ def _table(table: Table) -> str:
     )
 
 
-def _cell(cell: str, text: bool, long: bool) -> str:
-    kinds = [
-        kind for kind, there in (("text", text), ("long", text and long), (f"word {cell}", cell in VERDICTS)) if there
-    ]
-    named = f' class="{" ".join(kinds)}"' if kinds else ""
-    return f"<td{named}>{_broken(cell)}</td>"
+def _cell(cell: str, kind: str) -> str:
+    verdict = f"word {cell}" if cell in VERDICTS else ""
+    return f"<td{_class(kind, verdict)}>{_broken(cell)}</td>"
+
+
+def _class(*kinds: str) -> str:
+    told = " ".join(kind for kind in kinds if kind)
+    return f' class="{told}"' if told else ""
+
+
+def _width(cells: Sequence[str]) -> str:
+    """What keeps the column of such names or texts from being narrow."""
+    most = max(map(len, cells), default=0)
+    return "long" if most > LONG else "name" if most > NAME else ""
 
 
 def _broken(cell: str) -> str:

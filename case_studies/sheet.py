@@ -42,9 +42,9 @@ thead th { color: var(--muted); font-weight: 600; vertical-align: bottom; }
 /* Names of rows stay where a table is scrolled. */
 th:first-child { text-align: left; padding-left: 0; position: sticky; left: 0; background: #fff; }
 tbody th { font-weight: 500; }
+.text { text-align: left; max-width: 26rem; }
 .name { min-width: 11rem; }
-.text { text-align: left; min-width: 8rem; max-width: 26rem; }
-.long, .text.long { min-width: 16rem; }
+.long { min-width: 16rem; }
 .whole { white-space: nowrap; }
 td small, th small { display: block; color: var(--muted); font-weight: 400; }
 .word { font-weight: 600; }
@@ -55,7 +55,6 @@ td small, th small { display: block; color: var(--muted); font-weight: 400; }
 .undecided { color: #7a5200; }
 @media screen and (max-width: 700px) {
   .name { min-width: 9rem; }
-  .text { min-width: 6rem; }
   th.long { position: static; } /* else it would take half of the window */
 }
 .note { margin-top: -.4rem; }
