@@ -205,7 +205,7 @@ def test_tables_are_read_at_any_width(width, browser, tmp_path):
     )
     context.close()
     assert over <= 0 if width == 1280 else over > 0
-    assert abs(left) < 1  # absolute: pixels
+    assert abs(left) < 1
     assert lines == 1
 
 

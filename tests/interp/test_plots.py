@@ -428,7 +428,7 @@ def test_a_pale_scale_is_paper_to_that_share():
     for (at, pale), (there, colour) in zip(colorscale(0.5, pale=0.5), colorscale(0.5), strict=True):
         assert at == there
         half, full = ([int(c) for c in text[4:-1].split(",")] for text in (pale, colour))
-        assert all(abs(a - (b + 255) / 2) <= 2 for a, b in zip(half, full, strict=True))  # absolute: roundings of bytes
+        assert all(abs(a - (b + 255) / 2) <= 2 for a, b in zip(half, full, strict=True))
 
 
 def test_the_last_panel_of_every_column_has_ticks():
