@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from case_studies.sheet import STYLE
+from case_studies.words import typeset
 from interp.files import write_text
 
 REPORTS = "reports"  # only a folder of this name gets a list of its reports
@@ -62,11 +63,11 @@ def write_index(folder: Path) -> Path | None:
 def _render(reports: list[Report]) -> str:
     parts = []
     for report in reports:
-        answer = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in report.answer)
+        answer = "\n".join(f"<li>{typeset(sentence)}</li>" for sentence in report.answer)
         link = quote(f"{report.name}/index.html")
         parts.append(
             f'<section>\n<h2><a href="{link}">{html.escape(report.title)}</a></h2>\n'
-            f'<p class="asked">{html.escape(report.asked)}</p>\n<ul class="answer">\n{answer}\n</ul>\n'
+            f'<p class="asked">{typeset(report.asked)}</p>\n<ul class="answer">\n{answer}\n</ul>\n'
             f"<pre>{html.escape(report.command)}</pre>\n</section>"
         )
     body = "\n".join(parts)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from case_studies.contents import marks, write_index
-from case_studies.sheet import STYLE
-from case_studies.words import Cell, Row, written
+from case_studies.sheet import PRINTED, STYLE
+from case_studies.words import Cell, Row, typeset, written
 from interp.errors import RequestError, quoted
 from interp.files import write_text
 from interp.names import first_duplicate
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 MOST_SENTENCES = 3
-LONG = 60  # characters of a row's name, from which it breaks
+NAME, LONG = 20, 60  # characters of a cell, from which its column keeps some width, and more
+PAPER = (1020, 620)  # CSS pixels that a figure has on a page of A4 across, its caption left out
 REBUILD = "rebuild--page"  # two hyphens: no title's anchor has them, nor has a figure's id one alone
 VERDICTS = ("supported", "misleading", "refuted", "undecided")
 
@@ -191,13 +192,13 @@ def render(page: Page) -> str:
 <body>
 <main>
 <header>
-<h1>{html.escape(page.title)}</h1>
-<p class="asked">{html.escape(page.asked)}</p>
+<h1>{typeset(page.title)}</h1>
+<p class="asked">{typeset(page.asked)}</p>
 <dl class="brief">
 {said}<dt>We measured</dt>
 <dd class="answer">{_list(page.answer)}</dd>
 <dt>How sure</dt>
-<dd><p>{html.escape(page.sure)}</p></dd>
+<dd><p>{typeset(page.sure)}</p></dd>
 </dl>
 </header>
 <nav aria-label="Contents"><ol>
@@ -218,7 +219,7 @@ def render(page: Page) -> str:
 
 
 def _list(sentences: Sequence[str]) -> str:
-    return "<ul>\n" + "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
+    return "<ul>\n" + "\n".join(f"<li>{typeset(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def _section(section: Section) -> str:
@@ -226,48 +227,61 @@ def _section(section: Section) -> str:
     parts = []
     for i, part in enumerate(section.parts):
         if isinstance(part, str):
-            parts.append(f"<p>{html.escape(part)}</p>")
+            parts.append(f"<p>{typeset(part)}</p>")
         elif isinstance(part, Table):
             parts.append(_table(part))
         else:
             parts.append(_figure(part, f"{anchor}--{i}"))
-    return f'<section id="{anchor}">\n<h2>{html.escape(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
+    return f'<section id="{anchor}">\n<h2>{typeset(section.title)}</h2>\n' + "\n".join(parts) + "\n</section>"
 
 
 def _figure(figure: Figure, name: str) -> str:
     drawn = figure_html(figure.figure, name)
-    return f"<figure>{drawn}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+    width, height = (figure.figure.layout[size] or 0 for size in ("width", "height"))
+    zoom = min(most / (size or 1) for most, size in zip(PAPER, (width, height), strict=True))
+    shrunk = f' style="--printed: {zoom:.2f}"' if zoom < PRINTED else ""  # or it would run over two pages
+    return f"<figure{shrunk}>{drawn}<figcaption>{typeset(figure.caption)}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
     cells = [[str(cell) for cell in row] for row in table.rows]
     texts = [i in table.text or _is_text([row[i] for row in cells]) for i in range(len(table.head))]
-    longs = [any(len(row[i]) > LONG for row in cells) for i in range(len(table.head))]
-    kinds = [
-        f' class="{"text long" if long else "text"}"' if text else "" for text, long in zip(texts, longs, strict=True)
-    ]
-    head = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
-    long = ' class="long"' if longs[0] else ""
+    widths = [_width([row[i] for row in cells]) for i in range(len(table.head))]
+    kinds = [f"text {width}".strip() if text else "" for text, width in zip(texts, widths, strict=True)]
+    head = "".join(f"<th{_class(kind)}>{typeset(cell)}</th>" for cell, kind in zip(table.head, kinds, strict=True))
     rows = "\n".join(
-        f'<tr><th scope="row"{long}>{html.escape(row[0])}</th>'
-        + "".join(_cell(cell, *kind) for cell, *kind in zip(row[1:], texts[1:], longs[1:], strict=True))
+        f'<tr><th scope="row"{_class(widths[0])}>{_broken(row[0])}</th>'
+        + "".join(_cell(cell, kind) for cell, kind in zip(row[1:], kinds[1:], strict=True))
         + "</tr>"
         for row in cells
     )
-    note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
+    note = f'<p class="note">{typeset(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>' + note
+        f'<div class="tabled"><div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>'
+        f"</table></div>{note}</div>"
     )
 
 
-def _cell(cell: str, text: bool, long: bool) -> str:
-    kinds = [
-        kind for kind, there in (("text", text), ("long", text and long), (f"word {cell}", cell in VERDICTS)) if there
-    ]
-    named = f' class="{" ".join(kinds)}"' if kinds else ""
-    number, _, beneath = cell.partition("\n")
-    below = f"<small>{html.escape(beneath)}</small>" if beneath else ""
-    return f"<td{named}>{html.escape(number)}{below}</td>"
+def _cell(cell: str, kind: str) -> str:
+    verdict = f"word {cell}" if cell in VERDICTS else ""
+    return f"<td{_class(kind, verdict)}>{_broken(cell)}</td>"
+
+
+def _class(*kinds: str) -> str:
+    told = " ".join(kind for kind in kinds if kind)
+    return f' class="{told}"' if told else ""
+
+
+def _width(cells: Sequence[str]) -> str:
+    """What keeps the column of such names or texts from being narrow."""
+    most = max(map(len, cells), default=0)
+    return "long" if most > LONG else "name" if most > NAME else ""
+
+
+def _broken(cell: str) -> str:
+    """What stands in a second line of a cell is smaller."""
+    above, _, beneath = cell.partition("\n")
+    return typeset(above) + (f"<small>{typeset(beneath)}</small>" if beneath else "")
 
 
 def _is_text(cells: Sequence[str]) -> bool:

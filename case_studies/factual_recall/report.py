@@ -1,5 +1,6 @@
 """The page of `factual-recall`: every sentence of it is made from the numbers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,14 @@ from interp.plots.style import PALETTE, finish, log_axis
 from interp.stats import Estimate
 
 RUNG_WORDS = {"uniform": "uniform", "subject": "p(a | s)", "relation": "p(a | r)", "fact": "p(a | s, r)"}
+
+SYMBOLS = (
+    "A fact is an answer a to a subject s and a relation r; each of R relations has a block A_r of its own answers, of "
+    "A_max at most, and there are S subjects. H is the number of heads, d_h their width, d that of the model and m "
+    "that of the MLP. A rung is a simpler predictor: uniform, p(a | s) without the relation, p(a | r) without the "
+    "subject, and p(a | s, r), the fact itself."
+)
+FLOOR = 1e-3  # least divergence that is drawn: a model at its first weights is uniform, and 0 has no logarithm
 
 
 def report(f: Findings, command: str) -> Page:
@@ -39,9 +48,9 @@ def report(f: Findings, command: str) -> Page:
         "predictors on the same strings.",
         lead=Figure(
             _phases_figure(f.measured),
-            "Mean over seeds of KL(rung, model) by step; the lowest line is the phase.",
+            "Divergence of simpler predictors (rungs) from the models, by step; the lowest line is the phase.",
         ),
-        compared=[_stage_table(f.measured), _slope_table(f.sizes)],
+        compared=[SYMBOLS, _stage_table(f.measured), _slope_table(f.sizes)],
         sections=[
             Section("The stage", [_closest_table(f.measured), _alpha_table(f), _keys_table(f.measured)]),
             Section("Which head reads what", [_heads_table(f.measured)]),
@@ -66,13 +75,15 @@ def _answer(f: Findings) -> list[str]:
         f"({estimate(transformer.stages.length(), 0)} steps); at the closest "
         f"{estimate(linear.stages.closest()['right'], 2)} and {estimate(transformer.stages.closest()['right'], 2)} of "
         "the facts are right already.",
-        "What relations add correlates with the indicator of their block by "
-        f"{estimate(only.maps.estimates()['relation'], 2, n=True)} with attention alone (answers permuted: "
-        f"{number(only.maps.null, 2)} at most in 97.5 % of cases).",
-        "Facts known grow with size by slopes (log-log) of "
-        + ", ".join(f"{estimate(one.slope(), 2)} ({_knob(one)})" for one in f.sizes if one.knob.primary)
-        + "; with guesses taken off by "
-        + ", ".join(f"{estimate(one.beyond_guess(), 2)} ({_knob(one)})" for one in f.sizes if one.knob.primary)
+        "With attention alone, what a relation's token adds to the logits correlates with the indicator of its block "
+        f"by {estimate(only.maps.estimates()['relation'], 2, n=True)} (answers permuted: {number(only.maps.null, 2)} "
+        "at most in 97.5 % of cases).",
+        "Slope of log(facts known) over log(size): "
+        + "; ".join(
+            f"{_knob(one)} {estimate(one.slope(), 2)}, with guesses taken off {estimate(one.beyond_guess(), 2)}"
+            for one in f.sizes
+            if one.knob.primary
+        )
         + ".",
     ]
 
@@ -155,7 +166,7 @@ def _closest_table(measured: Sequence[Measured]) -> Table:
 def _alpha_table(f: Findings) -> Table:
     rows = [
         [
-            number(alpha, 5),
+            number(alpha, 5).rstrip("0"),
             Cell(f.arm(name).stages.length("uniform"), 0),
             Cell(f.arm(name).stages.length(), 0),
             Cell(f.arm(name).stages.closest()["divergence"], 3),
@@ -166,8 +177,8 @@ def _alpha_table(f: Findings) -> Table:
         ["alpha", "steps nearest to uniform", "steps nearest to p(a | r)", "least KL(p(a | r), model)"],
         rows,
         "Linear attention from first weights alpha. The theorem is of gradient flow and of alpha near 0: compared are "
-        "the order of phases, how close the second comes to p(a | r), and that it lasts. By a factor of ten in alpha "
-        f"it lasts {estimate(alphas(f.measured), 1, n=True)} steps longer.",
+        "the order of phases, how close the second comes to p(a | r), and that it lasts. For each factor of ten by "
+        f"which alpha is smaller it lasts {estimate(alphas(f.measured), 1, n=True)} steps longer.",
     )
 
 
@@ -205,9 +216,10 @@ def _heads_table(measured: Sequence[Measured]) -> Table:
         ],
         rows,
         "Interchange of one head's output at END with the donor's, of pairs that differ in the subject or in the "
-        f"relation alone. A head reads what {number(READS, 1)} or more of the difference of logits goes with; counted "
-        "are heads of all seeds. Divided: sum over heads of |s - r| over |s| + |r|. Weights: of the head that the most "
-        "goes with. Same fact: the largest effect of a donor with the same fact at other places, mean over seeds.",
+        f"relation alone. A head reads the part with which it moves {number(READS, 1)} or more of the difference of "
+        "logits; counted are heads of all seeds. Divided: sum over heads of |s - r| over |s| + |r|, where s and r are "
+        "these shares. Weights: attention of the head that moves the most. Same fact: the largest effect of a donor "
+        "with the same fact at other places, mean over seeds.",
     )
 
 
@@ -232,8 +244,8 @@ def _maps_table(measured: Sequence[Measured]) -> Table:
     return Table(
         [
             *("models", "relations and blocks", "answers permuted", "untrained", "subjects and answers"),
-            *("noise over relations", "cosine with indicators", "cosine with outer products", "of other tables"),
-            "right by the direct path",
+            *("noise over relations", "cosine with indicators", "cosine with outer products"),
+            *("with those of other tables", "right by the direct path"),
         ],
         rows,
         "Of what a token adds to the logits at END by attention alone: correlation with the indicator of A_r, and with "
@@ -247,14 +259,15 @@ def _memory_text(f: Findings) -> str:
     one, other = recalled(table, hebbian(table)), recalled(table, indicators(table))
     return (
         f"As a memory of this table, exactly: sums of outer products recall {number(one, 3)} of all facts, the "
-        f"indicators {number(other, 3)}, and who knows the relation alone {number(base_accuracy(table), 3)}."
+        f"indicators {number(other, 3)}, and a predictor that knows the relation alone "
+        f"{number(base_accuracy(table), 3)}."
     )
 
 
 def _memory_table(f: Findings) -> Table:
     capacities, slope = f.memory
     return Table(
-        ["width d", "pairs recalled to 99 %", "over d²"],
+        ["width d", "pairs recalled to 99 %", "pairs over d²"],
         [[str(width), number(value, 1), number(value / width**2, 4)] for width, value in capacities.items()],
         "W = sum of outer products of random unit vectors, no training, mean over draws; "
         f"slope of the logarithms {estimate(slope, 2, n=True)}, 2 in the slides.",
@@ -275,11 +288,11 @@ def _slope_table(found: Sequence[Sizes]) -> Table:
             ]
         )
     return Table(
-        ["size", "bound, up to factors", "sizes", "slope", "guesses off", "of sizes"],
+        ["size", "bound, up to factors", "sizes", "slope", "guesses off", "over sizes"],
         rows,
-        "Slope of log(facts known) over log(size), one a seed; facts known are accuracy times S R = 128. In proportion "
-        "to the size would be 1; where the largest sizes know every fact it is below. Null 0. Guesses off: of "
-        "(accuracy - g) / (1 - g), where g is had by who knows the relation alone, over the sizes that are above g.",
+        "Slope of log(facts known) over log(size), one a seed; facts known are accuracy times S R = 128. A slope of 1 "
+        "is proportion to the size; where the largest sizes know every fact it is below. Null 0. Guesses off: of "
+        "(accuracy - g) / (1 - g), where g is the accuracy of knowing the relation alone, over the sizes above g.",
         text=(1, 2),
     )
 
@@ -297,7 +310,7 @@ def _phases_figure(measured: Sequence[Measured]) -> go.Figure:
     from plotly.subplots import make_subplots
 
     shown = [m for m in measured if m.primary]
-    figure = make_subplots(rows=1, cols=len(shown), subplot_titles=[m.family.name for m in shown])
+    figure = make_subplots(rows=1, cols=len(shown), subplot_titles=[m.family.name for m in shown], shared_yaxes=True)
     for at, m in enumerate(shown, start=1):
         for colour, rung in enumerate(RUNGS):
             line = go.Scatter(
@@ -309,8 +322,11 @@ def _phases_figure(measured: Sequence[Measured]) -> go.Figure:
             )
             figure.add_trace(line, row=1, col=at)
     figure.update_xaxes(title_text="step")
-    figure.update_yaxes(log_axis())
-    drawn: go.Figure = finish(figure, "How far from each rung", "KL in nats, mean over seeds", height=420, width=1100)
+    most = max(float(m.stages.far[rung].mean(0).max()) for m in shown for rung in RUNGS)
+    figure.update_yaxes(**log_axis(), range=[math.log10(FLOOR), math.log10(2 * most)])
+    figure.update_yaxes(title_text="KL(rung, model)", col=1)
+    note = f"KL in nats, mean over seeds; from {FLOOR:g} on"
+    drawn: go.Figure = finish(figure, "How far models are from each rung, by step", note, height=420, width=1100)
     return drawn
 
 

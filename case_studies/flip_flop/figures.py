@@ -41,11 +41,12 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
         "Errors a read beyond training's law, every seed a point",
         "dense: p_i = .1, sparse: p_i = .98; on the axes' ends no error was seen",
         height=460,
+        width=900,
         xaxis=rate_axis("errors a read, dense strings", floor),
         yaxis=rate_axis("errors a read, sparse strings", floor),
         legend={"orientation": "v", "x": 1.02, "y": 1},
     )
-    return Figure(fig, "Each point is a model; a model of training's accuracy may lie anywhere in this plane.")
+    return Figure(fig, "Each point is a model: its errors on dense strings, and its errors on sparse ones.")
 
 
 def heatmaps(m: Measured) -> Figure:

@@ -25,6 +25,12 @@ from interp.numbers import count, estimate, number, significant
 from interp.stats import Estimate, clopper_pearson
 
 ONE, TWO, MIXTURE = "1 layer", "2 layers", "2 layers, mixture"
+TERMS = (
+    "A flip-flop string is instructions with a bit each: write, read and ignore; a read is to be answered by the bit "
+    "of the last write. FFL(p), the flip-flop language, has an instruction to ignore with probability p_i = p. "
+    "Training's law has p_i = .8; sparse (.98) and dense (.1) strings lie beyond it. T is the length of strings. A "
+    "glitch is a wrong answer."
+)
 SHARPENED = ("2 layers, entropy", "2 layers, 2-norm", "2 layers, maximum")
 
 
@@ -42,9 +48,9 @@ def report(found: Found, command: str) -> Page:
         said=[
             "Transformers of 19M parameters, T = 512, are perfect in distribution and wrong at some reads of sparse "
             "FFL(.98) and dense FFL(.1) strings, irregularly over seeds; an LSTM makes no error in 100 of 100 runs "
-            "(R1, R2).",
+            "(its R1 and R2).",
             "Training on a mixture removes most errors (6 of 25 runs have none); sharpening attention lowers them and "
-            "never removes them (R4, R6-R8). No number is printed for what predicts them.",
+            "never removes them (its R4 and R6 to R8). No number is printed for what predicts them.",
         ],
         answer=answers(found),
         sure=(
@@ -53,7 +59,7 @@ def report(found: Found, command: str) -> Page:
             "AUROC of .5 predicts nothing."
         ),
         lead=errors_figure(measured),
-        compared=[paper_table(found)],
+        compared=[TERMS, paper_table(found)],
         sections=[
             Section("Errors a read", [errors_table(measured), learned_table(measured), *(_figure(m) for m in base)]),
             Section("Where attention goes", [drift_table(measured), *(_drift(m) for m in base), *map(heatmaps, base)]),
@@ -79,7 +85,7 @@ def answers(found: Found) -> list[str]:
     mixed = of(measured, MIXTURE)
     compared = predictions(measured)
     told = [
-        f"{estimate(compared[name].estimate, 2, n=True)} ({name.partition(':')[0]}: {compared[name].finding})"
+        f"{name.partition(':')[0]} {estimate(compared[name].estimate, 2, n=True)}, {_told(compared[name].finding)}"
         for name in PRIMARY
         if name in compared
     ]
@@ -87,11 +93,16 @@ def answers(found: Found) -> list[str]:
         f"At least one read is answered wrong by {'; '.join(wrong)}.",
         f"Trained on the mixture, {count(_faultless(mixed))} seeds make no error on any of three laws (the source: 6 "
         f"of 25), and {count(_lstms(found))} LSTMs none.",
-        f"The AUROC of a head's weight on the last write, seen in training's law, for more errors than the median "
-        f"seed is {'; '.join(told)}. Of the seeds of 2 layers that err on sparse strings, "
-        f"{count(unlearned(of(measured, TWO), SPARSE))} err on training's law already: what tells these tells that the "
-        "task was not learned.",
+        f"The AUROC with which a head's weight on the last write, on training's law, finds the seeds that make more "
+        f"errors than the median: {'; '.join(told)}. Of the seeds of 2 layers that err on sparse strings, "
+        f"{count(unlearned(of(measured, TWO), SPARSE))} err on training's law already: a score that finds these finds "
+        "seeds that have not learned the task.",
     ]
+
+
+def _told(finding: str) -> str:
+    """A finding of an AUROC with what it is above or below."""
+    return f"{finding} .5" if finding in ("above", "below") else finding
 
 
 def _share(m: Measured, law: str) -> str:
@@ -166,7 +177,8 @@ def errors_table(measured: Sequence[Measured]) -> Table:
     return Table(
         ["models and law", "errors a read", "median", "most", "seeds with any", "untrained", "last 8 tokens known"],
         rows,
-        f"{READS:,} reads a law and seed at least.",
+        f"p_i: the chance that an instruction is to ignore; .8 in training, but for the mixture. {READS:,} reads a law "
+        "and seed at least. Last 8 tokens known: a predictor that sees these alone.",
     )
 
 
@@ -192,13 +204,18 @@ def drift_table(measured: Sequence[Measured]) -> Table:
     head = [
         "last layer",
         "weight at gap 1",
-        "at the longest",
-        "that is",
-        "of values there",
-        "claim fails",
-        "median gap",
+        "at the longest gap",
+        "longest gap",
+        "weighted by values there",
+        "seeds in which the claim fails",
+        "from a median gap of",
     ]
-    return Table(head, rows, "Strings with one write, and nothing but what is to be ignored after it. Mean over seeds.")
+    return Table(
+        head,
+        rows,
+        "Strings with one write, and nothing but what is to be ignored after it; means over seeds. Weighted by values: "
+        'the weight times the norm of the values. The claim "attends to the last write" fails by an audit\'s bounds.',
+    )
 
 
 def prediction_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
@@ -224,20 +241,21 @@ def prediction_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]
         "score seen in training's law",
         "AUROC",
         "finding",
-        "p",
+        "p, by itself and corrected",
         "AUROC, any error",
-        "of the clean",
+        "AUROC among the clean",
         "rank correlation",
     ]
     return [
         "A seed is faulty if it makes more errors than the median seed; the AUROC is the chance that a faulty seed has "
         "the lower score (of entropy: the higher). Scores are of the head with the most weight on the last write, "
-        f"chosen on half of the strings and scored on the rest. Named beforehand: {', '.join(PRIMARY)}; the rest is "
+        "chosen on half of the strings and scored on the rest. Named beforehand: "
+        f"{'; '.join(name.replace(': mass', '') for name in PRIMARY)}, each by the {words_of('mass')}; the rest is "
         f"corrected together (Holm). Equivalent: within .5 ± {BOUND}.",
         Table(
             head,
             rows,
-            "Of the clean: the AUROC among seeds without an error on training's law; undefined where none of these is "
+            "The clean: seeds without an error on training's law; undefined where none of them is "
             "faulty. Rank correlation: of the score and the errors, over seeds.",
             text=(2, 3),
         ),
@@ -288,7 +306,7 @@ def settings_table(measured: Sequence[Measured]) -> Table:
     rows = []
     for m in measured:
         s, options = m.arm.family.recipe.settings, dict(m.arm.family.options)
-        told = ", ".join(f"{key}={value}" for key, value in options.items()) or "–"
+        told = ", ".join(f"{key}={value}" for key, value in options.items()) or "none"
         rows.append([m.arm.family.name, m.arm.family.preset, told, str(s.steps), str(len(m.population))])
     return Table(["models", "preset", "options", "steps", "seeds"], rows, text=(1, 2))
 

@@ -299,9 +299,9 @@ def graph_parts(found: Sequence[OfGraph]) -> list[str | Table]:
             ]
         )
     note = (
-        "argmax: parents that have the most weight among earlier keys. Mass: weight on them. Furthest: the largest "
-        f"|A - G| of an entry over {STRINGS} strings. Excess: nats at the answer more than counting over the graph; "
-        "beyond: on kernels of another beta."
+        "Parent has most weight: how many parents have it among earlier keys. A: the attention of the first layer, G: "
+        f"the adjacency matrix; the largest difference of an entry over {STRINGS} strings. Excess: nats at the answer "
+        "more than counting over the graph, also on kernels of another beta."
     )
     words = {
         "argmax": "parent has most weight",
@@ -314,13 +314,13 @@ def graph_parts(found: Sequence[OfGraph]) -> list[str | Table]:
             told = one.at(step)
             moments.append([f"{one.family.name}, step {step}", *(Cell(told[n]) if n in told else "–" for n in words)])
     whole = [one.family.name for one in found if (one.estimates()["argmax"].low or 0.0) > 0.5]
-    said = f"In {len(whole)} of {len(found)} families most parents have the most weight, interval and all" + (
+    said = f"In {len(whole)} of {len(found)} families most parents have the most weight, by the whole interval" + (
         f" ({'; '.join(whole)})." if whole else "."
     )
     return [
         Table(
-            ["models", "argmax", "by chance", "mass", "untrained", "furthest", "excess",
-             *(f"beyond, beta = {beta:g}" for beta in BEYOND)],
+            ["models", "parent has most weight", "by chance", "weight on parents", "untrained", "largest |A - G|",
+             "excess", *(f"excess, beta = {beta:g}" for beta in BEYOND)],
             rows,
             note,
         ),
@@ -328,7 +328,7 @@ def graph_parts(found: Sequence[OfGraph]) -> list[str | Table]:
             ["models, step", *words.values()],
             moments,
             "Shares of tokens, and the rank correlation of minus the gradient in the first layer's weights between "
-            "positions with the chi^2 information of the two tokens. Seeds whose gradient is 0 are left out.",
+            "positions with the χ² information of the two tokens. Seeds whose gradient is 0 are left out.",
         ),
         said,
     ]  # fmt: skip

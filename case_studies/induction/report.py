@@ -1,5 +1,6 @@
 """The page of `induction`: every sentence of it is made from the numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,6 +12,7 @@ from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import estimate, number
 from interp.plots.style import finish, log_axis
+from interp.stats import Estimate
 from probes.core import counted
 
 PATH_WORDS = {"k": "keys", "q": "queries", "v": "values"}
@@ -29,7 +31,7 @@ def report(f: Findings, command: str) -> Page:
         said=[
             "The first layer copies the previous token; the second matches the current token with those copies and "
             "predicts what followed (slides, L2440-2446).",
-            "Two layers suffice with one head each, whatever the length T; one layer needs heads x width x precision "
+            "Two layers suffice with one head each, whatever the length T; one layer needs heads × width × precision "
             "in proportion to T (L1256-1272).",
             "Training goes by stages, and plateaus are counts of shorter contexts (L2849-2877).",
             "On a causal graph the first attention becomes its adjacency matrix, since the gradient is the information "
@@ -38,7 +40,10 @@ def report(f: Findings, command: str) -> Page:
         answer=_answer(found),
         sure="95 % intervals over seeds (4 at least); scores stand beside those of the same models untrained, losses "
         "beside counts on the same strings.",
-        lead=Figure(_phases_figure(chain), "Divergence of each count from the models, mean over seeds, by step."),
+        lead=Figure(
+            _phases_figure(chain),
+            "Divergence of each count (rung) from the models by step; the lowest line is what the model predicts.",
+        ),
         compared=[_losses(found), _heads(found)],
         sections=[
             Section("What the heads are for", [_edits(found), _composition(found)]),
@@ -71,9 +76,20 @@ def _answer(found: dict[str, Any]) -> list[str]:
         f"Chains: loss {estimate(chain['metrics']['loss'])} nats with two layers, {estimate(one['metrics']['loss'])} "
         f"with one; counting pairs has {number(chain['metrics']['rung/bigram'].value)}, counting single tokens "
         f"{number(chain['metrics']['rung/unigram'].value)}.",
-        f"Over seeds the second head comes {estimate(chain['onsets']['later'], 1)} steps after the first on chains "
-        f"(rank correlation of the two {estimate(chain['onsets']['correlation'], 2)}).",
+        f"On chains {_order(chain['onsets']['later'])} (rank correlation of the two steps over seeds: "
+        f"{estimate(chain['onsets']['correlation'], 2)}).",
     ]
+
+
+def _order(later: Estimate) -> str:
+    """Which head comes first; `later`: steps from the previous-token head to the matching head."""
+    if later.value is None:
+        return "it is undefined which head comes first"
+    word, apart = "after", later
+    if later.value < 0:
+        low, high = (None if end is None else -end for end in (later.high, later.low))
+        word, apart = "before", replace(later, value=-later.value, low=low, high=high)
+    return f"the matching head is half way to its score {estimate(apart, 0)} steps {word} the previous-token head"
 
 
 def _losses(found: dict[str, Any]) -> Table:
@@ -83,7 +99,13 @@ def _losses(found: dict[str, Any]) -> Table:
         counts = {key.removeprefix("rung/"): told[key].value for key in told if key.startswith("rung/")}
         rungs = ", ".join(f"{rung} {number(value)}" for rung, value in sorted(counts.items(), key=lambda one: -one[1]))
         rows.append([name, Cell(told["loss"], 3), Cell(told["accuracy"], 3), rungs])
-    return Table(["models", "loss (nats)", "likeliest is right", "losses of rungs"], rows, text=(3,))
+    return Table(
+        ["models", "loss (nats)", "accuracy", "losses of simpler predictors (rungs)"],
+        rows,
+        "Accuracy: how often the likeliest token is the right one. Kernel: the loss of knowing the kernel that was "
+        "drawn; law: of the best predictor that does not.",
+        text=(3,),
+    )
 
 
 def _heads(found: dict[str, Any]) -> Table:
@@ -149,7 +171,10 @@ def _onsets(found: dict[str, Any]) -> Table:
                 ]
             )
     return Table(
-        ["models", "transition", "without", "first head", "second head", "later by", "rank correlation", "without"],
+        [
+            *("models", "transition", "seeds without", "previous-token head", "matching head", "matching later by"),
+            *("rank correlation", "seeds without one of the two"),
+        ],
         rows,
         "Steps. Transition: the loss is half way from the count of single tokens to the right one (recall: half of the "
         "answers are right). Heads: the score is half way from first to last. Seeds that have none are counted, and "
@@ -163,7 +188,8 @@ def _nearest(chain: Measured) -> Table:
     return Table(
         ["step", *(f"nearest to {name}" for name in names), "gradient's norm"],
         [[str(row["step"]), *(str(row["nearest"][name]) for name in names), number(row["gradient"])] for row in rows],
-        f"How many of {len(chain.models)} seeds are nearest to each count at a step.",
+        f"How many of {len(chain.models)} seeds of chains are nearest to each count at a step; the mean norm of the "
+        "gradient.",
     )
 
 
@@ -187,6 +213,8 @@ def _phases_figure(chain: Measured) -> go.Figure:
     for name in rows[0]["divergence"]:
         figure.add_scatter(x=steps, y=[row["divergence"][name] for row in rows], name=name, mode="lines+markers")
     note = f"KL in nats, mean over {counted(len(chain.models), 'seed')}"
-    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)")}
+    values = [value for row in rows for value in row["divergence"].values() if value > 0]
+    ends = (min(values), max(values)) if values else None
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "step"}}, "yaxis": log_axis("KL(count, model)", ends)}
     drawn: go.Figure = finish(figure, "How far models of chains are from each count", note, height=380, **axes)
     return drawn

@@ -1,7 +1,6 @@
 """Figures of `markov-landscape`: where every model ends, how it got there, and the portraits."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from case_studies.page import Figure
 from interp.numbers import number
 from interp.worlds.binary_chain.flow import IN_WEIGHTS, CanonicalFlow
 from interp.worlds.binary_chain.portrait import REACH, phase_portrait
-
-if TYPE_CHECKING:
-    pass
 
 COLUMNS = 3
 
@@ -66,7 +62,7 @@ def ways(measured: Sequence[Measured]) -> Figure:
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import PALETTE, finish
+    from interp.plots.style import PALETTE, finish, label_last_rows
 
     rows = -(-len(measured) // COLUMNS)
     fig = make_subplots(
@@ -93,7 +89,7 @@ def ways(measured: Sequence[Measured]) -> Figure:
             )
             fig.add_trace(trace, row=i // COLUMNS + 1, col=i % COLUMNS + 1)
     fig.update_yaxes(range=[-0.1, 1.7])
-    fig.update_xaxes(title_text="step", row=rows)
+    label_last_rows(fig, len(measured), COLUMNS, "step")
     fig.update_yaxes(title_text="loss", col=1)
     drawn = finish(
         fig,
@@ -145,7 +141,10 @@ def trained_portrait(measured: Sequence[Measured]) -> Figure:
             hovertemplate=f"{m.name}<br>w %{{x:.2f}}, e %{{y:.2f}}<extra></extra>",
         )
         fig.add_trace(trace)
-    fig.update_layout(title={"text": "Trained models on the portrait of the canonical one"}, height=820)
+    # Wide enough for two columns of long names, which plotly lays out one below the other otherwise.
+    fig.update_layout(
+        title={"text": "Trained models on the portrait of the canonical one"}, width=900, height=fig.layout.height + 60
+    )
     return Figure(
         fig,
         "Each line is a model from its first to its last kept weights: e is the norm of its embedding difference, w "

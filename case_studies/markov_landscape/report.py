@@ -90,7 +90,7 @@ def answers(f: Findings) -> list[str]:
     """Three sentences, made from the numbers."""
     by_name = {m.name: m for m in f.measured}
     stuck = {name: count(m.stuck_share()) for name, m in by_name.items() if m.arm.primary}
-    told = "; ".join(f"{name} {share}" for name, share in stuck.items())
+    told = "; ".join(f"{name}: {share}" for name, share in stuck.items())
     above = [one for one in f.points if one.p + one.q > 1 and one.tied]
     least = min(above, key=lambda one: one.minima.value or 0)
     sweep = f.sweeps["positions"]
@@ -103,7 +103,7 @@ def answers(f: Findings) -> list[str]:
     )
     right = sum(one.basin == one.reached for one in f.cases)
     return [
-        f"Seeds stuck at the unigram: {told}.",
+        f"Seeds that are stuck at the unigram, {told}.",
         f"With small other weights the tied unigram point is a local minimum in {count(least.minima)} draws or more "
         f"for p + q > 1; {long}.",
         f"The canonical flow ends where its invariant says in {right} of {len(f.cases)} starts.",
@@ -117,9 +117,9 @@ def point_parts(f: Findings) -> list[str | Table]:
         "whatever the other weights are. What kind of point that is depends on them.",
         listed_table(f.listed),
         points_table(f.points, "", "All other weights from N(0, .1²)."),
-        points_table(f.sweeps["weights"], "weights", "Standard deviation of all other weights."),
+        points_table(f.sweeps["weights"], "weights", "Std: standard deviation of all other weights."),
         points_table(
-            f.sweeps["positions"], "positions", "Standard deviation of position vectors; other weights N(0, .1²)."
+            f.sweeps["positions"], "positions", "Std: standard deviation of position vectors; other weights N(0, .1²)."
         ),
         points_table(
             f.sweeps["norm"],
@@ -145,11 +145,11 @@ def settings_table(f: Findings) -> Table:
                 f"{s.lr:g}",
                 f"{s.weight_decay:g}",
                 str(m.steps[-1]),
-                ", ".join(f"{k}={v}" for k, v in options.items()) or "-",
+                ", ".join(f"{k}={v}" for k, v in options.items()) or "none",
             ]
         )
     return Table(
-        ["arm", "preset", "p, q", "optimizer", "learning rate", "weight decay", "steps", "else"],
+        ["arm", "preset", "p, q", "optimizer", "learning rate", "weight decay", "steps", "other options"],
         rows,
         f"Width 8, one head, MLP of 32 (ReLU), no norms, learned positions, initial scale .02, batches of 32 strings "
         f"of 32 states, {STEPS} steps in full; a softmax of two outputs in the place of a sigmoid doubles the pace of "

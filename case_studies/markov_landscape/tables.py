@@ -14,6 +14,7 @@ from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.binary_chain.flow import CanonicalFlow
 
 WORDS = {"unigram": "stuck at the unigram", "kernel": "learns the kernel", None: "nothing"}
+VARIED = {"weights": "std of weights", "positions": "std of position vectors", "norm": "norm"}
 
 
 def level_of(m: Measured, measured: Sequence[Measured]) -> float:
@@ -56,7 +57,7 @@ def said_table(
     slope = max(one.found.gradient for one in exact)
     right = sum(one.basin == one.reached for one in flow)
     rows += [
-        ["its loss is H(pi) (L2001): largest difference over all strings", "0", power(off)],
+        ["its loss is H(π) (L2001): largest difference over all strings", "0", power(off)],
         ["its gradient is 0 (L2002): largest entry", "0", power(slope)],
         ["starts of the canonical flow that end where the basins say", "no number", f"{right} of {len(flow)}"],
     ]
@@ -87,7 +88,7 @@ def chain_table() -> Table:
         values = (chain.eigenvalue, chain.unigram_loss, chain.entropy_rate, gap, chain.log_odds_gap)
         rows.append([name_of(kernel), *(number(x, 4) for x in values)])
     return Table(
-        ["chain", "1 - p - q", "H(pi), unigram", "entropy rate, kernel", "difference", "gap of log-odds to learn"],
+        ["chain", "1 - p - q", "H(π), unigram", "entropy rate, kernel", "difference", "gap of log-odds to learn"],
         rows,
         "Exact, nats.",
     )
@@ -104,17 +105,25 @@ def listed_table(exact: Sequence[Listed]) -> Table:
                 one.found.kind,
                 number(one.found.loss, 4),
                 power(one.found.gradient),
-                significant(float(one.found.eigenvalues[0])),
+                _eigenvalue(float(one.found.eigenvalues[0])),
                 f"{below}, {zero}, {above}",
                 power(one.spectrum_off),
             ]
         )
     return Table(
-        ["point", "is a", "loss", "largest slope", "least eigenvalue", "below, at, above 0", "closed form off by"],
+        [
+            *("point", "is a", "loss", "largest slope", "least eigenvalue", "eigenvalues below, at, above 0"),
+            "closed form off by",
+        ],
         rows,
         f"All {2**SHORT} strings of {SHORT} states, width 3, float64, by every weight. A point with eigenvalues of 0 "
         "is called a minimum where all of them belong to weights that leave every prediction as it is.",
     )
+
+
+def _eigenvalue(value: float) -> str:
+    """Without the noise of rounding."""
+    return significant(value) if abs(value) > 1e-12 else "0"
 
 
 def points_table(here: Sequence[Points], head: str, what: str) -> Table:
@@ -130,15 +139,15 @@ def points_table(here: Sequence[Points], head: str, what: str) -> Table:
             }[head],
             Cell(one.minima, counted=True),
             Cell(one.saddles, counted=True),
-            significant(one.least) if abs(one.least) > 1e-12 else "0",
+            _eigenvalue(one.least),
         ]
         for one in here
     ]
     return Table(
-        ["point", *([head] if head else []), "local minima", "saddles", "least eigenvalue"],
+        ["point", *([VARIED[head]] if head else []), "local minima", "saddles", "least eigenvalue"],
         rows,
-        f"{what} Closed form at width 8, strings of {BinaryChain().length} states; of the draws of all other weights. "
-        "Least eigenvalue by (a, e, b): of all draws.",
+        f"{what} Closed form at width 8, strings of {BinaryChain().length} states; counted are draws of all other "
+        "weights. Least eigenvalue: of the Hessian by a, e and b, the least of all draws.",
     )
 
 

@@ -65,14 +65,16 @@ DIVERGING = (
 LEVELS = ("rgb(255,243,196)", "rgb(240,180,41)", "rgb(178,88,12)", "rgb(84,36,16)")  # pale: level 0
 
 
-def colorscale(power: float = 1.0) -> list[list[object]]:
+def colorscale(power: float = 1.0, pale: float = 0.0) -> list[list[object]]:
     """`SEQUENTIAL` as plotly stops on [0, 1]; a weight w gets the colour of w**power.
 
-    With power = 1/2 the data stay weights (for the hover) and only the colours follow their root.
+    With power = 1/2 the data stay weights (for the hover) and only the colours follow their root. `pale`: the share of
+    paper in every colour, for a ground on which other things are drawn.
     """
     steps = 64 if power != 1 else len(SEQUENTIAL) - 1
     stops = [i / steps for i in range(steps + 1)]
-    return [[stop ** (1 / power), mix(SEQUENTIAL, stop)] for stop in stops]
+    scale = [mix([colour, "rgb(255,255,255)"], pale) for colour in SEQUENTIAL] if pale else SEQUENTIAL
+    return [[stop ** (1 / power), mix(scale, stop)] for stop in stops]
 
 
 def diverging(power: float = 1.0) -> list[list[object]]:
@@ -159,9 +161,31 @@ def finish(
     return fig
 
 
-def log_axis(title: str = "") -> dict[str, Any]:
-    """A logarithmic axis with a tick a decade, written as a power of ten."""
-    return {"type": "log", "dtick": 1, "exponentformat": "power", "gridcolor": GRID, "title": {"text": title}}
+def label_last_rows(fig: "go.Figure", panels: int, columns: int, title: str) -> None:
+    """Title and tick labels of the x axes of a grid whose panels share them: below the last panel of every column,
+    also where the last row is not full."""
+    for at in range(max(panels - columns, 0), panels):
+        fig.update_xaxes(title_text=title, showticklabels=True, row=at // columns + 1, col=at % columns + 1)
+
+
+def log_axis(title: str = "", ends: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A logarithmic axis with a tick a decade, written as a power of ten.
+
+    `ends` of a short one: it has these, and ticks at 1, 2 and 5, plain numbers all.
+    """
+    if ends is not None:
+        first, last = (math.log10(end) for end in ends)
+        ticks = [n * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for n in (1, 2, 5)]
+        ticks = [tick for tick in ticks if ends[0] * (1 - 1e-9) <= tick <= ends[1] * (1 + 1e-9)]
+        room = 0.04 * (last - first)
+        return {
+            "type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks], "gridcolor": GRID,
+            "range": [first - room, last + room], "title": {"text": title},
+        }  # fmt: skip
+    return {
+        "type": "log", "dtick": 1, "exponentformat": "power", "gridcolor": GRID, "title": {"text": title},
+        "tickfont": {"size": 11},  # plotly writes powers of ten larger
+    }  # fmt: skip
 
 
 def rate_axis(title: str, floor: float) -> dict[str, Any]:
@@ -169,6 +193,7 @@ def rate_axis(title: str, floor: float) -> dict[str, Any]:
     ticks = [10.0**power for power in range(math.ceil(math.log10(2 * floor)), 1)]
     return {
         **log_axis(title),
+        "tickfont": {"size": 13},
         "range": [math.log10(floor) - 0.15, 0.1],
         "tickvals": [floor, *ticks],
         "ticktext": ["none", *(f"{tick:g}" for tick in ticks)],

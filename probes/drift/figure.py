@@ -16,7 +16,7 @@ def drift_figure(result: Any) -> "go.Figure":
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish
+    from interp.plots.style import GRID, INK, MUTED, PALETTE, error_bars, finish, log_axis
 
     heads = [(layer, head) for layer, row in enumerate(result.mass) for head in range(len(row))][:MOST_HEADS]
     columns = min(4, len(heads))
@@ -58,17 +58,19 @@ def drift_figure(result: Any) -> "go.Figure":
             fig.add_trace(trace, **place)
         if result.trained_length - 1 < gaps[-1]:
             fig.add_vline(x=result.trained_length - 1, line={"color": MUTED, "dash": "dot", "width": 1}, **place)
-    fig.update_xaxes(type="log" if gaps[-1] > 4 * gaps[0] else "linear", title_text="gap, tokens", showgrid=False)
+    title = "gap, tokens"
+    log = gaps[-1] > 4 * gaps[0]
+    fig.update_xaxes(log_axis(title, (gaps[0], gaps[-1])) if log else {"title_text": title}, showgrid=False)
     fig.update_yaxes(range=[-0.03, 1.03], gridcolor=GRID)
     best = max(heads, key=lambda at: result.mass[at[0]][at[1]][gaps[0]].value or 0.0)
     first, last = (number(result.mass[best[0]][best[1]][gap].value, 2) for gap in (gaps[0], gaps[-1]))
     return finish(
         fig,
         f"Attention to the last write, {counted(result.num_models, 'model')}: {first} at gap {gaps[0]}, {last} at "
-        f"{gaps[-1]} (head {best[0]}.{best[1]})",
+        f"{gaps[-1]} (layer {best[0]}, head {best[1]})",
         f"every seed is a line, bars are 95 % over {'seeds' if result.num_models > 1 else 'inputs'}; dotted line: the "
         f"longest gap in {result.trained_length} tokens, those of training",
-        width=max(760, 120 + 300 * columns),
+        width=max(760, 120 + 260 * columns),
         height=330 * rows,
         legend={"orientation": "h", "y": -0.2 / rows, "x": 0},
     )

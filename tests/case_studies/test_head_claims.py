@@ -74,7 +74,7 @@ def test_the_page_names_every_group_and_its_command(folder):
     assert "constructed/constant" in page
     assert f"interp report head-claims --quick --out {folder}" in page
     assert "Rebuild this page" in page
-    (row,) = re.findall(rf'<tr><th scope="row">{COPY_ONE.name}</th>(.*dyck-copy.*)</tr>', page)
+    (row,) = re.findall(rf'<tr><th scope="row"[^>]*>{COPY_ONE.name}</th>(.*dyck-copy.*)</tr>', page)
     assert re.findall(r"<td[^>]*>([^<]*)</td>", row)[2:4] == ["2", "2"]  # steps and seeds, as asked
     for statement in copying(DyckGrammar()):
         assert (statement.words in page) == statement.primary

@@ -22,10 +22,12 @@ from case_studies.induction.measure import (
     onset,
     strings_of,
 )
+from case_studies.induction.report import _order
 from case_studies.induction.study import STUDY
 from closeness import assert_close
 from interp import SandboxTransformer, load_checkpoint
 from interp.presets import make_recipe
+from interp.stats import Estimate
 from interp.worlds.markov import MarkovGrammar
 from interp.worlds.markov.counts import kernels
 from interp.worlds.recall import RecallGrammar
@@ -171,6 +173,14 @@ def test_information_falls_with_the_lag_for_every_kernel():
     found = chi_square(kernels(np.random.default_rng(0), 2000, 3, 3, 1.0), (1, 2, 3, 4))
     assert (np.diff(found, axis=1) <= 1e-12).all()  # absolute: roundings of sums of nine terms of about 1
     assert abs(found[:, 0].mean() - 0.305) < 5 * found[:, 0].std() / math.sqrt(500)
+
+
+def test_the_head_that_comes_first_is_named():
+    later = Estimate(-112.0, -118.0, -106.0, 40, "seeds")
+    told = "is half way to its score 112 [106, 118] steps before the previous-token head"
+    assert _order(later) == f"the matching head {told}"
+    assert "11 [10, 12] steps after" in _order(Estimate(11.0, 10.0, 12.0, 40, "seeds"))
+    assert _order(Estimate.undefined("no seeds", 0, "seeds")) == "it is undefined which head comes first"
 
 
 # -- the study ----------------------------------------------------------------------------------------------

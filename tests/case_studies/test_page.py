@@ -1,5 +1,6 @@
 """The report template: escaping, anchors, same bytes."""
 
+import html
 import re
 import shlex
 import shutil
@@ -11,9 +12,10 @@ import pytest
 from case_studies import contents
 from case_studies.contents import read_report
 from case_studies.page import Figure, Page, Section, Table, command_of, render, write_page, write_study
-from case_studies.words import Cell
+from case_studies.words import Cell, typeset
 from interp.errors import RequestError
 from interp.stats import Estimate
+from intervals import unnamed_of_page
 
 EVIL = "<script>alert('x')</script>"
 
@@ -35,6 +37,11 @@ def page(**changed):
         "digests": [(EVIL, EVIL)],
     }
     return Page(**{**whole, **changed})
+
+
+def shown(whole):
+    """The page without what keeps lines whole."""
+    return re.sub(r'<span class="whole">(.*?)</span>', r"\1", render(whole))
 
 
 def test_every_text_is_escaped():
@@ -119,10 +126,87 @@ def test_columns_of_words_read_from_the_left_and_verdicts_stand_out():
 def test_what_stands_beneath_a_number_is_smaller_and_no_part_of_it():
     cells = [Cell(Estimate(0.5, 0.4, 0.6, 8, "seeds"), 1, beneath=said) for said in ("", "p < 1 & so")]
     table = Table(["", "change"], [["a", cells[0]], ["b", cells[1]]])
-    text = render(page(compared=[table]))
+    text = shown(page(compared=[table]))
     assert "<td>0.5 [0.4, 0.6]</td>" in text
     assert "<td>0.5 [0.4, 0.6]<small>p &lt; 1 &amp; so</small></td>" in text
     assert "n=8 seeds" in table.note
+
+
+def test_one_n_of_a_row_stands_beneath_its_name():
+    """And what all rows share, the level here, stands below; a column of one n has it in its head."""
+    few, many = Estimate(0.5, 0.4, 0.6, 8, "seeds"), Estimate(0.2, 0.1, 0.3, 40, "seeds")
+    table = Table(["", "a", "b"], [["one", Cell(few), Cell(few)], ["two", Cell(many), Cell(many)]])
+    assert [row[0] for row in table.rows] == ["one\nn=8 seeds", "two\nn=40 seeds"]
+    assert (table.rows[0][1], table.note) == ("0.50 [0.40, 0.60]", "Intervals: 95 %.")
+    text = shown(page(compared=[table]))
+    assert '<th scope="row">one<small>n=8 seeds</small></th>' in text
+    assert not unnamed_of_page(text)
+    levels = Table(
+        ["", "a", "b"], [["one", Cell(few), Cell(few)], ["two", Cell(few, level=0.99), Cell(few, level=0.99)]]
+    )
+    assert [row[0] for row in levels.rows] == ["one\n95 %", "two\n99 %"]
+    assert levels.note == "Intervals: n=8 seeds."
+    mixed = Table(["", "a", "b"], [["one", Cell(few), Cell(many)], ["two", Cell(many), Cell(few)]])
+    assert mixed.rows[0] == ["one", "0.50 [0.40, 0.60] (95 %, n=8 seeds)", "0.20 [0.10, 0.30] (95 %, n=40 seeds)"]
+    column = Table(["", "a", "b"], [["one", Cell(few), Cell(few)], ["two", Cell(many), Cell(few)]])
+    assert column.head == ["", "a", "b (95 %, n=8 seeds)"]
+    assert column.rows[1] == ["two\nn=40 seeds", "0.20 [0.10, 0.30]", "0.50 [0.40, 0.60]"]
+
+
+WHOLE = [
+    ("tied, p + q < 1 0 of 40 [0.00, 0.09];", ["p + q < 1", "0 of 40", "[0.00, 0.09]"]),
+    ("0.5 [no interval] (99.5 %, n=40 seeds)", ["[no interval]", "5 %", "n=40 seeds"]),
+    ("m d >= S R, and d <= H d_h", ["m d ≥ S R", "d ≤ H d_h"]),
+    ("close to p(a | r) and p(a | s, r)", ["p(a | r)", "p(a | s, r)"]),
+    ("1.269, -1.366", ["1.269, -1.366"]),
+    ("of 1.2e-05, or alpha = 1e-5 [-1e-5, 2.0]", ["1.2e-05", "alpha = 1e-5", "[-1e-5, 2.0]"]),
+    ("4, 8, 16: sentences - of words, not formulas", []),
+    ("x <b>", []),
+]
+
+
+@pytest.mark.parametrize(("typed", "whole"), WHOLE)
+def test_no_line_ends_inside_of_an_interval_or_a_formula(typed, whole):
+    assert [html.unescape(one) for one in re.findall(r'<span class="whole">(.*?)</span>', typeset(typed))] == whole
+    text = html.unescape(re.sub(r"<[^>]*>", "", typeset(typed)))
+    assert text == typed.replace(">=", "≥").replace("<=", "≤")
+
+
+def test_a_figure_is_printed_on_one_page():
+    """Smaller where it would be higher or wider than the paper."""
+    sizes = {(760, 500): None, (760, 1240): 0.5, (2040, 300): 0.5, (None, None): None}
+    for (width, height), zoom in sizes.items():
+        figure = Figure(go.Figure(layout={"width": width, "height": height}), "c")
+        styles = re.findall(
+            r"<figure([^>]*)>", render(page(lead=figure, compared=[Table(["a"], [["b"]])], sections=[]))
+        )
+        assert styles == ["" if zoom is None else f' style="--printed: {zoom:.2f}"']
+
+
+@pytest.mark.parametrize("width", [1280, 600])
+def test_tables_are_read_at_any_width(width, browser, tmp_path):
+    """At 1280 a table of many estimates is as wide as the page; at 600 it is scrolled, and names of rows stay. No cell
+    breaks inside of an interval."""
+    cells = [Cell(Estimate(-0.5, -0.6, -0.4, 8, "seeds"), 3) for _ in range(7)]
+    names = [f"models of one kind, arm {i}" for i in range(3)]
+    table = Table(["models", *(f"a number {i}" for i in range(7))], [[name, *cells] for name in names])
+    path = write_page(page(compared=[table], sections=[]), tmp_path)
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    opened = context.new_page()
+    opened.goto(path.resolve().as_uri())
+    over, left, lines = opened.evaluate(
+        """() => {
+          const box = document.querySelector('section .scroll'), name = box.querySelector('tbody th');
+          box.scrollLeft = 10000;
+          const whole = box.querySelector('tbody td .whole');
+          const at = name.getBoundingClientRect().left - box.getBoundingClientRect().left;
+          return [box.scrollWidth - box.clientWidth, at, whole.getClientRects().length];
+        }"""
+    )
+    context.close()
+    assert over <= 0 if width == 1280 else over > 0
+    assert abs(left) < 1
+    assert lines == 1
 
 
 def test_a_folder_called_reports_lists_what_was_run(tmp_path):

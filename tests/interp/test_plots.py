@@ -15,7 +15,7 @@ from interp.plots import attention_heatmap, figure_html, save_figure
 from interp.plots.arrays import check_patterns
 from interp.plots.drawing import KEY, QUERY
 from interp.plots.export import _without_chance, find_browser
-from interp.plots.style import SEQUENTIAL, colorscale, escape, shorten
+from interp.plots.style import SEQUENTIAL, colorscale, escape, label_last_rows, log_axis, shorten
 
 GRAMMAR = DyckGrammar(2, 4)
 TEXT = "[[]]()"
@@ -414,6 +414,32 @@ def test_dates_in_a_pdf_are_fixed_without_moving_a_byte():
 
 
 # ---- style and imports ---------------------------------------------------------------------------
+
+
+def test_a_short_logarithmic_axis_has_plain_ticks():
+    axis = log_axis("gap", (1, 29))
+    assert axis["ticktext"] == ["1", "2", "5", "10", "20"]
+    assert axis["range"][0] < 0 < 1.45 < axis["range"][1]
+    assert log_axis("gap", (0.015, 0.27))["ticktext"] == ["0.02", "0.05", "0.1", "0.2"]
+    assert log_axis("gap")["dtick"] == 1
+
+
+def test_a_pale_scale_is_paper_to_that_share():
+    for (at, pale), (there, colour) in zip(colorscale(0.5, pale=0.5), colorscale(0.5), strict=True):
+        assert at == there
+        half, full = ([int(c) for c in text[4:-1].split(",")] for text in (pale, colour))
+        assert all(abs(a - (b + 255) / 2) <= 2 for a, b in zip(half, full, strict=True))
+
+
+def test_the_last_panel_of_every_column_has_ticks():
+    """Of five panels in three columns: those of the second row, and the third of the first."""
+    from plotly.subplots import make_subplots
+
+    fig = make_subplots(rows=2, cols=3, shared_xaxes="all")
+    label_last_rows(fig, 5, 3, "step")
+    told = [fig.layout[f"xaxis{at}" if at > 1 else "xaxis"].title.text for at in range(1, 7)]
+    assert told == [None, None, "step", "step", "step", None]
+    assert fig.layout.xaxis3.showticklabels
 
 
 def test_lightness_of_the_scale_falls_steadily():

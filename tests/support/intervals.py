@@ -16,8 +16,8 @@ def unnamed(*parts: str) -> list[str]:
 
 
 def unnamed_of_table(head: list[str], rows: list[list[str]], note: str) -> list[str]:
-    """Cells with an interval whose n stands neither in them, nor in the head of their column, nor below."""
-    return [cell for row in rows for at, cell in enumerate(row) if unnamed(cell, head[at], note)]
+    """Cells with an interval whose n stands neither in them, nor at the name of their row or column, nor below."""
+    return [cell for row in rows for at, cell in enumerate(row) if unnamed(cell, row[0], head[at], note)]
 
 
 def unnamed_of_page(page: str) -> list[str]:

@@ -37,8 +37,7 @@ def phase_portrait(flow: CanonicalFlow, paths: Sequence[Path] = (), reach: float
             y=axis,
             z=np.minimum(loss, 2 * (flow.chain.unigram_loss - flow.chain.entropy_rate) + 1e-3),
             customdata=loss,
-            colorscale=colorscale(0.5),
-            opacity=0.45,
+            colorscale=colorscale(0.5, pale=0.55),  # and no opacity, which the bar would not share
             colorbar=colour_bar("loss above the kernel's (nats)"),
             hovertemplate="w %{x:.2f}, e %{y:.2f}<br>%{customdata:.4f} nats above the kernel<extra></extra>",
         ),
