@@ -72,7 +72,7 @@ def scatter(f: Findings) -> Figure | None:
     figure.add_vline(x=LEAST, line={"dash": "dot", "width": 1})
     finish(
         figure,
-        "What a head looks like says little of what it costs",
+        "What heads look like, and what they cost",
         "a point a head and relation",
         xaxis={"title": "claim score of the relation"},
         yaxis={"title": "nats lost without the head"},

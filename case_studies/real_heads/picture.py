@@ -12,7 +12,7 @@ from interp.plots import save_figure
 
 def picture(report: Path, out: Path) -> None:
     """Write the figure that leads a report; what the report's folder holds is not computed again."""
-    size = replace(FULL, twins=0, audited=0)
+    size = replace(FULL, each=0, twins=0, audited=0)
     save_figure(pair_figure(measure(load_decoder(), size, report / "kept")).figure, out)
 
 

@@ -42,7 +42,7 @@ def report(f: Findings, command: str) -> Page:
     if f.encoders:
         sections.append(Section("An encoder", [ENCODER, *(_encoder_tables(f))]))
     return Page(
-        title="Real heads: the same look, another use",
+        title="Real heads: what they look like, and what they cost",
         asked=(
             f"Which of the {f.decoder.scans['repetition'].num_heads} heads of a real language model look like what "
             "papers describe, and which of those does it need to repeat what it has read, or to read a text?"
