@@ -196,7 +196,7 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     "head_claims": {
         "13 of 13 statements": _as_known,
         "49 of 72 heads": lambda r: (len(_first_token(r)), len(r["encoder"]["trained"]["heads"])),
-        "median .38": lambda r: (_first_token(r)[len(_first_token(r)) // 2],),
+        "median 0.38": lambda r: (_first_token(r)[len(_first_token(r)) // 2],),
         "0.16; 0.19; 0.04": _greatest("the token 2 positions before", "the token 2 positions after", "position 1"),
         "0.11; 0.16; 0.05": _greatest("the token [SEP]", "the token .", "the token ,"),
         "used in 30 of 40 seeds": lambda r: _last_used(r, "released code, no positions"),
@@ -235,8 +235,8 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "120 of 160 heads": lambda r: _readers(r["arms"]["attention and MLP"]["heads"]["groups"]),
     },
     "flip_flop": {
-        "20 of 20 [.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
-        "14 of 40 [.21, .52] seeds of 2 layers": lambda r: _faultless(
+        "20 of 20 [0.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
+        "14 of 40 [0.21, 0.52] seeds of 2 layers": lambda r: _faultless(
             np.transpose(
                 [[e["value"] for e in law] for law in r["arms"]["2 layers, mixture"]["glitches"]["each"].values()]
             )
@@ -247,11 +247,11 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     },
     "topics": {
         "-0.00759, 0.10802, 0.05419": lambda _: (THEORY.W_diff, THEORY.W_same, THEORY.W_i0),
-        "(.371; the printed .577": lambda _: (THEORY.lambda1, THEORY.lambda1_printed),
-        "ended 4 of 4 runs at Adam .003": _capped("table_2_1_released", "Adam .003"),
-        "4 of 4 at Adam .01": _capped("table_2_1_released", "Adam .01"),
+        "(0.371; the printed 0.577": lambda _: (THEORY.lambda1, THEORY.lambda1_printed),
+        "ended 4 of 4 runs at Adam 0.003": _capped("table_2_1_released", "Adam .003"),
+        "4 of 4 at Adam 0.01": _capped("table_2_1_released", "Adam .01"),
         "4 of 4 at SGD 10": _capped("table_2_1_released", "SGD 10"),
-        "0 of 4 at Adam .03": _capped("table_2_1_released", "Adam .03"),
+        "0 of 4 at Adam 0.03": _capped("table_2_1_released", "Adam .03"),
         "7 of 8 with trained embeddings": _capped("table_2_2", "Adam .003, tied", "Adam .01, tied"),
     },
     "topics_wikipedia": {
@@ -260,8 +260,8 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
         "0.9999 | [0.9992, 1.0006]": _random_ratio(59),
         "32 of 72 lie above 1": lambda r: (r["trained"]["heads"]["15"]["above_1"], 72),
         "2 of 216 heads": _random_heads,
-        ".468 / 1.21 = .387": lambda _: (0.468 / 1.21,),
-        "the thesis's .894": lambda _: (0.00621 / 0.00695,),
+        "0.468 / 1.21 = 0.387": lambda _: (0.468 / 1.21,),
+        "the thesis's 0.894": lambda _: (0.00621 / 0.00695,),
     },
 }
 # What is in no results, and why: a phrase that stands in a README -> the reason.
@@ -280,13 +280,13 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
         "6 of 25 (L3033)": "the source's",
     },
     "head_claims": {
-        "8 of 8 seeds are certain of a share above one half (.504)": "the Clopper-Pearson bound of the quick form",
+        "8 of 8 seeds are certain of a share above one half (0.504)": "the Clopper-Pearson bound of the quick form",
         "L0H2 1.00 [1.00, 1.00]": "results hold the score, the page the interval",
         "L1H8 0.65 [0.63, 0.66]": "the same",
         "L1H1 0.17 [0.16, 0.18]": "the same",
         "L1H11 0.71 [0.69, 0.73]": "the same",
         "L0H7 0.78 [0.76, 0.79]": "the same",
-        "at most .79": "results hold no share of rows; the page does",
+        "at most 0.79": "results hold no share of rows; the page does",
         "21 of 23 (current token) and 15 of 17": "results hold which effect decides nowhere; the page does",
     },
     "lottery_ticket": {
