@@ -63,7 +63,7 @@ def kept_costs(
     found: dict[tuple[int, int], list[float]] = {}
     intact: list[float] = []
     with progress_bar(total=len(heads), desc=f"without a head, {name}", unit="heads") as bar:
-        for layer in dict.fromkeys(layer for layer, _ in heads):
+        for layer in dict.fromkeys(layer for layer, _ in heads) or [0]:  # without heads, what the model loses with all
             path = _path(folder, f"costs-{name}-{layer}", key)
             held = _held(path)
             mine = [one for one in heads if one[0] == layer]
@@ -78,7 +78,7 @@ def kept_costs(
             intact = held["intact"]
             found |= {one: held["heads"][str(one[1])] for one in mine}
             bar.update(len(mine))
-    return np.array(intact), np.array([found[one] for one in heads]).reshape(len(heads), -1)
+    return np.array(intact), np.array([found[one] for one in heads]).reshape(len(heads), len(intact))
 
 
 def _held(path: Path) -> dict[str, Any]:
