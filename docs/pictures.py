@@ -1,4 +1,4 @@
-"""The pictures of the concept pages: `python docs/pictures.py` draws them into docs/images (needs a Chromium)."""
+"""The pictures of the concepts and tutorials: `python docs/pictures.py` draws them into docs/images (by a Chromium)."""
 
 from pathlib import Path
 
@@ -59,6 +59,9 @@ def main() -> None:
     sharp = attention_heatmap(model, TEXT, layer=1, overlay="stack_top", null="sharpness")
     save_figure(sharp, str(IMAGES / "null-sharpness.png"))
     save_figure(against_nulls(), str(IMAGES / "nulls.png"))
+    first = load_checkpoint("dyck-standard")[0]
+    paper = attention_heatmap(first, "[[()]]([])", layer=1, overlay=["stack_top", "depth"], title="Layer 1, head 0")
+    save_figure(paper, str(IMAGES / "paper-figure.svg"))
 
 
 if __name__ == "__main__":
