@@ -65,7 +65,7 @@ def targets(results: Results, elsewhere: Results) -> str:
         found += [(row["what"] + where, verdict(row, clock)) for row in result["rows"] if row["target"] is not None]
     missed = [what for what, said in found if said.endswith("not met")]
     median = sum(said.endswith("by the median") for _, said in found)
-    told = f"Of {len(found)} targets {len(found) - len(missed)} are met, {median} of these by the median of pairs alone"
+    told = f"Of {len(found)} targets of speed {len(found) - len(missed)} are met ({median} by the median alone)"
     return f"{told}; not met: {'; '.join(missed)}." if missed else f"{told}."
 
 
@@ -124,73 +124,48 @@ def place(result: dict[str, Any]) -> str:
 
 
 def headlines(results: Results) -> list[str]:
-    """Rows of what a study costs, a step, a seed of each world, and long strings."""
+    """Rows of what a study costs, a step, and a seed of each world."""
     return [
         f"| {what} | {costs} |"
         for what, costs in (
             study_headline(results["study"]),
             step_headline(results["step"]),
             worlds_headline(results["worlds"]),
-            long_headline(results),
         )
     ]
 
 
 def study_headline(study: dict[str, Any]) -> tuple[str, str]:
-    """What 40 seeds cost, beside the released code, and how well the worst of them does."""
+    """What 40 seeds cost, beside the released code."""
     studies = {name.removeprefix("study ").removesuffix(", S=40"): s for name, s in study["studies"].items()}
     released = study["released_cpu_s_a_seed"]
-    costs = "; ".join(
-        f"`{name}` {number(s['cpu_s_a_seed'], 1)} (1/{number(s['released_over_ours'], 0)} of that)"
-        for name, s in studies.items()
-    )
-    worst, rule, name = min((v, rule, name) for name, s in studies.items() for rule, v in s["worst_accuracy"].items())
+    costs = ", ".join(f"`{name}` {number(s['cpu_s_a_seed'], 1)}" for name, s in studies.items())
     return (
-        "a study of 40 seeds: every step, evaluation, variation, stack-likeness and balance",
-        f"CPU seconds per seed: the released code's own models {number(sum(released.values()), 0)} (timed once,"
-        f" elsewhere); ours {costs}. The worst seed by the worst of three rules (`{name}`, `{rule}`) closes"
-        f" {percent(worst, 1)} of brackets",
+        "a study of 40 models: every training step, evaluation and three analyzers",
+        f"CPU seconds per model: {costs}; the released code's own models {number(sum(released.values()), 0)} (timed"
+        " once, elsewhere)",
     )
 
 
 def step_headline(step: dict[str, Any]) -> tuple[str, str]:
     """A step of 40 models beside both loops, whichever is faster."""
     found = {row["what"]: row["cpu"]["ratio"] for row in step["rows"]}
-    told = []
-    for data, words in (("equal rows", "strings of one length"), ("complete", "complete strings")):
-        batches = [w.split("batch ")[1].split(",")[0] for w in found if w.startswith(data) and w.endswith("S=40")]
-        own = [found[f"{data}, batch {batch}, S=40"] for batch in batches]
-        plain = [found[f"plain PyTorch loop: {data}, batch {batch}"] for batch in batches]
-        told.append(
-            f"{', '.join(f'{number(x, 2)}' for x in own)} of its time on {words} (batch {', '.join(batches)}), where a "
-            "plain"
-            f" PyTorch loop takes {', '.join(f'{number(x, 2)}' for x in plain)}"
-        )
+    batches = [w.split("batch ")[1].split(",")[0] for w in found if w.startswith("equal rows") and w.endswith("S=40")]
+    each = [f"{number(found[f'equal rows, batch {batch}, S=40'], 2)} (batch {batch})" for batch in batches]
     return (
-        "a training step of 40 `dyck-standard` models, beside a loop over TransformerLens's"
+        "a training step of 40 `dyck-standard` models on strings of one length, beside a loop over TransformerLens's"
         " `TransformerBridge.boot_native` models",
-        "; ".join(told),
+        f"of its time: {', '.join(each)}",
     )
 
 
 def worlds_headline(worlds: dict[str, Any]) -> tuple[str, str]:
     """What a seed of each world costs until it does its task."""
     each = (
-        f"`{name.removeprefix('world ')}` {number(one['cpu_s_a_seed'], 1)}" for name, one in worlds["trained"].items()
+        f"`{name.removeprefix('world ').split(',')[0]}` {number(one['cpu_s_a_seed'], 1)}"
+        for name, one in worlds["trained"].items()
     )
-    return "one seed trained to its target, evaluation and all", f"CPU seconds: {', '.join(each)}"
-
-
-def long_headline(results: Results) -> tuple[str, str]:
-    """What a prediction at the end of a long string costs."""
-    rows = {row["what"]: row["cpu"]["ratio"] for row in results["evaluation"]["rows"]}
-    (counted,) = (ratio for what, ratio in rows.items() if what.startswith("length 400-500, dyck-minimal, S="))
-    (full,) = (ratio for what, ratio in rows.items() if what.startswith("length 400-500, dyck-standard, S="))
-    return (
-        "evaluating a prediction at position 400-499, beside one in strings of 28",
-        f"{number(counted, 2)} times as much where counts suffice (`dyck-minimal`),"
-        f" {number(full, 0)} times where the attention is needed (`dyck-standard`)",
-    )
+    return "one model trained until it does its task, evaluation and all", f"CPU seconds: {', '.join(each)}"
 
 
 def row_of(row: dict[str, Any], clock: str) -> str:

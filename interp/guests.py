@@ -58,7 +58,12 @@ def models_of(given: Any, who: str) -> Sequence[Any]:
     """
     if is_model(given):
         models: Sequence[Any] = [given]
-    elif not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+    elif isinstance(given, str):
+        raise AnalysisError(
+            f"{who}: {quoted(given)} is a name, which shows no attention: pass the model, load_checkpoint(NAME) or "
+            "load_foreign(FILE)"
+        )
+    elif not isinstance(given, Sequence) or isinstance(given, bytes):
         raise AnalysisError(
             f"{who}: {type(given).__name__} shows no attention: pass a SandboxTransformer, a TransformerBridge, a "
             "Population or a list of models"

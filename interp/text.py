@@ -16,6 +16,15 @@ def fold(lines: Iterable[str]) -> str:
     return "\n".join(part for line in lines for part in folded(printable(line)))
 
 
+def entry(name: str, text: str, column: int = 23) -> list[str]:
+    """A name and what is said of it from `column` on, as lines of at most `WIDTH` columns."""
+    first, text = f"  {printable(name)}", printable(text)
+    lines = textwrap.wrap(text, WIDTH - column, break_on_hyphens=False) or [""]
+    if len(first) < column:
+        return [f"{first:<{column}}{lines[0]}", *(" " * column + line for line in lines[1:])]
+    return [first, *(" " * column + line for line in lines)]
+
+
 def folded(line: str) -> list[str]:
     """One line as lines of at most `WIDTH` columns."""
     if len(line) <= WIDTH:

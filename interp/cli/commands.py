@@ -1,8 +1,9 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
+import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
 from interp.names import first_duplicate
 from interp.numbers import number
-from interp.text import fold
+from interp.text import entry, fold
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -130,7 +131,9 @@ def heatmap(arguments: argparse.Namespace) -> int:
 
     known = merged("overlays")
     if unknown := next((name for name in overlay if name not in (*known, "none")), None):
-        raise RequestError(f"--overlay {quoted(unknown)} is not one of {', '.join((*known, 'none'))}")
+        near = difflib.get_close_matches(unknown, [*known, "none"], n=1)
+        told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join((*known, 'none'))} is asked for"
+        raise RequestError(f"--overlay {quoted(unknown)} is none that a world has: {told}")
     found = find_each(arguments, arguments.out)
     together = {"kind": "population", "seeds": [seed for _, meta in found for seed in meta["seeds"]]}
     refuse_unread(arguments, found[0][1] if len(found) == 1 else together)
@@ -279,25 +282,25 @@ def list_all(arguments: argparse.Namespace) -> int:
     worlds = {name: get_world(name).about for name in list_worlds() if name not in broken()}
     overlays = {name: list(get_world(name).overlays) for name in worlds}
     for name, about in worlds.items():
-        said.append(f"  {name:<20} {about}")
-        said += [f"  {'':<20} overlays: {', '.join(overlays[name])}"] if overlays[name] else []
-    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in broken().items()]
+        said += entry(name, about)
+        said += entry("", f"overlays: {', '.join(overlays[name])}") if overlays[name] else []
+    said += _broken(broken())
     said.append("Presets (interp train PRESET)")
-    said += [f"  {name:<20} {preset.about}" for name, preset in known.items()]
+    said += [line for name, preset in known.items() for line in entry(name, preset.about)]
     said.append("Analyzers (interp analyze ANALYZER CHECKPOINT)")
     analyzers, unusable = find_analyzers()
-    said += [f"  {name:<20} {one.about}" for name, one in analyzers.items()]
-    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in unusable.items()]
+    said += [line for name, one in analyzers.items() for line in entry(name, one.about)]
+    said += _broken(unusable)
     said.append("Studies (interp report STUDY)")
     studies = find_studies()
     told = {name: declared.about for name, declared in studies.found.items()}
-    said += [f"  {name:<20} {about}" for name, about in told.items()]
-    said += [f"  {name:<20} cannot be used: {reason}" for name, reason in studies.broken.items()]
+    said += [line for name, about in told.items() for line in entry(name, about)]
+    said += _broken(studies.broken)
     said.append("Bundled checkpoints (load_checkpoint(NAME)); measures of the worst seed")
     for name, info in bundled.items():
         rules = ", ".join(f"{k} {number(v)}" for k, v in info.items() if isinstance(v, float))
         count = "1 model" if info["models"] == 1 else f"{info['models']} models"
-        said.append(f"  {name:<20} {count}: {rules or info['about']}")
+        said += entry(name, f"{count}: {rules or info['about']}")
     data = {
         OF: header_of_command("list"),
         "worlds": {name: {"about": about, "overlays": overlays[name]} for name, about in worlds.items()},
@@ -308,6 +311,10 @@ def list_all(arguments: argparse.Namespace) -> int:
     }
     deliver("\n".join(said), arguments.json, data)
     return 0
+
+
+def _broken(reasons: Mapping[str, str]) -> list[str]:
+    return [line for name, reason in reasons.items() for line in entry(name, f"cannot be used: {reason}")]
 
 
 def worst_measures(meta: dict[str, Any]) -> dict[str, float]:

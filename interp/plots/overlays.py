@@ -112,9 +112,8 @@ def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
     world = world_of(grammar)
     if world is None or name not in world.overlays:
         whose = ", ".join(one.name for one in worlds() if name in one.overlays)
-        raise RequestError(
-            f"overlay={quoted(name)} is for {whose}: {type(grammar).__name__} has none; give cells or None"
-        )
+        own = "no overlay" if world is None or not world.overlays else f"the overlays {', '.join(world.overlays)}"
+        raise RequestError(f"overlay={quoted(name)} is for {whose}: {type(grammar).__name__} has {own}")
 
 
 def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:

@@ -15,7 +15,10 @@ import pytest
 from interp import load_checkpoint, save_checkpoint
 from interp.cli import main
 from interp.cli.commands import worst_measures
+from interp.header import list_pretrained
 from interp.numbers import written_number, written_whole
+from interp.registry import list_worlds, presets
+from interp.text import entry
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +310,31 @@ def test_other_commands_on_topic_models(topic_checkpoint, tmp_path, capsys):
     assert main(["analyze", "variation", str(topic_checkpoint)]) == 0
     out = tmp_path / "map.html"
     assert main(["heatmap", str(topic_checkpoint), "--text", "t0w0 t1w1 [MASK]", "--out", str(out)]) == 0
-    assert main(["list"]) == 0
     capsys.readouterr()
+
+
+def test_the_list_fits_a_terminal_and_names_everything_once(capsys):
+    assert main(["list"]) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    for name in (*presets(), *list_pretrained(), *list_worlds()):
+        assert re.search(rf"^  {re.escape(name)}( |$)", said, re.M), name
+
+
+def test_a_long_name_stands_on_a_line_of_its_own():
+    assert entry("a", "one two", 8) == ["  a     one two"]
+    assert entry("abcdef", "one", 8) == ["  abcdef", "        one"]
+    assert entry("abcde", "one", 8) == ["  abcde one"]
+    assert entry("", "x" * 60 + " " + "y" * 20) == [" " * 23 + "x" * 57, " " * 23 + "xxx " + "y" * 20]
+
+
+@pytest.mark.parametrize(("name", "said"), [("stacktop", "did you mean 'stack_top'?"), ("zzz", "one of ")])
+def test_an_overlay_that_no_world_has_is_refused_with_the_nearest(name, said, capsys, tmp_path):
+    out = ["--text", "()", "--out", str(tmp_path / "a.html")]
+    assert main(["heatmap", "dyck-minimal", "--overlay", name, *out]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["heatmap", "dyck-minimal", "--overlay", "subject", *out]) == 2
+    assert "DyckGrammar has the overlays stack_top, partner, depth" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

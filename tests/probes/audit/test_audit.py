@@ -499,7 +499,7 @@ def test_what_a_model_lacks_is_said():
             scan_heads(bare, relations)
     with pytest.raises(AnalysisError, match="empty population"):
         audit_claims([], [STACK])
-    for wrong, name in ((3, "int"), (b"x", "bytes"), ("dyck-standard", "str")):
+    for wrong, name in ((3, "int"), (b"x", "bytes"), ("dyck-standard", "is a name, which")):
         with pytest.raises(AnalysisError, match=f"{name} shows no attention"):
             audit_claims(wrong, [STACK])
 
