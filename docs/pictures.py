@@ -1,8 +1,10 @@
 """The pictures of the concepts and tutorials: `python docs/pictures.py` draws them into docs/images (by a Chromium)."""
 
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
+from blocks import blocks
 from plotly.subplots import make_subplots
 
 from interp import load_checkpoint
@@ -50,6 +52,16 @@ def against_nulls() -> go.Figure:
                                 margin={"l": 160, "t": 50, "r": 30, "b": 40})  # fmt: skip
 
 
+def of_tutorial(name: str) -> go.Figure:
+    """The first figure of a tutorial, by the code that its page shows."""
+    page, seen = IMAGES.parent / "tutorials" / f"{name}.md", dict[str, Any]()
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.kind == "python" and "figure" not in seen:
+            exec(compile(block.code, page.name, "exec"), seen)
+    figure: go.Figure = seen["figure"]
+    return figure
+
+
 def main() -> None:
     """Draw all pictures."""
     titles = {"stack": "constructed/stack: reads it", "constant": "constructed/constant: ignores it"}
@@ -59,9 +71,11 @@ def main() -> None:
     sharp = attention_heatmap(model, TEXT, layer=1, overlay="stack_top", null="sharpness")
     save_figure(sharp, str(IMAGES / "null-sharpness.png"))
     save_figure(against_nulls(), str(IMAGES / "nulls.png"))
-    first = load_checkpoint("dyck-standard")[0]
-    paper = attention_heatmap(first, "[[()]]([])", layer=1, overlay=["stack_top", "depth"], title="Layer 1, head 0")
-    save_figure(paper, str(IMAGES / "paper-figure.svg"))
+    for tutorial, image in {
+        "paper-figures": "paper-figure",
+        "induction-over-training": "induction-over-training",
+    }.items():
+        save_figure(of_tutorial(tutorial), str(IMAGES / f"{image}.svg"))
 
 
 if __name__ == "__main__":
