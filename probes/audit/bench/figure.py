@@ -81,7 +81,7 @@ def error_count(data: Mapping[str, Any]) -> str:
 def error_table(data: Mapping[str, Any]) -> str:
     """What a result's JSON file holds, family by family, for pages."""
     lines = [
-        f"| claims whose truth is known ({data['per_family']} a family) | right | {' | '.join(WORDS)} | errors "
+        f"| claims whose truth is known ({data['per_family']} per family) | right | {' | '.join(WORDS)} | errors "
         "| `head_detector` errs |",
         "|---" * (len(WORDS) + 4) + "|",
     ]
