@@ -15,7 +15,7 @@ from case_studies.words import Cell, Row, typeset, written
 from interp.errors import RequestError, quoted
 from interp.files import write_text
 from interp.names import first_duplicate
-from interp.numbers import UNDEFINED
+from interp.numbers import UNDEFINED, number
 from interp.plots.export import SCRIPT, figure_html, write_plotly_script
 from probes.core import OF, header_of_command, to_json
 
@@ -239,7 +239,7 @@ def _figure(figure: Figure, name: str) -> str:
     drawn = figure_html(figure.figure, name)
     width, height = (figure.figure.layout[size] or 0 for size in ("width", "height"))
     zoom = min(most / (size or 1) for most, size in zip(PAPER, (width, height), strict=True))
-    shrunk = f' style="--printed: {zoom:.2f}"' if zoom < PRINTED else ""  # or it would run over two pages
+    shrunk = f' style="--printed: {number(zoom, 2)}"' if zoom < PRINTED else ""  # or it would run over two pages
     return f"<figure{shrunk}>{drawn}<figcaption>{typeset(figure.caption)}</figcaption></figure>"
 
 

@@ -4,6 +4,7 @@ The runner does sizes, seeds, steps, training or loading, progress over the whol
 a `Declaration` in its `__init__.py` (see `case_studies.declaration`) and a `Study` in its `study.py`.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -188,9 +189,15 @@ class Study(Generic[Size, Found]):
             found = self.collect(replace(run, arrived=arrived))
         own = {option.name: options.get(option.dest) for option in self.declared.options}
         given = {"seeds": seeds, "steps": steps, **own}
-        asked = {"study": self.name, "size": "full" if full else "quick", **given}
+        told = {name: Path(str(value)).name if _is_file(value) else value for name, value in given.items()}
+        asked = {"study": self.name, "size": "full" if full else "quick", **told}
         page = self.report(found, command_of(self.name, full, out, given))
         return write_study(self.to_results(found), page, run.folder, asked)
+
+
+def _is_file(value: Any) -> bool:
+    """Whether an option names a file, of which results tell the name alone."""
+    return isinstance(value, Path) or (isinstance(value, str) and os.path.exists(value))
 
 
 @contextmanager

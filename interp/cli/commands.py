@@ -314,7 +314,7 @@ def list_all(arguments: argparse.Namespace) -> int:
 
 
 def _broken(reasons: Mapping[str, str]) -> list[str]:
-    return [line for name, reason in reasons.items() for line in entry(name, f"cannot be used: {reason}")]
+    return [f"  {name:<20} cannot be used: {reason}" for name, reason in reasons.items()]  # a line each, to be found
 
 
 def worst_measures(meta: dict[str, Any]) -> dict[str, float]:

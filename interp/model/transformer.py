@@ -123,7 +123,8 @@ class SandboxTransformer(NamedHooks):
         if first:
             raise RequestError(f"first={first} is of logits, and stop_at_layer={quoted(layer)} ends before any")
         count = len(self.blocks)
-        return count if layer == count and not isinstance(layer, bool) else index_of("stop_at_layer", layer, count)
+        whole = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
+        return count if whole and layer == count else index_of("stop_at_layer", layer, count)
 
     def visible_keys(self, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
         """Causal or not, and never PAD; every position sees itself, so that no row is empty."""

@@ -112,8 +112,8 @@ def _check(name: str, tokens: np.ndarray | None, grammar: Any) -> None:
     world = world_of(grammar)
     if world is None or name not in world.overlays:
         whose = ", ".join(one.name for one in worlds() if name in one.overlays)
-        own = "no overlay" if world is None or not world.overlays else f"the overlays {', '.join(world.overlays)}"
-        raise RequestError(f"overlay={quoted(name)} is for {whose}: {type(grammar).__name__} has {own}")
+        here = "no overlay" if world is None or not world.overlays else f"the overlays {', '.join(world.overlays)}"
+        raise RequestError(f"overlay={quoted(name)} is for {whose}: {type(grammar).__name__} has {here}")
 
 
 def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:

@@ -280,6 +280,7 @@ MODEL = {
             "visible": (None, CAUSAL),
             "positions": (None, torch.arange(5) + 1),
             "first": (0, 2),
+            "stop_at_layer": (None, 1),
         },
         {"tokens": IDS},
     ),

@@ -124,7 +124,7 @@ def test_a_cache_that_cannot_be_is_refused(model, how, said):
             model.run_with_cache(given, **how)
 
 
-@pytest.mark.parametrize("keyword", ["names_filer", "stop_at_layer", "prepend_bos", "padding_side", "loss_per_token"])
+@pytest.mark.parametrize("keyword", ["names_filer", "start_at_layer", "prepend_bos", "padding_side", "loss_per_token"])
 def test_keywords_that_no_method_has_are_pythons_own_error(model, keyword):
     for call in (model, model.run_with_cache, model.run_with_hooks):
         with pytest.raises(TypeError, match=keyword):
