@@ -1,7 +1,9 @@
 """The word list of CONTRIBUTING.md: what it says not to write stands in no text."""
 
+import json
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import pytest
 
@@ -61,3 +63,29 @@ def test_no_page_writes_what_the_list_rules_out(path):
         f"{text[max(m.start() - 30, 0) : m.end() + 20]!r}" for pattern in words() for m in re.finditer(pattern, text)
     ]
     assert not found, "\n".join(found)
+
+
+# -- what results tell of where they were made --------------------------------------------------------------
+
+FILES = sorted(
+    p for folder in ("docs", "case_studies", "benchmarks", "stress") for p in (ROOT / folder).rglob("*.json")
+)
+
+
+def absolute(node: Any) -> list[str]:
+    """The texts of a JSON value that are paths of one machine."""
+    if isinstance(node, dict):
+        return [found for value in node.values() for found in absolute(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in absolute(value)]
+    is_path = isinstance(node, str) and (PurePosixPath(node).is_absolute() or PureWindowsPath(node).is_absolute())
+    return [node] if is_path else []
+
+
+def test_paths_of_one_machine_are_found():
+    assert absolute({"a": ["x", {"b": "/home/me/x"}, "C:\\x"], "c": 1, "d": "a/b"}) == ["/home/me/x", "C:\\x"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_committed_result_names_a_path_of_one_machine(path):
+    assert not absolute(json.loads(path.read_text(encoding="utf-8")))

@@ -44,16 +44,12 @@ def what_runs(text: str) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
+    holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                rows = range(first.lineno - 1, first.end_lineno or first.lineno)
-                lines = ["" if at in rows else line for at, line in enumerate(lines)]
+        if isinstance(node, holders) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            rows = range(first.lineno - 1, first.end_lineno or first.lineno)
+            lines = ["" if at in rows else line for at, line in enumerate(lines)]
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
