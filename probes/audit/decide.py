@@ -5,7 +5,7 @@ The rules are those of `probes.audit.pattern_rules`, `use_rules` and `verdicts`,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from interp.stats import Estimate
 from probes.audit import thresholds as t
@@ -30,9 +30,6 @@ from probes.audit.tails import Tail
 from probes.audit.tasks import Task
 from probes.audit.use_rules import TOGETHER_RULES, USE_REMARKS, USE_RULES, Idle, Together, use_phrases
 from probes.claims import heads_text
-
-# Whichever rule decides, all that means something is measured and shown; what a head does alone, only if a rule asks.
-SHOWN = frozenset(field.name for field in fields(Effects)) - {"idle"}
 
 # -- the pattern --------------------------------------------------------------------------------------------
 
@@ -153,7 +150,7 @@ def decide_use(gather: Gather[Effects], task: Task, heads: str) -> Finding:
     `gather` measures what the rules need; `heads`: the names of those that are claimed.
     """
     rule = decide(USE_RULES, gather)
-    e = gather(SHOWN)
+    e = gather(rule.needs)
     because, table = use_phrases(e, task, heads).say(rule.words), _rows_of_use(rule, e, task)
     if rule.finding in ("used", "redundant"):
         idle = tuple(Idle(head, decide(USE_RULES, alone), alone) for head, alone in gather(frozenset({"idle"})).idle)
@@ -176,7 +173,7 @@ def _with_idle(rule: Rule, e: Effects, idle: Sequence[Idle], task: Task) -> tupl
     of the idle one.
     """
     one = next((one for one in idle if one.finding == rule.finding == "unused"), idle[0])
-    alone, name = one.effects(SHOWN), heads_text([one.head])
+    alone, name = one.effects(one.rule.needs), heads_text([one.head])
     said = use_phrases(alone, task, name).say(one.rule.words)
     because = Phrases(e, names=heads_text([each.head for each in idle]), alone=said).say(rule.words)
     rows = use_rows(alone, rule.finding, rule.rows(alone) or one.rule.rows(alone))

@@ -118,12 +118,17 @@ def run(
     writers[last] = editing.keeps(last)
     blocks: list[Any] = []
     below = _remembered(model, blocks) if keep else _resumed(model, begun, editing.first)
-    with undisturbed(model), torch.no_grad(), hooked(model, writers), below, _unembedded_at(model, read):
+    with undisturbed(model), torch.no_grad(), hooked(model, writers), below, unembedded_at(model, read):
         logits = model(tokens)
     each, stream = torch.arange(len(tokens), device=logits.device), editing.seen[last]
     at_read = logits[:, 0] if logits.shape[1] == 1 else logits[each, read]
     cache = editing.cache(blocks) if keep else None
     return Run(at_read.double(), stream[each, read].double().norm(dim=-1), cache)
+
+
+def writers_of(model: Any, tokens: Tensor, edges: Sequence[Edges]) -> dict[str, Writer]:
+    """What a run with edges edited writes at the hook points, for runs of another kind than `run`'s."""
+    return _Editing(model, tokens, edges, {}, None).writers(keep=False)
 
 
 class _Editing:
@@ -236,7 +241,7 @@ def reaches_output(model: Any, tokens: Tensor, layer: int) -> bool:
         leaves[:] = [z.detach().clone().requires_grad_()]
         return leaves[0]
 
-    with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), _differentiable(model):
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), differentiable(model):
         with hooked(model, {_at(layer, "attn.hook_z"): cut}):
             logits = model(tokens[:1].clone())
         if not leaves or not logits.requires_grad:
@@ -298,7 +303,7 @@ def _gave(out: Any, *_: Any, **__: Any) -> Any:
 
 
 @contextmanager
-def _unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
+def unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
     """Logits [batch, 1, d_out] of the positions read alone: of a large vocabulary the others cost most of a run."""
     unembed = getattr(model, "unembed", None)
     if not isinstance(unembed, torch.nn.Module):
@@ -318,7 +323,7 @@ def _unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
 
 
 @contextmanager
-def _differentiable(model: Any) -> Iterator[None]:
+def differentiable(model: Any) -> Iterator[None]:
     """Copies in the place of tensors made in inference mode, which no gradient passes; the model's own come back."""
     own: list[tuple[dict[str, Any], str, Tensor]] = []
     for module in model.modules():

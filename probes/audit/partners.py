@@ -1,7 +1,7 @@
 """The use of a head among other heads: which can stand in for it, and with which it would matter after all.
 
-All searches are on `SEARCH_ITEMS` of half A, by what happens to the margin, never by how patterns look. What they find
-is measured on all of half B: a search may miss a partner, but it cannot make one.
+All searches are on a few items of half A, by what happens to the margin, never by how patterns look. What they find is
+measured on all of half B: a search may miss a partner, but it cannot make one.
 
 A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer works
 against them: what they write, it takes away again, and to be taken away is no use. Such a head is no partner and no
@@ -17,6 +17,7 @@ import numpy as np
 from interp.rng import generator
 from probes.audit import thresholds as t
 from probes.audit.edits import Edges, Head
+from probes.audit.screen import screened
 from probes.audit.side import Side
 
 Swap = Callable[[Side], list[Edges]]  # the interchange of the claimed edges, on a side's items
@@ -31,19 +32,28 @@ def other_heads(side: Side, heads: Sequence[Head]) -> list[Head]:
 def candidates(side: Side, swap: Swap, heads: Sequence[Head]) -> list[Head]:
     """The heads beside the claimed ones, at most `CANDIDATES`: beside whose ablation the interchange matters most.
 
-    One that stands in for the claimed head may move nothing while that head is there: of up to `RANKED` heads each is
-    tried, of more those come first whose ablation alone moves most.
+    One that stands in for the claimed head may move nothing while that head is there. Of a model of up to `RANKED`
+    heads each is tried; of more, slopes say which come first.
     """
     others = other_heads(side, heads)
     if len(others) <= t.CANDIDATES:
         return others
-    few = side.part(t.SEARCH_ITEMS)
+    few = searched(side)
     if few.margin.mean() <= 0:
         return others[: t.CANDIDATES]
-    if len(others) <= t.RANKED:
-        edges = swap(few)
-        return sorted(others, key=lambda head: -_with(few, edges, (head,)))[: t.CANDIDATES]
-    return sorted(others, key=lambda head: -float(np.abs(few.margin - few.without((head,))).mean()))[: t.CANDIDATES]
+    edges = swap(few)
+    gains = screened(few, edges, others) if has_many_heads(side) else {h: _with(few, edges, (h,)) for h in others}
+    return sorted(others, key=lambda head: -gains[head])[: t.CANDIDATES]
+
+
+def has_many_heads(side: Side) -> bool:
+    """Whether the model has more heads than can each be tried."""
+    return side.model.cfg.n_layers * side.model.cfg.n_heads > t.RANKED
+
+
+def searched(side: Side) -> Side:
+    """The items of a search: fewer where the heads are so many that a run of the model takes its time."""
+    return side.part(t.FEW_ITEMS if has_many_heads(side) else t.SEARCH_ITEMS)
 
 
 def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
@@ -52,7 +62,7 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
     Head by head while that gains anything; and where it comes to nothing, since two may have to go at once before
     anything moves, sets drawn at random too.
     """
-    few = side.part(t.SEARCH_ITEMS)
+    few = searched(side)
     if not others or few.margin.mean() <= 0:
         return ()
     edges = swap(few)
@@ -80,10 +90,10 @@ def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> t
     One of many that say the same moves nothing alone, nor when a few are gone; with enough of the others on the
     donor's side, it does. Sets of all sizes are tried.
     """
-    few = side.part(t.SEARCH_ITEMS)
+    few = searched(side)
     if few.margin.mean() <= 0:
         return ()
-    friends = _friends(few, others) if len(others) <= t.RANKED else list(others)
+    friends = list(others) if has_many_heads(side) else _friends(few, others)
     if not friends:
         return ()
     edges, rng = swap(few), generator(seed, "audit/company")

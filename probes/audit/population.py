@@ -132,6 +132,8 @@ def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
         if _is_tail(name):
             words += "; of the seeds in which it fails there"
+        elif len(rows) < len(best):
+            words += f"; of the {len(rows)} seeds that have it"
         if times := decided[group, name]:
             words += f"; decides in {times} of {len(best)} seeds"
         side, threshold = rows[0].side, rows[0].threshold

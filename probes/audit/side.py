@@ -116,7 +116,11 @@ class Side:
         return self._parts[count]
 
     def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
-        """Each head's z, averaged over the positions up to those read: what an ablated head gives.
+        """What ablated heads give."""
+        return {(layer, head): self.mean_of(layer)[head] for layer, head in heads}
+
+    def mean_of(self, layer: int) -> Tensor:
+        """Each head's z [head, d_head], averaged over the positions up to those read.
 
         Over inputs and donors: the inputs alone may all have one answer, which their mean would still tell.
         """
@@ -125,7 +129,7 @@ class Side:
             weight = upto.to(self.cache.z[0].dtype)[..., None, None]
             both = zip(self.cache.z, self.donor_cache.z, strict=True)
             self._means.extend(((z + donor) * weight).sum((0, 1)) / (2 * weight.sum()) for z, donor in both)
-        return {(layer, head): self._means[layer][head] for layer, head in heads}
+        return self._means[layer]
 
     def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
         """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""

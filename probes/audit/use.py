@@ -7,8 +7,7 @@ donor's pattern over its own values, and both. Of these only what goes through t
 exchange that leaves the claimed edges as they are is taken off.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from torch import Tensor
 from interp.claims.asking import rows_of
 from interp.stats import Estimate
 from probes.audit import thresholds as t
-from probes.audit.conditions import Bound, Condition, Given, Not, all_of
 from probes.audit.edits import Edges, Head, centred, is_pattern_times_values, reaches_output, z_change
 from probes.audit.effects import Effects
 from probes.audit.exchanges import (
@@ -39,18 +37,9 @@ from probes.audit.partners import candidates, company_change, find_company, find
 from probes.audit.pattern import Asked
 from probes.audit.rules import Gather, known
 from probes.audit.side import Side
+from probes.audit.stages import STAGES
 from probes.audit.stats import Floats, ratio
 from probes.audit.tasks import Items, Task
-from probes.audit.use_rules import (
-    BOTH_USED,
-    ENOUGH_ITEMS,
-    LOOK_USED,
-    NEEDED_BESIDE,
-    POWERFUL,
-    SHOWN_DIRECTLY,
-    STILL,
-    USED_WHOLE,
-)
 
 
 class Used:
@@ -137,14 +126,14 @@ class Used:
 
 
 class Measuring:
-    """The evidence on one claim's use. Called with the names that a rule needs, it measures as far as they ask.
+    """The evidence on one claim's use. Called with the names that a rule needs, it measures these and no others.
 
-    Pieces are measured in the order of `STAGES`, each where its condition holds of the pieces before it.
+    A piece of `STAGES` is measured where its condition holds, after the pieces that the condition speaks of.
     """
 
     def __init__(self, used: Used, asked: Asked, side: Side, heads: tuple[Head, ...]):
         self.used, self.asked, self.side, self.heads = used, asked, side, heads
-        self._left = list(STAGES)
+        self._done: set[int] = set()
         units = side.by_unit(np.ones(len(side.items)))
         reasons = (used.dead(side, layer) for layer in sorted({layer for layer, _ in heads}))
         dead = next((reason for reason in reasons if reason), None)
@@ -155,10 +144,12 @@ class Measuring:
 
     def __call__(self, needs: frozenset[str]) -> Effects:
         """Evidence in which the fields of these names have been measured, where they mean something."""
-        while any(needs & stage.gives for stage in self._left):
-            stage = self._left.pop(0)
-            if stage.when(self.found):
-                self.found = replace(self.found, **stage.measure(self))
+        for at, stage in enumerate(STAGES):
+            if stage.gives & needs and at not in self._done:
+                self._done.add(at)
+                self(stage.when.needs)
+                if stage.when(self.found):
+                    self.found = replace(self.found, **getattr(self, stage.measure)())
         return self.found
 
     # -- what several pieces are made of ----------------------------------------------------------------
@@ -292,10 +283,13 @@ class Measuring:
             "paired": side.items.flipped is not None,
         }
 
-    def power(self) -> dict[str, Any]:
-        """What could have moved."""
-        every = self.used.every_head(self.asked, self.side, self.keys)
-        return {"token": self.side.share(self.token_change), "every": every}
+    def token(self) -> dict[str, Any]:
+        """What could have moved: the token itself exchanged."""
+        return {"token": self.side.share(self.token_change)}
+
+    def every(self) -> dict[str, Any]:
+        """The same of these edges in all heads."""
+        return {"every": self.used.every_head(self.asked, self.side, self.keys)}
 
     def exchange(self) -> dict[str, Any]:
         """The interchange, its sham, both with all that comes later frozen, and the mean filled in."""
@@ -400,51 +394,3 @@ class Measuring:
         side, keys = self.side, self.keys
         found = idle_heads(side, lambda group: interchange(side.donor_cache, keys, group), self.heads)
         return {"idle": tuple((head, self.used.evidence(self.asked, (head,))) for head in found)}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of measuring: which fields it `gives`, and when they mean anything."""
-
-    gives: frozenset[str]
-    when: Condition
-    measure: Callable[[Measuring], dict[str, Any]]
-
-
-_ALIVE = all_of(ENOUGH_ITEMS, Not(Given("dead")))
-_MEASURED = Given("total")
-STAGES = (
-    Stage(frozenset(("output_change", "answer_change", "aimed", "paired")), _ALIVE, Measuring.answer),
-    Stage(frozenset(("token", "every")), all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0)), Measuring.power),
-    Stage(
-        frozenset(("whole", "whole_turned", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
-        all_of(_ALIVE, Bound("margin.low", ">", 0.0), Not(POWERFUL)),
-        Measuring.whole_output,
-    ),
-    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "turned", "unnatural")), POWERFUL, Measuring.exchange),
-    Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), Measuring.direct_fill),
-    Stage(
-        frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),
-        all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
-        Measuring.where_it_looks,
-    ),
-    Stage(
-        frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
-        _MEASURED,
-        Measuring.partners,
-    ),
-    Stage(
-        frozenset(
-            ("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw", "left_look_beside")
-        ),
-        all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
-        Measuring.looks_beside,
-    ),
-    Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, Measuring.held),
-    Stage(
-        frozenset(("company", "in_company")),
-        all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),
-        Measuring.company,
-    ),
-    Stage(frozenset(("idle",)), _MEASURED, Measuring.idle),
-)

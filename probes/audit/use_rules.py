@@ -22,7 +22,8 @@ AIMS = Bound("aimed", ">=", t.AIMED)  # the claimed edges read what the donor ch
 # What could have moved: these edges in all heads at once, the token itself. With power, an edit that moves nothing
 # means something.
 EVERY_MOVES, TOKEN_MOVES = Bound("every.value", ">=", t.POWER), Bound("token.value", ">=", t.POWER)
-POWERFUL = any_of(EVERY_MOVES, all_of(AIMS, TOKEN_MOVES))
+ENOUGH_BY_TOKEN = all_of(AIMS, TOKEN_MOVES)
+POWERFUL = any_of(EVERY_MOVES, ENOUGH_BY_TOKEN)
 # The total effect alone shows use: of the exchange, net and as it is, and the same way of the mean.
 USED_WHOLE = all_of(
     Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Bound("fill.value", ">", 0.0)

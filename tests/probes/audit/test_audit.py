@@ -734,7 +734,7 @@ FIRST, CLOSING = (
     [
         # Logits of 5 and -5, and the other way round: the margin moves by four times their size, an output by two.
         (ALONE, lambda a: a[..., 0], STACK,
-         {"answer_change": 4, "aimed": 1, "every": 2, "token": 2, "output_change": 2}),
+         {"answer_change": 4, "aimed": 1, "every": None, "token": 2, "output_change": 2}),
         # The answer does not turn on what is read, nor does any output.
         (ALONE, lambda a: 0 * a[..., 0] + 1, STACK, {"answer_change": 0, "aimed": 1, "output_change": 0}),
         # These edges read no token that is exchanged, and move nothing in any head.
@@ -875,15 +875,18 @@ def test_a_piece_is_measured_when_it_is_asked_for(monkeypatch):
     searched = []
     monkeypatch.setattr("probes.audit.use.find_partners", lambda *_: searched.append("partners") or ())
     monkeypatch.setattr("probes.audit.use.idle_heads", lambda *_: searched.append("idle") or [])
-    assert gather(frozenset({"items", "margin"})).every is None
+    assert gather(frozenset({"items", "margin"})).token is None
     found = gather(frozenset({"every"}))
-    assert found.every is not None
+    assert found.token is not None
+    assert found.every is None  # the token moves enough
     assert found.total is None
     assert gather(frozenset({"total"})).total is not None
     assert searched == []
     for _ in range(2):
-        gather(frozenset({"with_partners"}))
-    assert searched == ["partners"]
+        gather(frozenset({"idle"}))
+    assert gather(frozenset({"total"})).with_partners is None
+    gather(frozenset({"with_partners"}))
+    assert searched == ["partners"]  # of one head none can be idle
 
 
 def test_of_a_model_without_power_nothing_further_is_measured():

@@ -16,6 +16,7 @@ import probes.audit
 from closeness import assert_close
 from interp.claims.types import Condition, Relation
 from interp.stats import Estimate
+from probes.audit import partners
 from probes.audit import thresholds as limits
 from probes.audit.exchanges import live_items, output_change, sham_pairs
 from probes.audit.inputs import Inputs
@@ -765,7 +766,7 @@ class Given:
         return self.without(group) - (self.effect(group) if edges else 0)
 
     def part(self, count):
-        assert count == limits.SEARCH_ITEMS
+        assert count == (limits.FEW_ITEMS if self.model.cfg.n_heads > limits.RANKED else limits.SEARCH_ITEMS)
         return self if self.few is None else self.few
 
 
@@ -873,21 +874,17 @@ def test_candidates_are_those_beside_whose_loss_the_interchange_matters_most():
     assert candidates(Given(intact=-1.0), swap, H[:1]) == H[1:13]
 
 
-def test_of_very_many_heads_candidates_are_those_whose_loss_alone_moves_most():
-    class Each(Given):
-        def without(self, group, held=False):
-            ((_, head),) = group
-            return self.margin + (-1) ** head * (head % 8 + head / 100)
-
-    def ranked(heads):
-        many = [(0, head) for head in range(1, heads)]
-        return sorted(many, key=lambda head: -(head[1] % 8 + head[1] / 100))[:12]
-
-    beyond = limits.RANKED + 2
-    assert candidates(Each(heads=beyond), swap, H[:1]) == ranked(beyond)
-    tried = Given(lambda group: 0.0, heads=beyond - 1)
+def test_of_very_many_heads_slopes_say_which_are_candidates(monkeypatch):
+    """Up to `RANKED` heads each is tried."""
+    gains = {(0, head): head % 8 + head / 100 for head in range(limits.RANKED + 1)}
+    monkeypatch.setattr(partners, "screened", lambda side, edges, others: {head: gains[head] for head in others})
+    ranked = sorted(list(gains)[1:], key=lambda head: -gains[head])[: limits.CANDIDATES]
+    tried = Given(lambda group: 0.0, heads=limits.RANKED + 1)
+    assert candidates(tried, swap, H[:1]) == ranked
+    assert not tried.tried
+    tried = Given(lambda group: 0.0, heads=limits.RANKED)
     candidates(tried, swap, H[:1])
-    assert len(tried.tried) == limits.RANKED
+    assert len(tried.tried) == limits.RANKED - 1
 
 
 def test_a_partner_leaves_something_and_takes_nothing_away():

@@ -15,7 +15,7 @@ from interp.stats import CONFIDENCE, Estimate, clopper_pearson
 from probes.audit import rules_table
 from probes.audit import thresholds as limits
 from probes.audit.conditions import Bound, Not, all_of, any_of
-from probes.audit.decide import SHOWN, decide_use
+from probes.audit.decide import decide_use
 from probes.audit.effects import Effects
 from probes.audit.pattern_rules import PatternEvidence, pattern_evidence, pattern_phrases
 from probes.audit.population_rules import SeedShares, seed_shares
@@ -519,6 +519,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     told = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
+        "FEW_ITEMS": 16,
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
         "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64, "MOST_FITTING": 16,
     }  # fmt: skip
@@ -601,16 +602,14 @@ def test_what_was_not_measured_speaks_for_nothing():
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     given = [name for stage in STAGES for name in stage.gives]
     assert len(set(given)) == len(given)
-    assert (
-        {*given, "items", "margin", "level", "dead", "left_out"}
-        == {f.name for f in fields(Effects)}
-        == {*SHOWN, "idle"}
-    )
+    assert {*given, "items", "margin", "level", "dead", "left_out"} == {f.name for f in fields(Effects)}
     alive = "(items >= 50 and not (dead is there))"
+    moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
     used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)"
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
-        f"{alive} and not (output_change <= 1e-05) and margin.value > 0",
+        moving,
+        f"({moving}) and not (aimed >= 0.5 and token.value >= 0.25)",
         f"{alive} and margin.low > 0 and not (every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25))",
         "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
         f"direct.low >= 0.1 and not {used}",

@@ -521,7 +521,7 @@ def test_numbers_are_averaged_over_the_seeds_that_have_them():
     # 4.303 is Student's t with two degrees of freedom.
     assert row.estimate.low == pytest.approx(0.6 - 4.303 * 0.2 / 3**0.5, rel=1e-3)
     assert (row.estimate.n, row.estimate.over, row.name) == (3, "seeds", "score")
-    assert row.words == "words; decides in 1 of 4 seeds"
+    assert row.words == "words; of the 3 seeds that have it; decides in 1 of 4 seeds"
     assert means(None, None) is None
     assert (
         means(0.4, 0.5, name="rival L0H1").words

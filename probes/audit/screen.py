@@ -1,0 +1,54 @@
+"""Which of very many heads may stand in for the claimed ones: by slopes, two runs for all of them.
+
+What the mean ablation of a head does to the margin is, to first order, the slope of the margin along that head's z
+times the way from z to its mean (attribution patching). In the intact run this says what the loss of the head does
+alone; in the run with the interchange, what it does once the claimed heads say something else. The difference is what
+the loss of the head adds to the interchange: the number by which partners are chosen where every head can be tried.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from interp.guests import undisturbed
+from probes.audit.edits import Edges, Head, Writer, differentiable, hooked, unembedded_at, writers_of
+from probes.audit.side import Side
+
+
+def screened(side: Side, edges: Sequence[Edges], heads: Sequence[Head]) -> dict[Head, float]:
+    """By how much the effect of `edges` on the mean margin grows with the loss of each head, to first order."""
+    alone, beside = losses(side, ()), losses(side, edges)
+    return {(layer, head): float(alone[layer, head] - beside[layer, head]) for layer, head in heads}
+
+
+def losses(side: Side, edges: Sequence[Edges]) -> Tensor:
+    """What the mean ablation of each head does to the mean margin, to first order [layer, head]; with edges edited."""
+    model, layers = side.model, range(side.model.cfg.n_layers)
+    slots: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: z as it is, and what is added to it
+
+    def opened(layer: int, write: Writer | None) -> Writer:
+        def with_slot(z: Tensor) -> Tensor:
+            written = None if write is None else write(z)
+            z = z if written is None else written
+            slots[layer] = z.detach(), torch.zeros_like(z).requires_grad_()
+            return z + slots[layer][1]
+
+        return with_slot
+
+    writers = writers_of(model, side.tokens, edges)
+    names = {layer: f"blocks.{layer}.attn.hook_z" for layer in layers}
+    writers |= {name: opened(layer, writers.get(name)) for layer, name in names.items()}
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), differentiable(model):
+        with hooked(model, writers), unembedded_at(model, side.read):
+            logits = model(side.tokens.clone())
+        each = torch.arange(len(side.tokens), device=logits.device)
+        at_read = logits[:, 0] if logits.shape[1] == 1 else logits[each, side.read]
+        answer, foil = (torch.from_numpy(which).to(at_read.device) for which in (side.items.answer, side.items.foil))
+        margin = at_read[each, answer] - at_read[each, foil]
+        slopes = torch.autograd.grad(margin.mean(), [slots[layer][1] for layer in layers], allow_unused=True)
+    out = torch.zeros(len(layers), model.cfg.n_heads, dtype=torch.float64)
+    for layer, slope in zip(layers, slopes, strict=True):
+        if slope is not None:
+            out[layer] = (slope * (side.mean_of(layer) - slots[layer][0])).sum((0, 1, 3)).double().cpu()
+    return out

@@ -1,0 +1,67 @@
+"""What an audit of use measures, piece by piece: each where it means anything, and only if a rule asks for it."""
+
+from dataclasses import dataclass
+
+from probes.audit import thresholds as t
+from probes.audit.conditions import Bound, Condition, Given, Not, all_of
+from probes.audit.use_rules import (
+    BOTH_USED,
+    ENOUGH_BY_TOKEN,
+    ENOUGH_ITEMS,
+    LOOK_USED,
+    NEEDED_BESIDE,
+    POWERFUL,
+    SHOWN_DIRECTLY,
+    STILL,
+    USED_WHOLE,
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of measuring: which fields it `gives`, when they mean anything, and the method that measures them."""
+
+    gives: frozenset[str]
+    when: Condition
+    measure: str
+
+
+_ALIVE = all_of(ENOUGH_ITEMS, Not(Given("dead")))
+_MOVING = all_of(_ALIVE, Not(STILL), Bound("margin.value", ">", 0.0))
+_MEASURED = Given("total")
+STAGES = (
+    Stage(frozenset(("output_change", "answer_change", "aimed", "paired")), _ALIVE, "answer"),
+    Stage(frozenset(("token",)), _MOVING, "token"),
+    Stage(frozenset(("every",)), all_of(_MOVING, Not(ENOUGH_BY_TOKEN)), "every"),
+    Stage(
+        frozenset(("whole", "whole_turned", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
+        all_of(_ALIVE, Bound("margin.low", ">", 0.0), Not(POWERFUL)),
+        "whole_output",
+    ),
+    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "turned", "unnatural")), POWERFUL, "exchange"),
+    Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), "direct_fill"),
+    Stage(
+        frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),
+        all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
+        "where_it_looks",
+    ),
+    Stage(
+        frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
+        _MEASURED,
+        "partners",
+    ),
+    Stage(
+        frozenset(
+            ("look_partners", "look_beside", "both_beside", "look_beside_raw", "both_beside_raw", "left_look_beside")
+        ),
+        all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
+        "looks_beside",
+    ),
+    Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, "held"),
+    Stage(
+        frozenset(("company", "in_company")),
+        all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),
+        "company",
+    ),
+    Stage(frozenset(("idle",)), _MEASURED, "idle"),
+)
