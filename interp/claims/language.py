@@ -52,7 +52,7 @@ def draw_language(
     """
     start = vocabulary.start if getattr(vocabulary, "has_start", False) else None
     first = "" if start is None else "START, then "
-    why = "a claim is about earlier copies"
+    why = "so that there are earlier copies to look for"
     if not any(about_copies(relation) for relation in relations):
         pieces, why = _pieces(vocabulary, size, num_inputs, length - (start is not None), seed)
         if pieces is not None:

@@ -50,6 +50,7 @@ from probes.audit.population import Seeds, over_seeds
 from probes.audit.result import AuditResult
 from probes.audit.tails import Tails
 from probes.audit.tasks import NoTask, Task, task_for
+from probes.audit.verdicts import reason_of
 from probes.claims import (
     FORM,
     Claim,
@@ -389,7 +390,7 @@ def _of_model(claim: Claim, found: Outcome, common: dict[str, Any]) -> AuditResu
         pattern=found.pattern.word,
         use=found.use.word,
         verdict=found.verdict,
-        reason=f"{found.pattern.because} {found.use.because}",
+        reason=reason_of(found.pattern, found.use, claim),
         evidence=tuple(row.to_dict() for row in (*found.pattern.evidence, *found.use.evidence)),
         heads=found.heads,
         num_models=1,
@@ -418,11 +419,11 @@ def _of_seeds(claim: Claim, found: Seeds, common: dict[str, Any]) -> AuditResult
 
 
 @contextmanager
-def progress_of(total: int, shown: bool, what: str = "audit") -> Iterator[Callable[[], None]]:
+def progress_of(total: int, shown: bool, what: str = "audit", unit: str = "claims") -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, or nothing."""
     from interp.progress import progress_bar
 
-    with progress_bar(total=total, desc=what, disable=not shown, leave=False) as bar:
+    with progress_bar(total=total, desc=what, unit=unit, disable=not shown, leave=False) as bar:
 
         def tick() -> None:
             bar.update(1)

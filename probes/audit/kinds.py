@@ -18,6 +18,8 @@ from probes.audit.use_rules import USE_RULES
 # The first of these words that any kind has is the word of all; "unused" thus needs every kind.
 SHOWN_AT_ONCE = USE_RULES[: next(at for at, rule in enumerate(USE_RULES) if rule.finding == "used") + 1]
 ORDER = ("used", "redundant", "undecided", "unused")
+# What two inputs of a pair differ in; a question may have kinds of its own.
+GLOSSES = {"content": "what is fetched differs", "address": "where it is to be found differs"}
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,16 @@ def together(asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
         left = [kind for kind in kinds_of(getattr(asked[0], "question", asked[0])) if kind not in kinds]
         if not left:
             return findings[0]
-        more = f"Of {kinds[0]} pairs ({findings[0].word}), so that {' and '.join(left)} pairs need not be asked: "
+        shown = f"Of {kinds[0]} pairs{_gloss(kinds[0])}: {findings[0].word}"
+        more = f"{shown}, so that {' and '.join(left)} pairs need not be asked. "
         rows = tuple(
             replace(r, name=f"{r.name}/{kinds[0]}", words=f"{r.words} ({kinds[0]})") for r in findings[0].evidence
         )
         return replace(findings[0], because=more + findings[0].because, evidence=rows)
     word = next(word for word in (*ORDER, *(one.word for one in findings)) if any(f.word == word for f in findings))
-    said = " ".join(f"Of {kind} pairs ({one.word}): {one.because}" for kind, one in zip(kinds, findings, strict=True))
+    said = " ".join(
+        f"Of {kind} pairs{_gloss(kind)}: {one.word}. {one.because}" for kind, one in zip(kinds, findings, strict=True)
+    )
     rows = tuple(
         replace(
             row,
@@ -87,3 +92,7 @@ def together(asked: Sequence[Task], findings: Sequence[Finding]) -> Finding:
     )
     first = next(one for one in findings if one.word == word)
     return Finding(word, said, rows, first.rule)
+
+
+def _gloss(kind: str) -> str:
+    return f" ({GLOSSES[kind]})" if kind in GLOSSES else ""

@@ -140,8 +140,8 @@ ELIGIBILITY_RULES = (
         "few_rows",
         any_of(Bound("rows", "<", t.MIN_ROWS), Bound("sequences", "<", t.MIN_SEQUENCES)),
         "undecided",
-        "the relation applies to {rows} rows in {sequences} inputs of the half that decides, and {MIN_ROWS} in "
-        "{MIN_SEQUENCES} are needed{remedy}",
+        "the relation applies to {rows} rows of the half that decides ({MIN_ROWS} are needed) and to {sequences} of "
+        "its inputs ({MIN_SEQUENCES} are needed){remedy}",
         (("rows", Bound("rows", "<", t.MIN_ROWS)), ("sequences", Bound("sequences", "<", t.MIN_SEQUENCES))),
     ),
 )

@@ -22,6 +22,7 @@ from probes.audit.population_rules import (
 from probes.audit.rows import Evidence, Verdict, stem
 from probes.audit.rules import decide, known
 from probes.audit.stats import SUPPORTS, high, low, ratio
+from probes.audit.verdicts import reason_of
 from probes.claims import Claim, heads_text
 
 # Counts of one seed's inputs, and rows that only some seeds have and that mean something else in each.
@@ -199,7 +200,7 @@ def _reason(
         said += f"{_cure(n)}."
     for which, (word, _) in zip(("For instance", "Otherwise"), verdicts.most_common(2), strict=False):
         at = next(at for at, outcome in enumerate(best) if outcome.verdict == word)
-        said += f" {which} seed {numbers[at]}, {word}: {best[at].pattern.because} {best[at].use.because}"
+        said += f" {which} seed {numbers[at]}, {word}: {reason_of(best[at].pattern, best[at].use, claim)}"
     return said
 
 

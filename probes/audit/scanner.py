@@ -71,7 +71,7 @@ def _scan(
     progress = true_or_false("progress", progress)
     ready = prepared(model, partial(_claims, relations), inputs, **how)
     scan = _Scan(ready, families=relations is None)
-    with progress_of(len(ready.models) * len(scan.heads), progress, "scan") as tick:
+    with progress_of(len(ready.models) * len(scan.heads), progress, "scan", "heads") as tick:
         found = [scan.of_model(view, at, tick) for at, view in zip(ready.seeds, ready.views(), strict=True)]
     several = len(ready.models) > 1
     return ScanResult(

@@ -88,7 +88,7 @@ def _nulls(row: Row) -> list[str]:
 
 def seed_line(row: Row) -> str:
     """One seed of a population: its heads, findings and verdict."""
-    heads = ",".join(f"{layer}.{head}" for layer, head in row["heads"])
+    heads = ",".join(f"L{layer}H{head}" for layer, head in row["heads"])
     return (
         f"  {row['seed']:>6}  {shortened(heads, 11):<12}{row['pattern']:<11}{row['use']:<11}{row['verdict']:<11}"
         f"{number(row['score'], 2, none=ABSENT):>12}{number(row['effect'], 2, none=ABSENT):>10}"

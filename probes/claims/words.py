@@ -22,6 +22,8 @@ Thing = TypeVar("Thing", Relation, Condition, str)
 LONGEST = 200  # characters of a phrase that are compared with the known ones
 DEEPEST = 8  # "anything but anything but ..."
 NEAREST = 3  # wordings that a refusal prints
+# These tell no wording from another.
+COMMON = {"the", "a", "an", "of", "to", "in", "on", "at", "is", "are", "that", "and", "or", "for", "current", "token"}
 # What a model may be said to use a relation for: name -> words, after "to".
 TASKS = Register(register.uses)
 ANY = "RELATION"  # stands in lists for any relation
@@ -250,5 +252,13 @@ def _refuse(what: str, phrase: str, table: Mapping[str, Any], known: Sequence[st
 
 def nearest(said: str, words: Mapping[str, str]) -> str:
     """The wordings that come nearest, most like first, each once, as a refusal prints them."""
-    near = difflib.get_close_matches(said[:LONGEST], words, n=4 * NEAREST, cutoff=0.0)
+    said = said[:LONGEST]
+    near = sorted(words, key=lambda one: -likeness(said, one))
     return ", ".join(map(repr, list(dict.fromkeys(words[one] for one in near))[:NEAREST]))
+
+
+def likeness(said: str, words: str) -> float:
+    """How near a wording comes: by its letters, and by half of the share of its telling words that were said."""
+    telling = set(words.split()) - COMMON
+    shared = len(telling & set(said.split())) / len(telling) if telling else 0.0
+    return difflib.SequenceMatcher(None, said, words).ratio() + shared / 2

@@ -42,8 +42,8 @@ def test_the_stronger_word_is_that_of_all(one, other):
     found = together(TASKS, [finding(one), finding(other)])
     assert found.word == min(one, other, key=ORDER.index)
     assert found.rule == f"rule of {found.word}"
-    assert f"Of content pairs ({one}): because of {one}." in found.because
-    assert f"Of address pairs ({other}): because of {other}." in found.because
+    assert f"Of content pairs (what is fetched differs): {one}. because of {one}." in found.because
+    assert f"Of address pairs (where it is to be found differs): {other}. because of {other}." in found.because
 
 
 def test_unused_needs_every_kind():

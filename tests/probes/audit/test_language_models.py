@@ -101,7 +101,7 @@ def test_claims_about_copies_are_asked_on_repetitions_and_others_on_the_text(tok
     assert pieces in "".join(language.PASSAGE.read_text().splitlines())
     for relations in ([INDUCTION], [PREVIOUS, evenly(INDUCTION)]):
         drawn = draw_language(words, 400, relations, None, 33, 0)
-        assert "a stretch of which comes twice (a claim is about earlier copies)" in drawn.words
+        assert "a stretch of which comes twice (so that there are earlier copies to look for)" in drawn.words
         assert not np.isin(drawn.tokens[:, 1:], tokenizer.all_special_ids).any()
     assert draw_language(None, 30, [PREVIOUS], 120, 16, 0).tokens.shape == (120, 16)
     letters = Vocabulary(("a", "b", "c", "<s>"), start=3)

@@ -20,12 +20,13 @@ from probes.audit.effects import Effects
 from probes.audit.pattern_rules import PatternEvidence, pattern_evidence, pattern_phrases
 from probes.audit.population_rules import SeedShares, seed_shares
 from probes.audit.rivals import Rival, Rivals
+from probes.audit.rows import Finding
 from probes.audit.rules import Rule, decide, first, joined, known
 from probes.audit.tables import TABLES
 from probes.audit.tails import Tail
 from probes.audit.use import STAGES
 from probes.audit.use_rules import USE_RULES, Idle, Together, use_phrases
-from probes.audit.verdicts import VERDICTS, verdict_of
+from probes.audit.verdicts import VERDICTS, reason_of, verdict_of
 from probes.claims import Claim
 
 TASK = SimpleNamespace(words="predict closing brackets", name="closers")
@@ -640,6 +641,17 @@ RULED = {
 def test_every_row_of_the_verdict_table(pattern, use):
     assert (verdict_of(pattern, use, PLAIN), verdict_of(pattern, use, USE)) == RULED[pattern][use]
     assert sum(row.pattern == pattern and use in row.uses for row in VERDICTS) == 1
+
+
+@pytest.mark.parametrize("use", ["used", "redundant"])
+def test_a_refusal_of_what_is_used_says_what_connects_the_two(use):
+    """Of a claim of use alone: one about attention says nothing of it."""
+    pattern, found = Finding("fails", "It fails.", ()), Finding(use, "It is used.", ())
+    said = reason_of(pattern, found, USE)
+    assert said.startswith("It fails. It is used. So the claim is refuted although")
+    assert reason_of(pattern, found, PLAIN) == "It fails. It is used."
+    assert reason_of(pattern, replace(found, word="unused"), USE) == "It fails. It is used."
+    assert reason_of(replace(pattern, word="holds"), found, USE) == "It fails. It is used."
 
 
 def test_every_finding_has_a_verdict():

@@ -305,16 +305,14 @@ def test_of_several_heads_the_word_is_that_of_the_worst(looks, word, rule, heads
 @pytest.mark.parametrize(
     ("rows", "inputs", "different", "because", "names", "rests"),
     [
-        (3, 3, 400, "The pattern cannot be decided: the relation applies to 3 rows in 3 inputs of the half that "
-        "decides, "
-         "and 100 in 50 are needed: about 20,000 inputs of this kind would do.",
+        (3, 3, 400, "The pattern cannot be decided: the relation applies to 3 rows of the half that decides (100 are "
+         "needed) and to 3 of its inputs (50 are needed): about 20,000 inputs of this kind would do.",
          ["rows", "sequences"], ["rows", "sequences"]),
-        (99, 99, 400, "The pattern cannot be decided: the relation applies to 99 rows in 99 inputs of the half "
-        "that "
-         "decides, and 100 in 50 are needed: about 500 inputs of this kind would do.",
+        (99, 99, 400, "The pattern cannot be decided: the relation applies to 99 rows of the half that decides (100 "
+         "are needed) and to 99 of its inputs (50 are needed): about 500 inputs of this kind would do.",
          ["rows", "sequences"], ["rows"]),
-        (0, 1, 400, "The pattern cannot be decided: the relation applies to 0 rows in 0 inputs of the half that "
-         "decides, and 100 in 50 are needed: none has one.", ["rows", "sequences"], ["rows", "sequences"]),
+        (0, 1, 400, "The pattern cannot be decided: the relation applies to 0 rows of the half that decides (100 are "
+         "needed) and to 0 of its inputs (50 are needed): none has one.", ["rows", "sequences"], ["rows", "sequences"]),
     ],
 )  # fmt: skip
 def test_what_keeps_inputs_from_deciding_is_counted(rows, inputs, different, because, names, rests):

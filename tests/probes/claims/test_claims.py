@@ -94,6 +94,7 @@ REFUSED = [
     ("L1H0 loves START", "'loves' is no verb of claims; the nearest are"),
     ("L1H0 atends to START", "'atends' is no verb of claims; the nearest are 'attends to', "),
     ("L0H0 and L1H0 usses START", "'usses' is no verb of claims; the nearest are 'uses', "),
+    ("L0H0 attends to the stack top to decide the type", "the nearest are 'the last unmatched open bracket', "),
     ("layer 1, head 0 attend START", "'attend' is no verb of claims; the nearest are 'attends to', "),
     ("", "write 'L1H0 attends to RELATION'"),
     (7, "claim 7 is no text"),
