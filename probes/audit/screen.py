@@ -1,12 +1,13 @@
-"""Which of very many heads may stand in for the claimed ones: by slopes, two runs for all of them.
+"""Which of very many heads are tried at all: by slopes, one run with its gradient for all of them.
 
-What the mean ablation of a head does to the margin is, to first order, the slope of the margin along that head's z
-times the way from z to its mean (attribution patching). In the intact run this says what the loss of the head does
-alone; in the run with the interchange, what it does once the claimed heads say something else. The difference is what
-the loss of the head adds to the interchange: the number by which partners are chosen where every head can be tried.
+What an edit of a head's z does to the margin is, to first order, the slope of the margin along that z times the way
+from z to what it becomes (attribution patching). To its mean, this says what the loss of the head does: in the intact
+run alone, in the run with the interchange once the claimed heads say something else. The difference is what the loss of
+the head adds to the interchange: the number by which partners are chosen where every head can be tried. Slopes choose
+what is tried, and decide nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -18,12 +19,21 @@ from probes.audit.side import Side
 
 def screened(side: Side, edges: Sequence[Edges], heads: Sequence[Head]) -> dict[Head, float]:
     """By how much the effect of `edges` on the mean margin grows with the loss of each head, to first order."""
-    alone, beside = losses(side, ()), losses(side, edges)
+    alone, beside = (changes(side, side.mean_of, given) for given in ((), edges))
     return {(layer, head): float(alone[layer, head] - beside[layer, head]) for layer, head in heads}
 
 
-def losses(side: Side, edges: Sequence[Edges]) -> Tensor:
-    """What the mean ablation of each head does to the mean margin, to first order [layer, head]; with edges edited."""
+def exchanged(side: Side, heads: Sequence[Head]) -> dict[Head, float]:
+    """What the mean margin loses, to first order, when a head gives all that it gives for the donor."""
+    found = changes(side, lambda layer: side.donor_cache.z[layer])
+    return {(layer, head): -float(found[layer, head]) for layer, head in heads}
+
+
+def changes(side: Side, becomes: Callable[[int], Tensor], edges: Sequence[Edges] = ()) -> Tensor:
+    """What the mean margin gains, to first order, when one head's z is what `becomes` gives of its layer [layer, head].
+
+    `becomes(layer)`: [head, d_head] or [item, pos, head, d_head]; `edges` are edited in all of it.
+    """
     model, layers = side.model, range(side.model.cfg.n_layers)
     slots: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: z as it is, and what is added to it
 
@@ -50,5 +60,5 @@ def losses(side: Side, edges: Sequence[Edges]) -> Tensor:
     out = torch.zeros(len(layers), model.cfg.n_heads, dtype=torch.float64)
     for layer, slope in zip(layers, slopes, strict=True):
         if slope is not None:
-            out[layer] = (slope * (side.mean_of(layer) - slots[layer][0])).sum((0, 1, 3)).double().cpu()
+            out[layer] = (slope * (becomes(layer) - slots[layer][0])).sum((0, 1, 3)).double().cpu()
     return out

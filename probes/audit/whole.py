@@ -3,11 +3,13 @@
 One edit a head and kind of minimal pair, whatever the head attends to: its z at all positions becomes that of the
 donor's run. This tells heads through which the answer passes from idle ones before anything is claimed of them. It is
 no audit of use: nothing says along which edges, another head may stand in for one that moves nothing alone, and there
-is no sham, so that a head whose output is merely out of place may move the margin too.
+is no sham, so that a head whose output is merely out of place may move the margin too. Of a model of very many heads
+those are tried that slopes put first; the others are left open, and say so.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +19,8 @@ from probes.audit import thresholds as t
 from probes.audit.edits import Head, reaches_output
 from probes.audit.inputs import Inputs
 from probes.audit.kinds import by_kind, key_of
+from probes.audit.partners import searched
+from probes.audit.screen import exchanged
 from probes.audit.side import Side
 from probes.audit.stats import high, low
 from probes.audit.tasks import NoTask, Task
@@ -62,17 +66,18 @@ def whole_interchange(
         items = one.items(inputs.tokens, inputs.grammar, rows, seed)
         side = Side(model, items, level) if len(items) > 1 else None
         kind, why = key_of(one)[1], "there are fewer than two items" if side is None else _powerless(side)
-        dead: dict[int, bool] = {}
-        for layer, head in heads:
-            if side is None:
-                share = Estimate.undefined(why, 0, "inputs")
+        tried = heads if side is None else _tried(side, heads)
+        reaches = cache(partial(reaches_output, model, side.tokens)) if side is not None else None
+        for head in heads:
+            if side is None or reaches is None:
+                moved = _open(kind, why)
+            elif head not in tried:
+                moved = _open(kind, why or f"not tried: slopes put {len(tried)} of {len(heads)} heads before it")
             else:
-                share = side.share(side.margin - side.margin_of(_exchanged(side, (layer, head))))
-                if layer not in dead:
-                    dead[layer] = not reaches_output(model, side.tokens, layer)
-            lost = "what is written to its hook_z does not reach the output" if dead.get(layer) else ""
-            word: Word = "open" if side is None or why or lost else word_of(share, side)
-            found[layer, head].append(Moved(kind, share, word, why or lost))
+                share = side.share(side.margin - side.margin_of(_exchanged(side, head)))
+                why_not = why or ("" if reaches(head[0]) else LOST)
+                moved = Moved(kind, share, "open" if why_not else word_of(share, side), why_not)
+            found[head].append(moved)
     return {head: _of_all(kinds) for head, kinds in found.items()}
 
 
@@ -84,6 +89,20 @@ def word_of(share: Estimate, side: Side) -> Word:
 
 
 # -- inside -------------------------------------------------------------------------------------------------
+
+LOST = "what is written to its hook_z does not reach the output"
+
+
+def _tried(side: Side, heads: Sequence[Head]) -> Sequence[Head]:
+    """The heads that are exchanged: all, or of very many the `RANKED` that move the margin most by slopes."""
+    if len(heads) <= t.RANKED:
+        return heads
+    moved = exchanged(searched(side), heads)
+    return sorted(heads, key=lambda head: -abs(moved[head]))[: t.RANKED]
+
+
+def _open(kind: str, why: str) -> Moved:
+    return Moved(kind, Estimate.undefined(why, 0, "inputs"), "open", why)
 
 
 def _exchanged(side: Side, at: Head) -> Any:

@@ -8,14 +8,17 @@ import torch
 
 from closeness import assert_close
 from interp import DyckGrammar, SandboxTransformer, TransformerConfig
+from interp.claims.register import questions
 from probes import audit_claim
 from probes.audit import partners
 from probes.audit import thresholds as limits
 from probes.audit.edits import Edges, hooked, writers_of
-from probes.audit.screen import losses, screened
+from probes.audit.inputs import make_inputs
+from probes.audit.screen import changes, exchanged, screened
 from probes.audit.side import Side
 from probes.audit.tasks import Items
-from toys import STACK, TOP, TYPE, Toy, onto
+from probes.audit.whole import whole_interchange
+from toys import GRAMMAR, STACK, TOP, TYPE, Toy, onto
 
 HEADS = [(layer, head) for layer in range(2) for head in range(3)]
 
@@ -41,14 +44,22 @@ def edited(side):
     return [Edges(0, (1,), keys, values=side.donor_cache.v[0])]
 
 
-def margin_after_a_step(side, edges, head, size):
-    """The mean margin once z of a head has gone `size` of the way to its mean, by plain hooks."""
+def to_mean(side):
+    return lambda layer: side.mean_of(layer)
+
+
+def to_donor(side):
+    return lambda layer: side.donor_cache.z[layer]
+
+
+def margin_after_a_step(side, edges, head, becomes, size):
+    """The mean margin once z of a head has gone `size` of the way to what it becomes, by plain hooks."""
     layer, index = head
-    mean = side.fill((head,))[head]
+    end = becomes(layer)[..., index, :]
 
     def step(module, given, z):
         out = z.clone()
-        out[:, :, index] += size * (mean - z[:, :, index])
+        out[:, :, index] += size * (end - z[:, :, index])
         return out
 
     with torch.no_grad(), hooked(side.model, writers_of(side.model, side.tokens, edges)):
@@ -58,21 +69,27 @@ def margin_after_a_step(side, edges, head, size):
     return float((logits[np.arange(5), side.items.answer] - logits[np.arange(5), side.items.foil]).mean())
 
 
+@pytest.mark.parametrize("to", [to_mean, to_donor])
 @pytest.mark.parametrize("of", [lambda side: [], edited], ids=["intact", "edited"])
-def test_slopes_are_those_of_small_steps(side, of):
-    edges, step = of(side), 1e-5
-    found = losses(side, edges)
+def test_slopes_are_those_of_small_steps(side, of, to):
+    edges, becomes, step = of(side), to(side), 1e-5
+    found = changes(side, becomes, edges)
     for layer, head in HEADS:
-        up, down = (margin_after_a_step(side, edges, (layer, head), size) for size in (step, -step))
+        up, down = (margin_after_a_step(side, edges, (layer, head), becomes, size) for size in (step, -step))
         # A difference of two margins over the step: their roundings count 1 / step times, and step^2 is below that.
         assert_close(found[layer, head], (up - down) / (2 * step), scale=side.margin, ulps=32 / step)
     assert found.abs().min() > 0
 
 
+def test_an_exchange_is_what_the_margin_loses(side):
+    found = changes(side, to_donor(side))
+    assert exchanged(side, HEADS) == {head: -float(found[head]) for head in HEADS}
+
+
 def test_the_interchange_counts_as_far_as_it_changes_the_slopes(side):
     edges = edited(side)
     found = screened(side, edges, HEADS)
-    expected = losses(side, []) - losses(side, edges)
+    expected = changes(side, side.mean_of) - changes(side, side.mean_of, edges)
     assert found == {head: float(expected[head]) for head in HEADS}
     assert set(screened(side, [], HEADS).values()) == {0.0}  # nothing exchanged, nothing gained
 
@@ -80,7 +97,7 @@ def test_the_interchange_counts_as_far_as_it_changes_the_slopes(side):
 def test_gradients_leave_no_trace(side):
     before = {name: p.detach().clone() for name, p in side.model.named_parameters()}
     asked = {name: p.requires_grad for name, p in side.model.named_parameters()}
-    losses(side, edited(side))
+    changes(side, side.mean_of, edited(side))
     for name, parameter in side.model.named_parameters():
         assert torch.equal(parameter, before[name])
         assert parameter.grad is None
@@ -115,3 +132,19 @@ BOTH_SIDES = [(limits.RANKED, limits.SEARCH_ITEMS), (limits.RANKED + 1, limits.F
 def test_a_search_reads_fewer_items_where_the_heads_are_many(heads, items):
     cfg = SimpleNamespace(n_layers=1, n_heads=heads)
     assert partners.searched(SimpleNamespace(model=SimpleNamespace(cfg=cfg), part=lambda count: count)) == items
+
+
+@pytest.mark.parametrize(("count", "left"), [(limits.RANKED, 0), (limits.RANKED + 6, 6)])
+def test_of_very_many_heads_those_that_slopes_put_first_are_exchanged(count, left):
+    """One that decides alone is among them; what is not tried is open, and says so."""
+    heads = [(onto("previous"), np.roll((0, 1, 0, -1, 0, 0, 0), at)) for at in range(count)]
+    heads[-1] = (TOP, TYPE)
+    toy = Toy([heads], lambda a: a[..., -1])
+    inputs = make_inputs(toy, GRAMMAR, None, 200, 16, 0)
+    every = [(0, head) for head in range(count)]
+    found = whole_interchange(toy, every, inputs, questions()["closers"], 0.95, 0)
+    assert found[0, count - 1].word == "used"
+    words = [found[head].word for head in every[:-1]]
+    assert (words.count("not moved"), words.count("open")) == (count - 1 - left, left)
+    whys = {kind.why for one in found.values() for kind in one.kinds if kind.why}
+    assert whys == ({f"not tried: slopes put {limits.RANKED} of {count} heads before it"} if left else set())
