@@ -11,7 +11,7 @@ import numpy as np
 from interp.plots.overlays import Boxes, Strip
 from interp.plots.panels import Panel
 from interp.plots.scales import LINEAR_UP_TO, Kind, colour_axis
-from interp.plots.style import MONO, MOST_LINES, MUTED, TOOLBAR, escape, literal, shorten, template
+from interp.plots.style import LIFT, MONO, MOST_LINES, MUTED, TOOLBAR, escape, literal, shorten, template
 
 if TYPE_CHECKING:
     from interp.plots.compact import CompactFigure
@@ -117,7 +117,7 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
         title={
             "text": "<br>".join(map(escape, lines)),
             "subtitle": {"text": "<br>".join(drawing.notes), "font": {"size": 12}},
-            "y": 1 - 12 / height, "yref": "container", "yanchor": "top",
+            "y": 1 - (12 + LIFT * (len(lines) - 1)) / height, "yref": "container", "yanchor": "top",
         },
         coloraxis=colour_axis([p.weights for p in drawing.panels], drawing.kind, n * drawing.block, drawing.causal,
                               plot_height),
@@ -140,7 +140,7 @@ def _columns(drawing: Drawing) -> int:
 
 def _top(lines: int, notes: int) -> int:
     """Pixels above the panels, as plotly sets a title of so many lines and a subtitle of so many notes."""
-    return 46 + 21 * (lines - 1) + (0, 32)[notes > 0] + 16 * max(notes - 2, 0) + 6 * (notes > 1)
+    return 46 + (21 + LIFT) * (lines - 1) + (0, 32)[notes > 0] + 16 * max(notes - 2, 0) + 6 * (notes > 1)
 
 
 def _sizes(drawing: Drawing, columns: int) -> Sizes:

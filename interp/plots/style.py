@@ -123,6 +123,7 @@ def template() -> "go.layout.Template":
 
 TITLE, NOTE = 16, 12  # font sizes
 MOST_LINES = 8  # of a title
+LIFT = 11  # pixels by which plotly lifts a title for each line after the first
 NARROW = 600  # pixels that a picture without a width of its own has at least
 TOOLBAR = 130  # pixels at the top right that plotly's buttons may cover
 
@@ -144,7 +145,7 @@ def finish(
     for panel in panels:
         panel.font.size = 13
     lines = max((str(panel.text).count("<br>") + 1 for panel in panels), default=0)
-    more = 11 * (len(head) - 1)  # plotly lifts a title of several lines
+    more = LIFT * (len(head) - 1)
     top = 30 + more + 21 * len(head) + (4 + 17 * len(below) if below else 0) + 18 * lines
     fig.update_layout(
         template=template(),
