@@ -223,8 +223,8 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
                 )
     elif (own := getattr(models[0], "grammar", None)) is not None and _names_differ(own, grammar):
         raise RequestError(
-            f"{who}: grammar={quoted(grammar)} calls the tokens otherwise than the model's own {quoted(own)}: pass the "
-            "grammar that it was trained on, or one with the same tokens"
+            f"{who}: grammar={quoted(grammar)} names the tokens differently from the model's own {quoted(own)}: pass "
+            "the grammar that it was trained on, or one with the same tokens"
         )
     if grammar is not None:
         check_fits(grammar, models[0], who)

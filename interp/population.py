@@ -39,7 +39,7 @@ class Population(Sequence[SandboxTransformer]):
     - `snapshots`: step -> parameters stacked as in `params`.
     - `provenance`: recipe name, training settings, versions, seeds that diverged; "seeded" False where seeds are mere
       numbers, since nobody knows from which first weights the models come.
-    - `timing`: CPU seconds a seed, where this process trained it. Never saved: files stay reproducible.
+    - `timing`: CPU seconds per seed, where this process trained it. Never saved: files stay reproducible.
     """
 
     config: TransformerConfig
@@ -57,7 +57,7 @@ class Population(Sequence[SandboxTransformer]):
 
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
-        """Untrained models, one a seed."""
+        """Untrained models, one per seed."""
         seeds = seeds_of(seeds)
         with torch.device("meta"):
             _check_size(len(seeds), SandboxTransformer(config))
@@ -339,7 +339,7 @@ def seeds_of(given: Any) -> tuple[int, ...]:
     listed = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, (str, bytes))
     seeds = tuple(map(plain, given)) if listed and getattr(given, "ndim", 1) == 1 else ("",)
     if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
-        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one a model")
+        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one per model")
     return seeds
 
 

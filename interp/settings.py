@@ -13,7 +13,7 @@ MOST = 10**9  # beyond, nothing here would ever finish
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a population is trained. `batch` counts strings a seed and step. Worlds add settings of their own.
+    """How a population is trained. `batch` counts strings per seed and step. Worlds add settings of their own.
 
     - `loss`: cross entropy `ce`, or `mse` between logits and one-hot (Wen et al. 2023, eq. 5).
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
@@ -30,7 +30,7 @@ class TrainingSettings:
     CARRIED: ClassVar[Mapping[str, Any]] = {}
 
     steps: Annotated[int, Interval(ge=1, le=MOST), doc("steps of training")] = 1500
-    batch: Annotated[int, Interval(ge=1, le=100_000), doc("strings a seed and step")] = 32
+    batch: Annotated[int, Interval(ge=1, le=100_000), doc("strings per seed and step")] = 32
     lr: Annotated[float, Interval(ge=0, le=LARGEST), doc("learning rate")] = 3e-3
     schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate goes after warmup")] = "cosine"
     warmup: Annotated[int, Interval(ge=0, le=MOST), doc("steps in which the learning rate rises")] = 0

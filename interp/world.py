@@ -110,7 +110,7 @@ Row = list[int]  # token ids of one string, without PAD
 class Reference:
     """What is true in a world, said a second time in the plainest way: what `check_world` holds the first against.
 
-    Functions (one string as a list of ids, grammar) -> a list with an entry a position. Write loops straight from the
+    Functions (one string as a list of ids, grammar) -> a list with an entry per position. Write loops straight from the
     definition, and call nothing of the grammar that is to be checked.
 
     - `labels`: the label, None where there is none.  `law`: the exact law's nats at the label.

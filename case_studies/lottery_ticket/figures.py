@@ -202,7 +202,10 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
         width=1160,
         height=390,
         xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
-        yaxis={"title": {"text": "share of closers (refitted: among closers)"}, "range": [-0.03, 1.06]},
+        yaxis={
+            "title": {"text": "share of closing brackets (refitted: among closing brackets)"},
+            "range": [-0.03, 1.06],
+        },
         legend={"x": 1.01, "y": 1},
     )
 

@@ -210,5 +210,5 @@ def _check_floor(grammar: Any, rungs: dict[str, Floats], law: Floats, scored: Bo
         spread = math.sqrt(float(((lead - mean) ** 2 * strings).sum()) / strings.sum() ** 2)
         must(
             mean >= -ERRORS * spread - EXACT,
-            f"rung {quoted(name)} of {name_of(grammar)} beats the exact law by {-mean:.4g} nats a string",
+            f"rung {quoted(name)} of {name_of(grammar)} beats the exact law by {-mean:.4g} nats per string",
         )

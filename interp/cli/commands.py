@@ -57,7 +57,7 @@ def train(arguments: argparse.Namespace) -> int:
     said = [population.summary()]
     if population.timing:
         said.append(
-            f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
+            f"CPU seconds per seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
             f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     said.append(f"wrote {out}" if population.timing else f"{out} was finished already")

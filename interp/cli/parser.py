@@ -64,10 +64,10 @@ def make_parser() -> argparse.ArgumentParser:
     train.add_argument("--seeds", type=whole(1, 100_000), default=40, metavar="S", help="how many models (default 40)")
     train.add_argument("--first-seed", type=whole(0), default=0, metavar="N", help="number of the first seed")
     train.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: the preset's)")
-    train.add_argument("--batch", type=whole(1), metavar="B", help="strings a seed and step")
+    train.add_argument("--batch", type=whole(1), metavar="B", help="strings per seed and step")
     train.add_argument("--out", type=Path, metavar="FILE.safetensors", help="default: PRESET.safetensors")
-    train.add_argument("--resume", action="store_true", help="continue a run that was stopped on the way")
-    train.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    train.add_argument("--resume", action="store_true", help="continue a run that was stopped before its end")
+    train.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one per core)")
     train.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     train.add_argument("--json", type=Path, metavar="FILE", help="also write the table of measurements")
     train.add_argument(
@@ -99,12 +99,12 @@ def make_parser() -> argparse.ArgumentParser:
     foreign_options(analyze)
     for flag in every_flag():
         _analyzer_option(analyze, flag)
-    analyze.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
-    audits = _command(listed, "audit", audit.audit, "test what is said about attention heads")
+    audits = _command(listed, "audit", audit.audit, "test claims about attention heads")
     _checkpoints(audits, "*")
     audits.add_argument(
         "--bench",
@@ -135,7 +135,7 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument(
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
     )
-    audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one per line; # comments")
     audits.add_argument(
         "--relations",
         type=Path,
@@ -164,7 +164,7 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="exit with 1 unless every claim is supported (default: 0, it is an answer)",
     )
-    audits.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    audits.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audits.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
@@ -197,7 +197,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
     )
-    scans.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    scans.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     scans.add_argument("--json", type=Path, metavar="FILE", help="write the whole result: every head, every relation")
     scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -239,7 +239,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=whole(1),
         default=20,
         metavar="N",
-        help="products an entry is chosen from (default 20): two more halve the error twice and double the time",
+        help="products to choose each entry from (default 20): two more divide the error by 4 and double the time",
     )
     prune.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the random network")
     prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
@@ -248,7 +248,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     merge = _command(listed, "merge", commands.merge, "make one checkpoint of shards of seeds")
     merge.set_defaults(model_config=None, vocab=None)
-    merge.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, seeds apart")
+    merge.add_argument(
+        "checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, different seeds"
+    )
     merge.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
 
     report = _command(listed, "report", commands.report, "run a case study and write its report")
@@ -261,11 +263,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--seeds", type=whole(1, 100_000), metavar="N", help="models of each population (default: the size's)"
     )
     report.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: each population's own)")
-    report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one per core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
     report.late = study_options
 
-    curves = _command(listed, "curves", commands.curves, "show what a run measured as it trained, or trains")
+    curves = _command(listed, "curves", commands.curves, "show what a run measured while it trained, or is measuring")
     curves.add_argument(
         "file", metavar="FILE", help="a checkpoint, the folder FILE.run of a run under way, or its metrics.jsonl"
     )
@@ -316,7 +318,7 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-task-check",
         action="store_true",
-        help="measure a model that does not do its grammar's task, too (an untrained one, say)",
+        help="also measure a model that does not do its grammar's task (an untrained one, say)",
     )
 
 

@@ -29,7 +29,7 @@ class Result:
 
     - `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
       class names none, all fields that are estimates.
-    - `TABLE`: the field that `to_frame` shows, a row an entry; where a class names none, all estimates.
+    - `TABLE`: the field that `to_frame` shows, a row per entry; where a class names none, all estimates.
     - `origin`: by which call, of which models, it was computed; None where nobody recorded it (`probes.core.recorded`).
       No part of the value: `dataclasses.replace` gives a result that does not say so.
     """

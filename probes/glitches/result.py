@@ -56,8 +56,8 @@ class GlitchResult(Result):
         """A table, a line a law; then seed by seed."""
         cells = Cells(self.errors.values(), None)
         lines = [
-            f"Glitches: errors a read, {counted(self.num_models, 'model')}, strings of {self.length} tokens",
-            f"{'p_i':>6} {'reads':>7} {'errors a read':<32}{'median':>9}{'most':>9}{'with any':>10}",
+            f"Glitches: errors per read, {counted(self.num_models, 'model')}, strings of {self.length} tokens",
+            f"{'p_i':>6} {'reads':>7} {'errors per read':<32}{'median':>9}{'most':>9}{'with any':>10}",
         ]
         for law, e in self.errors.items():
             spread = self.spread[law]

@@ -90,7 +90,7 @@ def lottery_figure(
             fig.add_trace(points, 1, 2)
     fig.update_xaxes(title_text="candidates n (subsets of n products)", dtick=4, row=1, col=1)
     fig.update_yaxes(title_text="error", type="log", exponentformat="power", dtick=1, row=1, col=1)
-    fig.update_xaxes(range=[0, 1.02], title_text="share of closers, argmax", row=1, col=2)
+    fig.update_xaxes(range=[0, 1.02], title_text="share of closing brackets, argmax", row=1, col=2)
     layers = len(working)
     error = f"largest relative error {power(relative_error_max.value)} ({size(relative_error_max)})"
     note = [f"width {d_model}, MLPs {d_mlp}", "every kept weight is the random one"]

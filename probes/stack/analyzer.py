@@ -84,7 +84,8 @@ def analyze_stack_likeness(
     if not (~queries.trivial).any():
         deeper = "max_depth=1 allows none" if grammar.max_depth == 1 else "give longer strings, such as '(()'"
         raise AnalysisError(
-            f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
+            "stack-likeness: no input has a closing bracket at depth 1 or more, and opening brackets are their own "
+            f"target: {deeper}"
         )
     checked = check_task(models, grammar, tokens, seed, "stack-likeness", task_check)
     measured = _measure_all(models, tokens, queries, grammar.pad)
@@ -323,7 +324,7 @@ def _score(mass: Array, chance: Array) -> Array:
 
 def _not_causal() -> AnalysisError:
     return AnalysisError(
-        "stack-likeness: this model attends to later keys, where the last unmatched opener is no stack's top: "
+        "stack-likeness: this model attends to later keys, where the last unmatched open bracket is no stack's top: "
         "pass a model with causal attention"
     )
 

@@ -77,12 +77,12 @@ class StackResult(Result):
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
-        """A table, a line a head, with what to compare it with."""
+        """A table, a line per head, with what to compare it with."""
         lines = [
-            f"{NAME}: attention to the last unmatched opener, {counted(self.num_models, 'model')}",
-            f"{counted(self.num_inputs, 'input')} of N <= {self.positions} positions, "
-            f"{counted(self.queries, 'closer')} inside a bracket",
-            f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
+            f"{NAME}: attention to the last unmatched open bracket",
+            f"{counted(self.num_models, 'model')}, {counted(self.num_inputs, 'input')} of N <= {self.positions} "
+            f"positions, {counted(self.queries, 'closing bracket')} inside a pair",
+            f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on opening':>12}",
         ]
         heads = [(layer, head) for layer, row in enumerate(self.score) for head in range(len(row))]
         shown = heads
@@ -103,7 +103,7 @@ class StackResult(Result):
         if len(heads) > SHOWN:
             lines.append(f"       (the {SHOWN} highest of {len(heads)} heads)")
         if choice:
-            lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
+            lines.append("best head per layer, chosen on one half of the inputs, scored on the other:")
             for layer, e in enumerate(choice):
                 null = null_of(e) if e.null else {}
                 lines.append(
@@ -111,7 +111,7 @@ class StackResult(Result):
                     f"{number(null.get('untrained'), none=ABSENT):>10}"
                 )
         lines += [f"intervals: {cells.over}", *reasons(estimates), *absent(lines)]
-        lines.append("rivals on the same closers (a uniform head scores 0):")
+        lines.append("rivals on the same closing brackets (a uniform head scores 0):")
         lines += [f"  {number(value):>6}  {name}" for name, value in merged(self.rivals)]
         if self.excluded:
             lines.append(f"left out, since they see one key only: {counted(self.excluded, 'query', 'queries')}")

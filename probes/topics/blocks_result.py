@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicBlocksResult(Result):
-    """What one matrix of word pairs, or one a seed, holds of the topics. Rows left out ([MASK]) take no part.
+    """What one matrix of word pairs, or one per seed, holds of the topics. Rows left out ([MASK]) take no part.
 
     Within rows, over all words; the first three are the headline:
 

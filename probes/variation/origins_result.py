@@ -74,7 +74,7 @@ class OriginsResult(Result):
         lines += [
             f"intervals: {cells.over} of weights and of data, jackknife over both",
             *reasons(every),
-            "Independent seeds: 0, 0, 1; untrained models: 1, 0, 0. A share may come out below 0.",
+            "Independent seeds: 0, 0, 1; untrained models: 1, 0, 0. A share may be estimated below 0.",
         ]
         if self.task_check is not None:
             lines.append(str(self.task_check))

@@ -64,7 +64,7 @@ class VariationResult(Result):
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
-        """A table, a line a layer, with what to compare it with."""
+        """A table, a line per layer, with what to compare it with."""
         heads = "" if max(self.num_heads) == 1 else f", {max(self.num_heads)} heads matched in pairs"
         shown = f" {self.inputs[0]}" if len(self.inputs) == 1 and len(self.inputs[0]) <= 30 else ""
         lines = [
@@ -103,7 +103,7 @@ class VariationResult(Result):
         for name in ("pairs", "untrained_pairs"):
             each = getattr(self, name)
             if each is not None and number > MOST_PAIRS:
-                many = f"{number} pairs of models a layer, more than {MOST_PAIRS}"
+                many = f"{number} pairs of models per layer, more than {MOST_PAIRS}"
                 brief[name] = {
                     "of": f"{many}: quantiles from 0 to 1 by 0.01",
                     "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],

@@ -272,7 +272,7 @@ def test_the_released_codes_beta_has_a_sentence_of_its_own(either):
     said = definition_sentence(found)
     assert "released code, complete strings: 0." in clause(said, "positive")
     assert clause(said, "positive").count("seeds") == 1
-    assert "the rank correlation of balance violation and accuracy on non-trivial closers" in answers(found)[0]
+    assert "the rank correlation of balance violation and accuracy on non-trivial closing brackets" in answers(found)[0]
     assert "within the standard arm is negative" in answers(found)[0]
 
 

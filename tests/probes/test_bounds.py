@@ -111,7 +111,7 @@ REFUSED = {
     "complete strings": lambda p, t: DyckGrammar().sample(1, seed=0, max_length=10**9),
     "a law": lambda p, t: DyckGrammar(2, 10**4).length_distribution(2, 10**5),
     "a floor": lambda p, t: DyckGrammar().entropy_floor(mode="prefix", length=10**9),
-    "unmatched openers": lambda p, t: DyckGrammar().unmatched(np.zeros((100, 10**4), dtype=int)),
+    "unmatched open brackets": lambda p, t: DyckGrammar().unmatched(np.zeros((100, 10**4), dtype=int)),
     "next tokens": lambda p, t: DyckGrammar(10**4, 2).next_token_probs(np.full((400, 100), 2 * 10**4)),
     "documents": lambda p, t: TopicGrammar().sample(10**9, seed=0),
     "held-out strings": lambda p, t: held_out(DyckGrammar(), 10**9),

@@ -541,7 +541,7 @@ class DyckGrammar:
     def _check_pairs(self, array: Ints) -> None:
         """One truth value a pair of positions of [..., pos]."""
         shape = [*array.shape, array.shape[-1]]
-        self._check_size(f"unmatched openers of shape {shape}", 2 * math.prod(shape))
+        self._check_size(f"unmatched open brackets of shape {shape}", 2 * math.prod(shape))
 
     def _check_size(self, what: str, need: int) -> None:
         check_memory(what, need, "take fewer or shorter ones", GrammarError)
@@ -582,9 +582,9 @@ class DyckGrammar:
                 return f"{name} goes over max_depth {self.max_depth}; {shut} would be right there"
             stack.append(token)
         elif not stack:
-            return f"{name} closes nothing; an opener would be right there"
+            return f"{name} closes nothing; an opening bracket would be right there"
         elif stack[-1] != token - 1:
-            right = shut if deepest else f"{shut} or an opener"
+            right = shut if deepest else f"{shut} or an opening bracket"
             return f"{name} does not close {self._name(stack[-1])!r}; {right} would be right there"
         else:
             stack.pop()

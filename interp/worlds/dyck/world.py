@@ -20,7 +20,7 @@ OVERLAYS = {
     "stack_top": Overlay(
         "targets",
         lambda tokens, grammar: grammar.stack_top(tokens),
-        "last unmatched opening bracket (top of the true stack)",
+        "last unmatched open bracket (top of the true stack)",
         usual=True,
     ),
     "partner": Overlay("targets", _partner, "the bracket that a closer closes"),
