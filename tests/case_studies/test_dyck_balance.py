@@ -168,7 +168,7 @@ def test_further_seeds_decide_by_themselves_what_the_first_left_undecided(correl
     assert later[0].name == LATER
     assert later[0].adjusted == later[0].p
     page = html.unescape(render(report(f, "interp report dyck-balance")))
-    assert re.search(r"further seeds a training .*? the rank correlation " + re.escape(said), page)
+    assert re.search(r"further seeds per training .*? the rank correlation " + re.escape(said), page)
     assert "7 comparisons are primary" in page
     results = to_results(f)
     assert results["primary"][-1] == LATER
