@@ -22,7 +22,8 @@ PAGES = sorted(
     if path.relative_to(ROOT).as_posix() not in WRITTEN
 )
 CODE = re.compile(
-    r"```.*?```|``.*?``|`[^`\n]*`|^    [^\n]*$|<!-- [\w ]+: begin.*?: end -->|(?P<by><!-- the table, by [^>]* -->).*?(?P=by)",
+    r"```.*?```|``.*?``|`[^`\n]*`|^    [^\n]*$"
+    r"|<!-- [\w ]+: begin.*?: end -->|(?P<by><!-- the table, by [^>]* -->).*?(?P=by)",
     re.S | re.M,
 )
 

@@ -143,7 +143,7 @@ def test_families_that_are_compared_are_trained():
     assert all(family in trained for family in TWO_KINDS)
 
 
-@pytest.mark.parametrize(("p", "said"), [(0.05, "due to the kind (n=40 seeds, p = 0.05)."), (0.051, "assigned at random")])
+@pytest.mark.parametrize(("p", "said"), [(0.05, "due to the kind (n=40 seeds, p = 0.05)."), (0.051, "at random")])
 def test_what_is_said_of_two_populations_follows_p(p, said):
     e = Estimate(0.4, None, None, 40, "seeds", {"mean": 0.0, "95 in 100 below": 0.1}, "why")
     text = apart_parts([Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e, p)], [])[-1]
