@@ -8,7 +8,6 @@ A world of another package is declared in its pyproject.toml, by the module that
 Names are known without importing anything; a world is imported when it is first asked for. Imports no torch.
 """
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 
 from interp import plugins
 from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
+from interp.names import did_you_mean
 from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
 from interp.world import Preset, World
@@ -58,9 +58,7 @@ def _found(name: str) -> World:
         point = _declared().get(name)
         if point is None:
             known = list_worlds()
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise RequestError(f"no world {quoted(name)}{hint}; worlds are {', '.join(known)}")
+            raise RequestError(f"no world {quoted(name)}{did_you_mean(name, known)}; worlds are {', '.join(known)}")
         found = load_theirs(point.load, WorldError, f"world {quoted(name)} ({point.value}) cannot be loaded")
     if not isinstance(found, World) or found.name != name:
         raise WorldError(f"world {quoted(name)}: {quoted(found)} is no World of this name")

@@ -1,7 +1,6 @@
 """What can be asked on the command line: commands, options, and the kinds of their values."""
 
 import argparse
-import difflib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 from interp.cli import audit, commands, replay, scan
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
+from interp.names import nearest_name
 from interp.numbers import Written, written_whole
 from probes.analyzers import Flag, every_flag, find_analyzers
 
@@ -31,8 +31,9 @@ class Parser(argparse.ArgumentParser):
         self.complete()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            close = difflib.get_close_matches(unknown[0].split("=")[0], list(self._option_string_actions), n=1)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
+            near = nearest_name(unknown[0].split("=")[0], self._option_string_actions)
+            hint = "" if near is None else f" (did you mean {near}?)"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return found, unknown
 
     def complete(self) -> None:
