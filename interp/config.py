@@ -68,6 +68,15 @@ class TransformerConfig:
     - `biases`: attention, MLP and unembedding biases; the last only with `unembed_bias`.
     - `class_names`: what outputs are called that are no tokens, one each.
     - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
+
+        >>> from interp import SandboxTransformer, TransformerConfig
+        >>> config = TransformerConfig(d_vocab=5, n_layers=1, n_heads=2, d_model=8, d_head=4, d_mlp=16)
+        >>> model = SandboxTransformer.init(config, seed=0)
+        >>> tuple(model.blocks[0].attn.W_Q.shape)  # [head, d_model, d_head]
+        (2, 8, 4)
+
+    Raises `ConfigError` for a value out of its range, for choices that contradict each other, and for a setting that
+    the other ones leave unread.
     """
 
     d_vocab: Annotated[int, Interval(ge=1), doc("tokens")]

@@ -224,7 +224,14 @@ def is_theirs(name_or_path: str | Path) -> bool:
 
 
 def list_pretrained() -> list[str]:
-    """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`."""
+    """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`.
+
+        >>> from interp import list_pretrained
+        >>> [name for name in list_pretrained() if name.startswith("dyck")]
+        ['dyck-minimal', 'dyck-standard']
+
+    Raises nothing.
+    """
     paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _addresses() if p.is_relative_to(PRETRAINED))}
     return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in paths)
 

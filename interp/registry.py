@@ -31,14 +31,28 @@ _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `try
 
 
 def list_worlds() -> list[str]:
-    """Names of all worlds, ours first."""
+    """Names of all worlds, ours first; those that cannot be loaded too.
+
+        >>> from interp import list_worlds
+        >>> "recall" in list_worlds()
+        True
+
+    Raises nothing: `get_world` says what is wrong with a world.
+    """
     tried = _TRIED.get()
     names = [*_built_in(), *_declared()]
     return names if tried is None or tried.name in names else [*names, tried.name]
 
 
 def get_world(name: str) -> World:
-    """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
+    """The world of a name.
+
+        >>> from interp import get_world
+        >>> get_world("recall").about
+        'strings of symbols; each is asked what followed its last earlier copy'
+
+    Raises `RequestError` for an unknown name, `WorldError` for a world that cannot be loaded.
+    """
     if not isinstance(name, str):
         raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
     found = _found(name)
@@ -98,7 +112,13 @@ def refresh() -> None:
 
 @contextmanager
 def trying(world: World) -> Iterator[None]:
-    """Inside, `world` is found by its name, in the place of another of this name: to check what nobody declares."""
+    """Inside the `with` block `world` is found by its name, in place of another of this name, without a declaration.
+
+        with trying(WORLD):
+            population = train_population("my-preset", 2)
+
+    Raises what `get_world` raises where another world of this name cannot be loaded.
+    """
     if world.name in list_worlds() and get_world(world.name) is world:
         yield
         return

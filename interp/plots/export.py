@@ -79,6 +79,8 @@ def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
     Without `div_id` the id is a hash of the figure: the same bytes every time, but a page that shows
     one figure twice must name its divs. A `div_id` is a name of letters, digits and -_.: alone.
     It is written into the page and into its script as it is.
+
+    Raises `RequestError` for what is no plotly figure, and for any other `div_id`.
     """
     _check_figure(fig)
     check_div_id(div_id)

@@ -87,6 +87,13 @@ def attention_heatmap(
     Cells that a causal pattern cannot reach are blank. Beyond 2,048 tokens blocks of cells are
     averaged, and the title says so. The figure is plotly's; its HTML carries large patterns compressed.
 
+        >>> from interp import load_checkpoint
+        >>> from interp.plots import attention_heatmap
+        >>> model = load_checkpoint("constructed/stack")
+        >>> figure = attention_heatmap(model, "([])", layer=1, overlay="stack_top")
+        >>> len(figure.data)
+        1
+
     Raises `PatternError` for weights that are not square, finite, nonnegative and normalised, and
     `RequestError` for arguments that do not fit.
     """

@@ -64,9 +64,17 @@ def analyze_stack_likeness(
 
     In the result `score` and `top1` are nested, `[layer][head]`.
 
+        >>> from interp import load_checkpoint
+        >>> from probes import analyze_stack_likeness
+        >>> result = analyze_stack_likeness(load_checkpoint("constructed/stack"), "([][])()", untrained=False)
+        >>> result.score[1][0].value, result.score[1][0].null["untrained"]
+        (1.0, None)
+
+    Source: the claim is that of Ebrahimi et al. 2020, the score is ours.
+
     Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a model is at chance
-    in its grammar's task, a string breaks the grammar, or no input has a closer at depth >= 1; `RequestError` for
-    inputs that cannot be read and for a grammar of another number of tokens than the models.
+    in its grammar's task, a string breaks the grammar, or no input has a closing bracket at depth >= 1; `RequestError`
+    for inputs that cannot be read and for a grammar of another number of tokens than the models.
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     task_check = true_or_false("task_check", task_check)

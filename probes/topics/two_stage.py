@@ -59,6 +59,14 @@ def analyze_two_stages(
     `layer`
         Of a population, from 0 or negative from the end; the last by default.
 
+        >>> import numpy as np
+        >>> from probes import analyze_two_stages
+        >>> step = np.arange(20.0)
+        >>> late = np.maximum(step - 8, 0) + 0.1
+        >>> print(analyze_two_stages({"W_V": np.minimum(step, 8) + 0.1, "W_Q": late, "W_K": late}).share)
+        1.000 [0.025, 1.000] (n=1 seed)
+
+    Source: thesis of Y. Li, section 2.1.4.1; the rule is ours.
     Raises `AnalysisError` where a population carries no such norms, `RequestError` for arrays that do not fit.
     """
     at = None

@@ -251,7 +251,7 @@ def test_variation_of_a_thousand_seeds_is_written_as_quantiles():
     assert count > MOST_PAIRS
     for name in ("pairs", "untrained_pairs"):
         brief = written[name]
-        assert brief["of"].startswith(f"{count} pairs of models a layer, more than {MOST_PAIRS}")
+        assert brief["of"].startswith(f"{count} pairs of models per layer, more than {MOST_PAIRS}")
         assert [len(layer) for layer in brief["quantiles"]] == [101, 101]
         for layer, pairs in zip(brief["quantiles"], getattr(result, name), strict=True):
             assert layer[0] == pairs.min()

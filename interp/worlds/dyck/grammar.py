@@ -53,11 +53,20 @@ class DyckGrammar:
 
     open_prob: q, the probability to open at 0 < depth < D. end_prob: the probability of END at depth 0
     of a complete string. Ids: type t opens as 2t and closes as 2t+1, then START, END, PAD. The depth
-    of an opener counts itself (1..D); a closer has the depth after closing (0..D-1).
+    of an opening bracket counts itself (1..D); a closing one has the depth after closing (0..D-1).
 
     Methods take token arrays [..., pos] of any integer type. START, END and PAD leave the stack as it
-    is, so ground truth may be asked of model inputs as they are. Arrays that break the grammar raise
-    `GrammarError` with row and position. Nats everywhere.
+    is, so ground truth may be asked of model inputs as they are. Nats everywhere. Source: Wen et al.
+    2023, Definition 1.
+
+        >>> from interp import DyckGrammar
+        >>> grammar = DyckGrammar(num_types=2, max_depth=4)
+        >>> tokens = grammar.to_tokens("([])")  # START first
+        >>> grammar.depth(tokens).tolist(), grammar.partner(tokens).tolist()
+        ([[0, 1, 2, 1, 0]], [[-1, 4, 3, 2, 1]])
+
+    Raises `GrammarError` for numbers that make no grammar; methods, with row and position, for arrays and
+    texts that break it.
     """
 
     KIND: ClassVar[str] = "dyck"
@@ -250,6 +259,14 @@ class DyckGrammar:
         mode "prefix": [count, length] (28); `length` may be a pair (low, high): uniform, both included.
         int16 (ids always fit) keeps memory at a quarter; cast to int64 to index an embedding.
         A pure function of its arguments; the first rows do not depend on `count`.
+
+            >>> from interp import DyckGrammar
+            >>> grammar = DyckGrammar()
+            >>> [grammar.format(row) for row in grammar.sample(2, seed=0, max_length=8)]
+            ['[]', '[[]]']
+
+        Raises `GrammarError` for options of the other mode, for bounds that no string keeps, and for more than memory
+        holds.
         """
         count = whole("count", count, 0, None)
         mode, low, high = of_mode(mode, min_length, max_length, length=length)

@@ -54,6 +54,15 @@ class TopicGrammar:
     - Document lengths are uniform on `min_length`..`max_length`.
     - Each position is chosen with `mask_prob`; a chosen position shows its own word with `keep_prob`, a word drawn
       uniformly from all Tv with `random_prob` (it may be its own, never [MASK]), else [MASK].
+
+    Source: Li et al. 2023, section 2; thesis section 2.1.
+
+        >>> from interp import TopicGrammar
+        >>> grammar = TopicGrammar(num_topics=2, words_per_topic=2)
+        >>> grammar.vocab, grammar.topic_of.tolist()
+        (('[MASK]', 't0w0', 't0w1', 't1w0', 't1w1'), [-1, 0, 0, 1, 1])
+
+    Raises `GrammarError` for numbers that make no grammar; methods for words that it does not have.
     """
 
     KIND: ClassVar[str] = "topics"
