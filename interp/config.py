@@ -44,10 +44,10 @@ class TransformerConfig:
     """What a `SandboxTransformer` is made of. Widths and lengths count numbers and tokens.
 
     - `embedding`: `learned` W_E; `onehot` (frozen: token i is the unit vector of coordinate i, and d_model >= d_vocab);
-      or the oracle first layer of a world, which is told what a token means where it stands (such as `minimal`) and
+      or the oracle first layer of a world, which knows what a token means where it stands (such as `minimal`) and
       fixes d_model.
     - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9), `scalar` (position /
-      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector a
+      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector per
       position) or `onehot` (frozen: position i is the unit vector of coordinate d_vocab + i, beside one-hot tokens).
     - `attention`: `learned` (softmax of the scores), `uniform` (frozen: equal weight on every visible key, no W_Q,
       W_K), or `linear` (the scores themselves are the weights, 0 on keys that are not visible: of either sign, and

@@ -18,10 +18,12 @@ class TrainingSettings:
     - `loss`: cross entropy `ce`, or `mse` between logits and one-hot (Wen et al. 2023, eq. 5).
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps. `hold`: the rate changes
-      after so many steps, those of an epoch, say.
+      after this many steps, those of an epoch, say.
     - `crossed`: of n > 0, seed s starts from the weights of seed s // n and reads the data of seed s % n, so that
       n * n seeds tell what initial weights do from what data do (`probes.variation.share_of_origins`).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
+
+    Raises `ConfigError` for a value out of its range, and for a snapshot step beyond the last.
     """
 
     # Fields that came after the first files: not in `to_dict` at these values, so that bytes stay what they were.

@@ -46,6 +46,13 @@ class Estimate:
     - `null`: what the number would be if there were nothing to see: one float, or several by name.
 
     A number that is not finite becomes None: NaN never leaves the library.
+
+        >>> from interp.stats import Estimate
+        >>> estimate = Estimate(0.5, 0.4, 0.6, 8, "seeds", null=0.1)
+        >>> print(estimate, estimate.null)
+        0.500 [0.400, 0.600] (n=8 seeds) 0.1
+
+    Raises `RequestError` for an unknown unit `over`, and for no value without a `reason`.
     """
 
     value: float | None

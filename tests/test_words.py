@@ -1,5 +1,7 @@
 """The word list of CONTRIBUTING.md: what it says not to write stands in no text."""
 
+import importlib
+import inspect
 import json
 import re
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -102,3 +104,36 @@ def test_paths_of_one_machine_are_found():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_committed_result_names_a_path_of_one_machine(path):
     assert not absolute(json.loads(path.read_text(encoding="utf-8")))
+
+
+# -- docstrings of the reference ----------------------------------------------------------------------------
+
+AUDIT = ("interp.claims", "probes.audit", "probes.claims")  # whose words are those of verdicts
+
+
+def documented() -> dict[str, str]:
+    """The docstrings of the functions and classes that the reference lists, and of their methods, by name."""
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md"))
+    out = {}
+    for name in re.findall(r"^::: (\S+)", text, re.M):
+        module, _, last = name.rpartition(".")
+        if name.startswith(AUDIT):
+            continue
+        thing = getattr(importlib.import_module(module), last)
+        members = vars(thing).items() if inspect.isclass(thing) else ()
+        held = {one: getattr(thing, one) for one, _ in members if not one.startswith("_")}
+        out[name] = inspect.getdoc(thing) or ""
+        out |= {f"{name}.{one}": inspect.getdoc(what) or "" for one, what in held.items() if callable(what)}
+    return out
+
+
+def test_no_docstring_of_the_reference_writes_what_the_list_rules_out():
+    found = []
+    for name, doc in documented().items():
+        text = CODE.sub("", doc)
+        found += [
+            f"{name}: {text[max(m.start() - 30, 0) : m.end() + 20]!r}"
+            for pattern in words()
+            for m in re.finditer(pattern, text)
+        ]
+    assert not found, "\n".join(found)

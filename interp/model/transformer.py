@@ -101,7 +101,7 @@ class SandboxTransformer(NamedHooks):
         `visible` says which keys each query may attend to (default: by `config.direction`, PAD never); each must see
         one. `positions` overrides 0, 1, 2, ..., counted from a row's first token that is not PAD, so that several
         strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
-        on come out, and the last block does no work (and runs no hooks) for those before. `stop_at_layer`, as in
+        on are returned, and the last block does no work (and runs no hooks) for those before. `stop_at_layer`, as in
         TransformerLens: the residual stream [batch, pos, d_model] below that block comes back, and no more is run.
 
         Raises `RequestError` for tokens that the vocabulary does not have, strings longer than `n_ctx`, an unknown

@@ -40,7 +40,7 @@ def save_figure(
     - .html is one page that needs no network. `include_plotlyjs="inline"` (None) puts the plotly script
       (4.5 MB) in it; "directory" puts it once beside the page as plotly.min.js.
     - Images are drawn by plotly's exporter in a Chromium or Chrome: `BROWSER_PATH` if it is set,
-      else one found on this machine. `scale` (2) is pixels a layout unit, for .png.
+      else one found on this machine. `scale` (2) is pixels per layout unit, for .png.
 
     The same figure gives the same bytes. The file appears whole or not at all.
 

@@ -45,7 +45,7 @@ class DriftResult(Result):
 
     - `mass`: weight on the last write.  `weighted`: its share of weights times norms of what values add to the stream.
       `top1`: how often it has the largest weight.  Null: `untrained`, and a head that attends `even`ly.
-    - `wrong`: {gap: share of wrong answers}; null: `untrained`, and who says `either bit`.
+    - `wrong`: {gap: share of wrong answers}; null: `untrained`, and a model that says `either bit`.
     - `failing`: from which gap on the claim fails, `[layer][head]`.
     - `heads_apart`: [layer] mean 2-norm of the difference of two heads' rows, over pairs of heads, rows and 40 strings
       of the law: 0 for copies, sqrt(2) for heads that look at two keys. Undefined for one head.

@@ -30,7 +30,7 @@ class LotteryResult(Result):
       Null: the same difference for each control, both accuracies on the strings of the controls.
     - `epsilon`: largest error over |X|, the theorem's, by kind of input.
     - `levels`: the same for other numbers of candidates, ascending; `decay`: slope of log10 of the largest relative
-      error against candidates, by least squares (theory: -0.301, a factor 2 a candidate, before constants).
+      error against candidates, by least squares (theory: -0.301, a factor 2 per candidate, before constants).
     - `accuracy`: closing accuracy by rule of target, pruned network and floor (close the token before, else guess).
     - `controls`: by name; see `probes.lottery.controls`. `reference`: the pruned network on their strings, refitted
       too: what the readout of `Control.refitted` makes of a network that works.

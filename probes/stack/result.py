@@ -30,16 +30,16 @@ class StackResult(Result):
     number is the mean over inputs of the mean over the input's queries. Heads of a population are taken
     by index: head 1 is the mean over the head 1 of every seed, whatever each has become (see `best`).
 
-    - `score`: mean of (m - c) / (1 - c) over closers at depth >= 1.
+    - `score`: mean of (m - c) / (1 - c) over closing brackets at depth >= 1.
     - `top1`: how often the target holds the largest weight; tied weights share the place.
-    - `score_trivial`, `top1_trivial`: the same over openers, which are their own target.
-    - `best`: a layer's best head, one Estimate a layer: chosen on every other input and scored on the
+    - `score_trivial`, `top1_trivial`: the same over opening brackets, which are their own target.
+    - `best`: a layer's best head, one Estimate per layer: chosen on every other input and scored on the
       rest, and the other way round, in each model by itself. No winner's curse.
     - `untrained`: `score` of the same config and seeds before training, or None.
     - `by_distance`: `[layer][head]` distance from query to target -> mean score of those queries, mean over
       models; `queries_by_distance`: how many there are.
     - `rivals`: what heads with a simple rule would score on the same queries (see `RIVALS`; None for START
-      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
+      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opening bracket at
       the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
     - `per_model`: per layer [models, heads], what the means over seeds are taken of.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
@@ -48,8 +48,8 @@ class StackResult(Result):
       left out and counted.
 
     The `null` of each Estimate holds the rivals under the same rule, `uniform` (score 0; top-1 rate: mean
-    of c), `untrained`, and `permuted`: the target replaced by an opener drawn from those visible, the target among
-    them. It is exact: the mean weight of visible openers. (`best` has the first three nulls only,
+    of c), `untrained`, and `permuted`: the target replaced by an opening bracket drawn from those visible, the target
+    among them. It is exact: the mean weight of visible opening brackets. (`best` has the first three nulls only,
     `permuted` of the chosen heads.)
 
     Intervals are over seeds for a population, over inputs for one model.

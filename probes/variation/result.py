@@ -20,7 +20,7 @@ MOST_PAIRS = 1_000  # of models, a layer: beyond, quantiles are written
 
 @dataclass(frozen=True)
 class VariationResult(Result):
-    """Attention variation of a population, one entry a layer.
+    """Attention variation of a population, one entry per layer.
 
     - `variation`: mean over pairs of models of the squared Frobenius distance; with several heads the
       mean over heads, after those of each pair have been matched by optimal assignment on their
@@ -34,7 +34,7 @@ class VariationResult(Result):
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
     - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`, and in a
-      result that was read from a file of `--json`, 101 quantiles beyond 1,000 pairs a layer.
+      result that was read from a file of `--json`, 101 quantiles beyond 1,000 pairs per layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
 

@@ -331,14 +331,14 @@ class DyckGrammar:
         return self._structure(tokens).partner
 
     def stack_top(self, tokens: ArrayLike) -> Ints:
-        """Index of the last unmatched opener once the token is processed, -1 at depth 0: [..., pos].
+        """Index of the last unmatched open bracket once the token is processed, -1 at depth 0: [..., pos].
 
-        For an opener that is the opener itself.
+        For an opening bracket that is the bracket itself.
         """
         return self._structure(tokens).top
 
     def unmatched(self, tokens: ArrayLike) -> Bools:
-        """[..., query, key]: is `key` (<= query) an opener still unmatched once `query` is processed."""
+        """[..., query, key]: is `key` (<= query) an opening bracket still unmatched once `query` is processed."""
         array = self._ids(tokens)
         self._check_pairs(array)
         found = self._structure(array)
@@ -481,7 +481,7 @@ class DyckGrammar:
     ) -> float:
         """Least loss, nats per prediction, of a predictor that sees depth and stack top, not position.
 
-        `start_visible` (True): it may tell the query START from a closer that returns to depth 0, as every
+        `start_visible` (True): it may tell the query START from a closing bracket that returns to depth 0, as every
         model without positions can; matters when min_length > 0, since END cannot follow START then.
         """
         if start_visible is not None:
@@ -556,7 +556,7 @@ class DyckGrammar:
         self._check_size(f"token ids of {rows:,} texts, {longest:,} brackets the longest,", 64 * rows * longest)
 
     def _check_pairs(self, array: Ints) -> None:
-        """One truth value a pair of positions of [..., pos]."""
+        """One truth value per pair of positions of [..., pos]."""
         shape = [*array.shape, array.shape[-1]]
         self._check_size(f"unmatched open brackets of shape {shape}", 2 * math.prod(shape))
 

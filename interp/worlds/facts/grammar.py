@@ -36,6 +36,10 @@ class FactsGrammar:
     relations, noise, END. Answers of relation r are r * `answers` to (r + 1) * `answers` - 1.
 
     The table is drawn from `table_seed`, each answer evenly from its block, and written into files.
+
+    Source: Nichani et al. 2024.
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
+    A table that was changed in a file is refused likewise.
     """
 
     KIND: ClassVar[str] = "facts"
