@@ -142,7 +142,7 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
     `constructed/...` models are built on the spot, for the default grammar of their world.
 
         >>> from interp import load_checkpoint
-        >>> population = load_checkpoint("dyck-minimal")
+        >>> population = load_checkpoint("recall")
         >>> len(population), population[3].provenance["seed"]
         (8, 3)
 

@@ -86,7 +86,7 @@ class TransformerConfig:
     d_head: Annotated[int, Interval(ge=1), doc("width of a head")] = 50
     d_mlp: Annotated[int, Interval(ge=1), doc("width of the MLP")] = 50
     mlp_depth: Annotated[int, Interval(ge=0), doc("linear maps in an MLP")] = 2
-    n_ctx: Annotated[int, Interval(ge=1), doc("positions, at most")] = 512
+    n_ctx: Annotated[int, Interval(ge=1), doc("largest number of positions")] = 512
     embedding: Annotated[Embedding, doc("learned, onehot, or an oracle first layer")] = "learned"
     positions: Annotated[Positions, doc("position embedding")] = "none"
     attention: AttentionKind = "learned"
@@ -97,7 +97,7 @@ class TransformerConfig:
     activation: Activation = "gelu"
     scale_scores: Annotated[bool, doc("divide scores by the root of d_head")] = True
     biases: bool = True
-    init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of first weights")] = 0.02
+    init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of the first weights")] = 0.02
     d_vocab_out: Annotated[int, Interval(ge=1)] | None = None
     pad_token: Annotated[int, Interval(ge=0)] | None = None
     num_types: Annotated[int, Interval(ge=1)] | None = None

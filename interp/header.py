@@ -227,8 +227,8 @@ def list_pretrained() -> list[str]:
     """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`.
 
         >>> from interp import list_pretrained
-        >>> [name for name in list_pretrained() if name.startswith("dyck")]
-        ['dyck-minimal', 'dyck-standard']
+        >>> "constructed/stack" in list_pretrained()
+        True
 
     Raises nothing.
     """

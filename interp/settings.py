@@ -34,9 +34,9 @@ class TrainingSettings:
     steps: Annotated[int, Interval(ge=1, le=MOST), doc("steps of training")] = 1500
     batch: Annotated[int, Interval(ge=1, le=100_000), doc("strings per seed and step")] = 32
     lr: Annotated[float, Interval(ge=0, le=LARGEST), doc("learning rate")] = 3e-3
-    schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate goes after warmup")] = "cosine"
+    schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate changes after warmup")] = "cosine"
     warmup: Annotated[int, Interval(ge=0, le=MOST), doc("steps in which the learning rate rises")] = 0
-    hold: Annotated[int, Interval(ge=1, le=MOST), doc("steps after which the schedule moves on")] = 1
+    hold: Annotated[int, Interval(ge=1, le=MOST), doc("steps between changes of the learning rate")] = 1
     optimizer: Annotated[Literal["adamw", "sgd"], doc("the optimizer")] = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=LARGEST), doc("decoupled weight decay")] = 0.0
     loss: Annotated[Literal["ce", "mse"], doc("cross entropy, or squared distance to the one-hot target")] = "ce"

@@ -116,7 +116,7 @@ EXCUSED: dict[str, dict[str, str]] = {
     "getting-started.md": {"Python 3.11": "a requirement"},
     "concepts/populations.md": {"more than 0.8": "the rule"},
     "worlds/dyck.md": {"more than 0.8": "the rule"},
-    "glossary.md": {"95 % unless": "the level of intervals"},
+    "glossary.md": {"95 % confidence": "the level of intervals"},
     "licence.md": {"Apache-2.0": "a licence", "before 1.0": "a version"},
 }
 STUDY = re.compile(r"case_studies/(\w+)/(?:README\.md|results\.json)")

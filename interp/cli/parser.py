@@ -13,7 +13,7 @@ from interp.names import nearest_name
 from interp.numbers import Written, written_whole
 from probes.analyzers import Flag, every_flag, find_analyzers
 
-CHECKPOINT = "a file or folder, also of other people's models, or a bundled name from `interp list`"
+CHECKPOINT = "a file or folder (other people's models too), or a bundled name from `interp list`"
 
 
 class Parser(argparse.ArgumentParser):
@@ -112,8 +112,8 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="?",
         const="written",
         choices=("written", "trained"),
-        help="instead: the audit's own error rates, on claims whose truth is known; of models that were written "
-        "(default), or that training made (docs/trained-bench.md)",
+        help="instead: measure the audit's own error rates, on claims whose truth is known: about hand-written models "
+        "(default), or about trained ones (docs/trained-bench.md)",
     )
     audits.add_argument(
         "--half",
@@ -146,13 +146,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     audits.add_argument(
         "--inputs", type=Path, metavar="FILE.json",
-        help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
+        help='a list of {"text": ..., "label": ..., "position": ...}; use is then tested on these labels',
     )  # fmt: skip
     audits.add_argument(
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
+        help="how many inputs are drawn where none are given (default 400; 200 for a model of no world)",
     )
     audits.add_argument(
         "--early",
@@ -163,7 +163,7 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 unless every claim is supported (default: 0, it is an answer)",
+        help="exit with 1 unless every claim is supported (default: 0, since any verdict is an answer)",
     )
     audits.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
@@ -173,12 +173,12 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the evidence of one claim")
     audits.set_defaults(more_help=audit.wordings_help)
 
-    scans = _command(listed, "scan", scan.scan, "hold every head against every relation, and ask whether it matters")
+    scans = _command(listed, "scan", scan.scan, "compare every head with every relation, and test whether it matters")
     scans.add_argument(
         "checkpoints",
         metavar="CHECKPOINT",
         nargs="+",
-        help=f"{CHECKPOINT}; of several models, shares of seeds by layer",
+        help=f"{CHECKPOINT}; several models are reported by layer, as shares of seeds",
     )
     foreign_options(scans)
     scans.add_argument(
@@ -190,13 +190,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     scans.add_argument(
         "--inputs", type=Path, metavar="FILE.json",
-        help='a list of {"text": ..., "label": ..., "position": ...}; what matters is then what moves the labels',
+        help='a list of {"text": ..., "label": ..., "position": ...}; a head then matters if it moves these labels',
     )  # fmt: skip
     scans.add_argument(
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
+        help="how many inputs are drawn where none are given (default 400; 200 for a model of no world)",
     )
     scans.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
@@ -222,7 +222,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--overlay",
         action="append",
         metavar="NAME",
-        help="a truth that the model's world knows (`interp list`) over the pattern, or none (repeatable)",
+        help="ground truth of the model's world to draw over the pattern (`interp list`), or none (repeatable)",
     )
     heatmap.add_argument(
         "--null",
@@ -297,7 +297,7 @@ def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], t
 
 def _checkpoints(parser: argparse.ArgumentParser, count: str) -> None:
     """Checkpoints that are measured together."""
-    words = f"{CHECKPOINT}; several of the same shape are a population"
+    words = f"{CHECKPOINT}; several of one shape count as a population"
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs=count, help=words)
 
 

@@ -16,7 +16,7 @@ def learning_curves(source: Any, measures: Any = None) -> "go.Figure":
     `source` and `measures` as for `interp.curves.Curves.read`.
 
         >>> from interp.plots import learning_curves
-        >>> figure = learning_curves("dyck-minimal", ["loss"])
+        >>> figure = learning_curves("recall", ["loss"])
         >>> len(figure.data) > 8  # eight seeds, and their mean
         True
 

@@ -74,7 +74,7 @@ class DyckGrammar:
     copies: ClassVar[bool] = False  # each bracket is its own label, instead of what follows it
 
     num_types: Annotated[int, Interval(ge=1, le=MAX_TYPES), doc("types of brackets")] = 2
-    max_depth: Annotated[int, Interval(ge=1, le=MAX_DEPTH), doc("brackets that are open at once, at most")] = 4
+    max_depth: Annotated[int, Interval(ge=1, le=MAX_DEPTH), doc("largest number of brackets that are open at once")] = 4
     open_prob: Annotated[float, doc("probability to open where closing is possible too, above 0 and below 1")] = 0.5
     end_prob: Annotated[float, doc("probability that a complete string ends at depth 0, above 0 and up to 1")] = 0.5
 

@@ -40,9 +40,9 @@ class CausalGraphGrammar(InContext):
 
     states: States = 3
     length: Length = 13
-    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 0.5
+    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("parameter of the Dirichlet law of a kernel's rows")] = 0.5
     graph: Annotated[Graph, doc("which earlier tokens are parents")] = "random"
-    graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("of graph='random'")] = 0
+    graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("seed of graph='random'")] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

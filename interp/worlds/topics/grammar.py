@@ -71,10 +71,10 @@ class TopicGrammar:
     num_topics: Annotated[int, Interval(ge=1), doc("topics")] = 10
     words_per_topic: Annotated[int, Interval(ge=1), doc("words of each topic")] = 10
     law: Annotated[Law, doc("how a document gets its topics")] = "lda"
-    alpha: Annotated[float, Interval(ge=1e-3, le=1e6), doc("of the Dirichlet law of topic proportions")] = 0.1
+    alpha: Annotated[float, Interval(ge=1e-3, le=1e6), doc("parameter of the Dirichlet law of topic proportions")] = 0.1
     topics_per_document: Annotated[int, Interval(ge=1), doc("topics of a document of law='idealised'")] = 2
-    min_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at least")] = 100
-    max_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at most")] = 150
+    min_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("smallest number of words of a document")] = 100
+    max_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("largest number of words of a document")] = 150
     mask_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that a position is to be predicted")] = 0.15
     keep_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that such a position shows its word")] = 0.1
     random_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that it shows a random word")] = 0.1
