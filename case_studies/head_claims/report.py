@@ -267,7 +267,7 @@ def encoder_parts(read: Read) -> list[str | Table | Figure]:
 def source_table(f: Findings) -> Table:
     """Each statement of the literature beside what came out."""
     return Table(
-        ["what is said", "came out", "asked here", "of"],
+        ["what is said", "result", "asked here", "of"],
         [row for source in SOURCES if (row := _source_row(f, source)) is not None],
         "Statements are paraphrased. The papers show patterns of a few models or prove that some exist, and give no "
         "count of seeds: a share here neither repeats nor contradicts a number of theirs. Clark et al. looked at BERT "

@@ -36,7 +36,7 @@ def report(f: Findings, command: str) -> Page:
     return Page(
         title="Topics in an encoder that read real text",
         asked=(
-            f"Do words of one topic attend to each other more, and have more alike embeddings, in {f.model}? "
+            f"Do words of one topic attend to each other more, and have more similar embeddings, in {f.model}? "
             f"{len(f.topics.share)} topics of {f.documents} articles ({f.corpus}) in the encoder's own tokens; "
             f"{f.trained.pieces} sequences read."
         ),
@@ -44,7 +44,7 @@ def report(f: Findings, command: str) -> Page:
             "In five pretrained encoders words attend more to words of their own topic, and have more alike "
             f"embeddings: in Bert {number(BERT['one'][FEWEST][2], 2)} and {number(BERT['one'][FEWEST][0], 2)} times as "
             f"much, {FEWEST} words per topic (Li et al. 2023, Tables 2.3, 2.4); in random ones 1.00 ± 0.01.",
-            "Words that merely co-occur get more attention and have less alike embeddings (Table 2.5).",
+            "Words that merely co-occur get more attention and have less similar embeddings (Table 2.5).",
         ],
         answer=answers(f),
         sure=(
@@ -79,8 +79,8 @@ def answers(f: Findings) -> list[str]:
     layers, heads = f.trained.heads[FEWEST].value.shape
     first = (
         f"Averaged over all {layers * heads} heads, words attend to another word of their own topic "
-        f"{estimate(row.attention.ratio, 2, n=True)} times as much as to a word of another topic ({FEWEST} words a "
-        f"topic, {row.attention.ratio.n} articles; {permuted(row)} in {PERMUTATIONS} permutations of the topics "
+        f"{estimate(row.attention.ratio, 2, n=True)} times as much as to a word of another topic ({FEWEST} words "
+        f"per topic, {row.attention.ratio.n} articles; {permuted(row)} in {PERMUTATIONS} permutations of the topics "
         f"within each sequence); {random_sentence(f)}."
     )
     second = (
@@ -111,9 +111,9 @@ def cooccurrence_sentence(c: Cooccurrence) -> str:
     return (
         f"The {c.pairs} pairs of words that co-occur most get {_word(c.attention.difference, 'less', 'more')} "
         f"attention ({estimate(c.attention.different, 4, n=True)} against {estimate(c.attention.same, 4, n=True)} "
-        f"within a topic) and have {_word(c.cosine.difference, 'less', 'more')} alike embeddings (cosine "
+        f"within a topic) and have {_word(c.cosine.difference, 'less', 'more')} similar embeddings (cosine "
         f"{estimate(c.cosine.different, 2, n=True)} against {estimate(c.cosine.same, 2, n=True)}); the thesis reports "
-        "more attention and less alike embeddings."
+        "more attention and less similar embeddings."
     )
 
 

@@ -232,7 +232,7 @@ def tried_parts(fitted: Sequence[Sharing], others: Sequence[Tried]) -> list[str 
             "Ratios of same to different topic. Added: of the pairs that share a topic where words have several, those "
             "that share none where they have one. Articles as topics: every article is a topic, its words by tf-idf.",
         ),
-        f"Table 2.5: words of one topic have more alike embeddings than co-occurring pairs, as in the thesis, for "
+        f"Table 2.5: words of one topic have more similar embeddings than co-occurring pairs, as in the thesis, for "
         f"every number of pairs in {len(cosine)} of {len(others)} choices of the pairs and vectors "
         f"({'; '.join(cosine) or 'none'}).",
         Table(

@@ -105,7 +105,7 @@ class LotteryResult(Result):
                 lines.append(f"  {name:<24}" + "".join(f"{cell:>10}" for cell in (*told, read.get(name, ABSENT))))
             if self.reference:
                 few = self.reference.refitted.n
-                lines.append(f"masks below the pruned network, and refit (which closer): n={few} strings")
+                lines.append(f"masks below the pruned network, and refit (which bracket closes): n={few} strings")
             lines += [*reasons(c.refitted for c in refits.values()), *absent(lines)]
             lines.append(f"accuracy gap {estimate(self.accuracy_gap, 4, n=True)}, target minus pruned, argmax")
         else:

@@ -226,7 +226,7 @@ def _run(steps: Array, attention: Array, value: Array, begins: Array, left: Arra
     if slope <= 0 or slope < RISE * sigma:
         return _none("W_K and W_Q do not rise above their scatter")
     if effective * math.log(float(left[0] / left[at])) - math.log(effective) < EVIDENCE:
-        return _none("W_K and W_Q grow from the start, as far as can be told")
+        return _none("W_K and W_Q grow from the start, as far as these steps show")
     low, high = _profile(begins, left, effective)
     before, after = _level(steps, value, steps[0]), _level(steps, value, steps[-1])
     middle = _level(steps, value, corner)

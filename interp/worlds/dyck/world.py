@@ -23,7 +23,7 @@ OVERLAYS = {
         "last unmatched open bracket (top of the true stack)",
         usual=True,
     ),
-    "partner": Overlay("targets", _partner, "the bracket that a closer closes"),
+    "partner": Overlay("targets", _partner, "the bracket that a closing one closes"),
     "depth": Overlay("levels", lambda tokens, grammar: grammar.depth(tokens), "depth"),
 }
 
