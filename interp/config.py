@@ -69,6 +69,8 @@ class TransformerConfig:
     - `class_names`: what outputs are called that are no tokens, one each.
     - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
 
+    A small model, for example:
+
         >>> from interp import SandboxTransformer, TransformerConfig
         >>> config = TransformerConfig(d_vocab=5, n_layers=1, n_heads=2, d_model=8, d_head=4, d_mlp=16)
         >>> model = SandboxTransformer.init(config, seed=0)

@@ -280,6 +280,12 @@ def test_what_scripts_begin_with_is_shown():
     assert {test.name.partition(".")[0] for test in examples(reference())} >= SHOWN
 
 
+def test_examples_stand_behind_a_paragraph():
+    """Behind an item of a list they would be a part of it, and no block of code on the page."""
+    for test in examples(reference()):
+        assert not re.search(r"^(?:- .*|  \S.*)\n\n    >>>", inspect.cleandoc(test.docstring), re.M), test.name
+
+
 @pytest.mark.slow
 def test_examples_in_docstrings_give_what_they_show(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

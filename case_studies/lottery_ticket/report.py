@@ -174,8 +174,8 @@ def targets_table(found: Everything) -> Table:
         "the largest of all models and inputs. Relative error: |T'(X) - T(X)| over |T(X)|; ε: over |X|, as in the "
         "theorem; both in the norm that takes the largest column. Random inputs have norm 1, small ones from 1e-3 "
         "to 1: there |X| is next to nothing and C small, and ε large though the relative error is not. Gap: "
-        "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closers, "
-        f"mass) the worst target closes {number(strictest(found), 4)}, the worst pruned network "
+        "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closing "
+        f"brackets, mass) the worst target closes {number(strictest(found), 4)}, the worst pruned network "
         f"{number(strictest(found, 'pruned'), 4)}.",
     )
 

@@ -93,6 +93,8 @@ def load_foreign(
     - `task_check`: ask a model that is mapped onto a world for that world's task, show how well it does it, and refuse
       one that is at chance.  `verbose`: print what was recognised, mapped and measured.
 
+    A function of tokens, for example:
+
         >>> import torch
         >>> from interp import load_foreign
         >>> def logits(tokens):  # [batch, pos] -> [batch, pos, vocab]: predicts the token that it reads
