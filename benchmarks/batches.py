@@ -3,7 +3,7 @@
     python benchmarks/batches.py [--quick] [--device cuda]
 
 `dyck-standard`, ten seeds, its learning rate. The rate falls to 0 over a run, so what counts is a whole run: for each
-batch size runs of 6,000 strings a seed, 12,000 and so on, until one ends with every seed there. Steps alone are timed.
+batch size runs of 6,000 strings per seed, 12,000 and so on, until one ends with every seed there. Only steps are timed.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from interp.training.run import train_population
 from interp.worlds.dyck.evaluate import RULES
 
 BATCHES = (8, 16, 32, 64, 100)
-FEWEST, MOST = 6_000, 96_000  # strings a seed
+FEWEST, MOST = 6_000, 96_000  # strings per seed
 
 
 def runs_of(batch: int, arguments: Arguments) -> list[dict[str, Any]]:

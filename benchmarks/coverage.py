@@ -74,7 +74,7 @@ class Kind:
 
 
 def failing(share: float) -> Law:
-    """Shares near 1, and of seeds that fail, between .4 and .9."""
+    """Shares near 1, and of seeds that fail, between 0.4 and 0.9."""
 
     def sample(rng: np.random.Generator, n: int) -> np.ndarray:
         return np.where(rng.random(n) < share, rng.uniform(0.4, 0.9, n), rng.beta(200, 2, n))
@@ -90,7 +90,7 @@ def distances(points: np.ndarray) -> np.ndarray:
 
 
 def patterns(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Twelve rows of fifteen keys whose weights are Dirichlet(.5), laid out."""
+    """Twelve rows of fifteen keys whose weights are Dirichlet(0.5), laid out."""
     return rng.dirichlet(np.full(15, 0.5), (n, 12)).reshape(n, -1)
 
 
@@ -135,7 +135,7 @@ SIZED = (
     Law("uniform", lambda rng, n: rng.random(n), 0.5),
     Law("exponential", lambda rng, n: rng.exponential(size=n), 1.0),
     Law("Gamma(2)", lambda rng, n: rng.gamma(2, size=n), 2.0),
-    Law("lognormal, .5", lambda rng, n: np.exp(0.5 * rng.normal(size=n)), math.exp(0.125)),
+    Law("lognormal, 0.5", lambda rng, n: np.exp(0.5 * rng.normal(size=n)), math.exp(0.125)),
     Law("lognormal, 1", lambda rng, n: np.exp(rng.normal(size=n)), math.exp(0.5), promised=False),
 )
 LINE = (
@@ -149,8 +149,8 @@ PAIRS = (
     Law("normal in 1 direction", lambda rng, n: rng.normal(size=(n, 1)), 2.0),
     Law("uniform in 1 direction", lambda rng, n: rng.random((n, 1)), 1 / 6),
     Law("two clusters, half and half", in_clusters(0.5), _pairs_of_clusters(0.5), promised=False),
-    Law("two clusters, .3 and .7", in_clusters(0.3), _pairs_of_clusters(0.3), promised=False),
-    Law("two clusters, .1 and .9", in_clusters(0.1), _pairs_of_clusters(0.1), promised=False),
+    Law("two clusters, 0.3 and 0.7", in_clusters(0.3), _pairs_of_clusters(0.3), promised=False),
+    Law("two clusters, 0.1 and 0.9", in_clusters(0.1), _pairs_of_clusters(0.1), promised=False),
 )  # fmt: skip
 COUNTS = tuple(
     Law(f"{percent(p)} of trials", lambda rng, n, p=p: 1.0 * (rng.random(n) < p), p) for p in (0.01, 0.05, 0.3, 0.5)

@@ -21,7 +21,7 @@ from interp.worlds.dyck.task import data_source
 
 
 def padded(recipe: Recipe, seed: int, steps: range) -> tuple[Tensor, Tensor]:
-    """The strings of our packed batches, one a row and padded: inputs, targets [steps, batch, width]."""
+    """The strings of our packed batches, one per row and padded: inputs, targets [steps, batch, width]."""
     source = data_source(recipe)
     layout = source.layout()
     inputs, targets = source.draw(seed, steps)

@@ -9,6 +9,7 @@ something would change.
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -171,7 +172,13 @@ def worlds_headline(worlds: dict[str, Any]) -> tuple[str, str]:
 def row_of(row: dict[str, Any], clock: str) -> str:
     """One comparison as a table row."""
     time, other = row[clock], row["wall" if clock == "cpu" else "cpu"]
-    cells = [row["what"], row["unit"], significant(time["ours"]), row["reference"], significant(time["reference"])]
+    cells = [
+        row["what"],
+        re.sub(r"^an? ", "per ", row["unit"]),
+        significant(time["ours"]),
+        row["reference"],
+        significant(time["reference"]),
+    ]
     return "| " + " | ".join([*cells, ratio(time), significant(other["ratio"]), verdict(row, clock)]) + " |"
 
 
@@ -207,7 +214,7 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
     if name == "study":
         released = sum(result["released_cpu_s_a_seed"].values())
         asked = (
-            f"Targets: at most {number(released / FASTER, 1)} CPU s a seed (1/{FASTER} of the released code's "
+            f"Targets: at most {number(released / FASTER, 1)} CPU s per seed (1/{FASTER} of the released code's "
             f"{number(released, 0)}),"
             f" {MEMORY} GB, and 5 % of a run in evaluation."
         )
@@ -237,7 +244,7 @@ def step_notes(step: dict[str, Any]) -> list[str]:
 def batches_table(result: dict[str, Any]) -> str:
     """What each batch size needed."""
     lines = [
-        "| batch | strings a seed | steps | CPU s a seed | seeds at the goal | worst seed and rule |",
+        "| batch | strings per seed | steps | CPU s per seed | seeds at the goal | worst seed and rule |",
         "|---" * 6 + "|",
     ]
     for run in result["runs"]:
@@ -255,11 +262,11 @@ def study_line(name: str, s: dict[str, Any], clock: str) -> str:
     worst = ", ".join(f"`{rule}` {number(value)}" for rule, value in s["worst_accuracy"].items())
     first = s["all_seeds_at_goal_from_step"]
     reached = f"from step {first} of {s['steps']} on" if first is not None else f"at none of {s['steps']} steps"
-    end = f"peak memory {number(s['peak_memory_gb'], 1)} GB; least accuracy {worst}; every seed at the goal {reached}"
+    end = f"peak memory {number(s['peak_memory_gb'], 1)} GB; lowest accuracy {worst}; every seed at the goal {reached}"
     if clock == "wall":
-        return f"- {name.removeprefix('study ')}: {number(s['wall_s_a_seed'], 2)} s a seed by the clock; {end}"
+        return f"- {name.removeprefix('study ')}: {number(s['wall_s_a_seed'], 2)} s per seed by the clock; {end}"
     return (
-        f"- {name.removeprefix('study ')}: {number(s['cpu_s_a_seed'], 2)} CPU s a seed, of which training"
+        f"- {name.removeprefix('study ')}: {number(s['cpu_s_a_seed'], 2)} CPU s per seed, of which training"
         f" {number(s['training_cpu_s_a_seed'], 2)}, evaluation {number(s['evaluation_cpu_s_a_seed'], 2)}"
         f" ({percent(s['evaluation_share'], 1)} of the run), probes "
         f"{number(sum(s['probes_cpu_s_a_seed'].values()), 2)}; {end}"
@@ -272,7 +279,7 @@ def world_line(name: str, found: dict[str, Any]) -> str:
     met = "met" if own <= asked and found["all_seeds_there"] else "not met"
     there = "every seed at its target" if found["all_seeds_there"] else "not every seed at its target"
     return (
-        f"- {name.removeprefix('world ')}: {number(own, 1)} CPU s a seed, evaluation and all (asked: at most "
+        f"- {name.removeprefix('world ')}: {number(own, 1)} CPU s per seed, evaluation and all (asked: at most "
         f"{number(asked, 0)}, {met}); `{found['metric']}` {number(found['least'], 4)} to "
         f"{number(found['largest'], 4)} after {found['steps']} steps, {there}"
     )

@@ -81,7 +81,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report, in the order of its fields; whoever reads the first screen knows what came out and how sure it is.
+    """A report, in the order of its fields; whoever reads the first screen knows the result and how sure it is.
 
     - `asked`: the question. `said`: what the source claims, empty where there is none. `answer`: one to three
       sentences with numbers and intervals. `sure`: what the intervals and n are over, and what the numbers are

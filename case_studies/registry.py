@@ -1,6 +1,5 @@
 """Which studies there are: the folders beside this file, and other people's by the entry point group. No torch."""
 
-import difflib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import case_studies
 from case_studies.declaration import Declaration
 from interp.errors import RequestError, quoted
+from interp.names import did_you_mean
 from interp.plugins import find
 
 GROUP = "interp.studies"  # of entry points: a name, and where its Declaration is
@@ -29,9 +29,9 @@ class Studies:
             return self.found[name]
         if name in self.broken:
             raise RequestError(f"the study {quoted(name)} cannot be used: {self.broken[name]}")
-        near = difflib.get_close_matches(name, list(self.found), n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise RequestError(f"no study {quoted(name)}{hint}; studies are {', '.join(self.found)}")
+        raise RequestError(
+            f"no study {quoted(name)}{did_you_mean(name, self.found)}; studies are {', '.join(self.found)}"
+        )
 
     def reading(self) -> dict[str, list[Declaration]]:
         """Of every option that a study reads for itself, by keyword: the studies that do."""

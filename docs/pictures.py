@@ -36,7 +36,7 @@ def against_nulls() -> go.Figure:
           "untrained": nulls["untrained"]}),
         ("balance violation beta", beta, {"untrained": float(beta.null), "perfect cancellation": 0.0}),
         ("stack-likeness (closers)", stack.score[-1][0],
-         {"uniform head": 0.0, "all unmatched openers": stack.rivals["unmatched"], "perfect stack": 1.0}),
+         {"uniform head": 0.0, "all open brackets": stack.rivals["unmatched"], "perfect stack": 1.0}),
     ]  # fmt: skip
     figure = make_subplots(rows=3, cols=1, subplot_titles=[title for title, _, _ in panels], vertical_spacing=0.17)
     for row, (_, measured, beside) in enumerate(panels, start=1):

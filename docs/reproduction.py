@@ -24,6 +24,7 @@ Needs neither torch nor numpy.
 import argparse
 import json
 import math
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -41,9 +42,10 @@ SEPARATOR = " > "  # between the keys of a path
 STATUSES = ("reproduced", "in range", "differs", "open", "missing")
 SHOWN = 4  # numbers of one cell that are written out; of more, the least and the greatest
 DIGITS = 3
+LONG = 160  # characters of an item that is cut into clauses
 MOST_POSITIONS = 100  # of a matrix of random rows
-NORMAL = 1.96  # .975 quantile of the normal law
-STUDENT = {3: 4.3027, 7: 2.4469}  # .975 quantile of Student's t on one degree of freedom less than there are runs
+NORMAL = 1.96  # 0.975 quantile of the normal law
+STUDENT = {3: 4.3027, 7: 2.4469}  # 0.975 quantile of Student's t on one degree of freedom less than there are runs
 Results = Mapping[str, Any]  # a study's folder -> its results.json
 
 
@@ -262,8 +264,8 @@ RULES = {
     "meets_quotient": Rule("interval meets {}", _meets_quotient),
     "meets_entries": Rule("interval meets {}", _meets_entries),
     "at_least": Rule("at least {}", _each(lambda r, x: r.least >= x)),
-    "above": Rule("above {}, interval and all", _each(lambda r, x: r.least > x)),
-    "below": Rule("below {}, interval and all", _each(lambda r, x: r.most < x)),
+    "above": Rule("above {}, with the whole interval", _each(lambda r, x: r.least > x)),
+    "below": Rule("below {}, with the whole interval", _each(lambda r, x: r.most < x)),
     "above_value": Rule("above {}", _each(lambda r, x: _float(r.value) > x)),
     "below_value": Rule("below {}", _each(lambda r, x: _float(r.value) < x)),
     "within": Rule("interval wholly within {}", _each(lambda r, x: r.least >= x[0] and r.most <= x[1])),
@@ -277,10 +279,10 @@ RULES = {
     "contains": Rule("the interval of the first holds the second", _contains),
     "most": Rule("the first of a pair above the second, intervals apart, in more than half of the pairs", _most),
     "all": Rule("{}", _all),
-    "near": Rule("all but the last, intervals and all, lie within a share of {} of the last", _near),
+    "near": Rule("the intervals of all but the last lie within a share of {} of the last", _near),
     "times": Rule("the first at least {} times the second", _times),
     "random_rows": Rule(
-        "{} lies within two standard deviations of what so many random matrices of our size give", _random_rows
+        "{} lies within two standard deviations of what that many random matrices of our size give", _random_rows
     ),
 }
 
@@ -317,13 +319,23 @@ def in_words(rule: Mapping[str, Any]) -> str:
 # -- status -----------------------------------------------------------------------------------------------
 
 
+Part = tuple[str, tuple[str, ...]]  # a lead ("not with") and what follows it
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """A row's status, and what the page says of it besides."""
+    """A row's status, and what the page says of it besides: `text` in one line, `parts` for a list."""
 
     status: str
     text: str
     not_so: bool = field(default=False, compare=False)  # whether an arm that was tried does not agree
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of(cls, status: str, *parts: Part, not_so: bool = False) -> "Outcome":
+        """An outcome from its parts; those that hold nothing are left out."""
+        held = tuple(part for part in parts if part[1])
+        return cls(status, ". ".join(f"{lead} {'; '.join(items)}".strip() for lead, items in held), not_so, held)
 
 
 def readings_of(paths: Sequence[str], results: Results) -> list[Reading] | None:
@@ -336,10 +348,10 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
     """Status of a row, from its rule and arms."""
     if "status" in row:
         shown = f" ([{row['shown_by']}](../{row['shown_by']}))" if "shown_by" in row else ""
-        return Outcome(row["status"], f"{row['why']}{shown}")
+        return Outcome.of(row["status"], ("", (f"{row['why']}{shown}",)))
     ours = readings_of(row["ours"], results)
     if ours is None and "awaited" in row:
-        return Outcome("open", f"awaited: {row['awaited']}")
+        return Outcome.of("open", ("awaited:", (row["awaited"],)))
     if ours is None:
         raise KeyError(f"{row['id']}: no results at {next(p for p in row['ours'] if read(p, results) is None)!r}")
     digits = row.get("digits", DIGITS)
@@ -353,22 +365,19 @@ def outcome(row: Mapping[str, Any], results: Results) -> Outcome:
             continue
         agrees = "rule" not in arm and holds(row["rule"], there)
         (held if agrees else failed).append(f"{arm['setting']}: {cell(there, digits)}")
-    not_so = f"not with {'; '.join(failed)}" if failed else ""
+    not_so = ("not with", tuple(failed))
     if holds(row["rule"], ours):
         status = "in range" if row.get("range") else "reproduced"
-        told = f"also with {'; '.join(held)}" if held else ""
-        null = "so would be no effect, a ratio of 1" if row.get("range") and holds(row["rule"], [Reading(1.0)]) else ""
-        return Outcome(status, ". ".join(part for part in (null, told, not_so) if part), bool(failed))
+        null = row.get("range") and holds(row["rule"], [Reading(1.0)])
+        says = ("so would be no effect, a ratio of 1",) if null else ()
+        return Outcome.of(status, ("", says), ("also with", tuple(held)), not_so, not_so=bool(failed))
     if held:
-        return Outcome("differs", ". ".join(part for part in ("; ".join(held), not_so) if part))
+        return Outcome.of("differs", ("", tuple(held)), not_so)
     if "own" in row and not holds(row["rule"], [Reading(value) for value in row["own"]]):
-        return Outcome(
-            "differs", "the source's own numbers contradict its sentence: " + ", ".join(map(str, row["own"]))
-        )
-    parts = [f"with {'; '.join(failed)}"] if failed else []
-    parts += [f"awaited: {'; '.join(awaited)}"] if awaited else []
-    parts += [f"tried: {row['tried']}"] if row.get("tried") else []
-    return Outcome("open", ". ".join(parts))
+        own = ", ".join(map(str, row["own"]))
+        return Outcome.of("differs", ("", (f"the source's own numbers contradict its sentence: {own}",)))
+    tried = (row["tried"],) if row.get("tried") else ()
+    return Outcome.of("open", ("with", tuple(failed)), ("awaited:", tuple(awaited)), ("tried:", tried))
 
 
 # -- the page ---------------------------------------------------------------------------------------------
@@ -388,50 +397,88 @@ def cell(readings: Sequence[Reading], digits: int = DIGITS) -> str:
 
 def line(row: Mapping[str, Any], results: Results) -> str:
     """One row of the page's table."""
-    found = outcome(row, results)
-    digits = row.get("digits", DIGITS)
-    ours = cell(readings_of(row.get("ours", ()), results) or [], digits) or "–"
-    beside = readings_of(row.get("beside", ()), results) or []
-    ours += f" (beside it: {cell(beside, digits)})" if beside else ""
-    asked = in_words(row["rule"]) if "rule" in row else "–"
-    status = f"**{found.status}**" + (f": {found.text}" if found.text else "")
-    cells = (row["id"], row["source"], row["what"], row["paper"], ours, asked, row.get("setting", "") or "–", status)
+    ours = cell(readings_of(row.get("ours", ()), results) or [], row.get("digits", DIGITS)) or "–"
+    cells = (row["id"], row["what"], row["paper"], ours, f"**{outcome(row, results).status}**")
     return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
 
 
-HEADER = """# What the papers say, and what comes out here
+LEADS = {  # of an outcome's parts, as the list below a table has them; an empty one by status
+    "also with": "Also holds with",
+    "not with": "Does not hold with",
+    "with": "Does not hold either with",
+    "awaited:": "Awaited",
+    "tried:": "Tried",
+    "differs": "Holds with",
+    "": "Note",
+}
 
-Made by `python docs/reproduction.py` from [reproduction.toml](reproduction.toml) and the studies' results.json; nothing
-here is typed. Of {rows} numbers and statements {counts}.
+
+def clauses(text: str) -> tuple[str, ...]:
+    """A text cut at its semicolons, those in brackets apart."""
+    return tuple(re.split(r"; (?![^()]*\))", text))
+
+
+def details(row: Mapping[str, Any], results: Results) -> list[str]:
+    """What a row's cells leave out, as a list: the source, the rule, further numbers, the setting, what was tried."""
+    found, digits = outcome(row, results), row.get("digits", DIGITS)
+    beside = readings_of(row.get("beside", ()), results) or []
+    told: list[Part] = [
+        ("Holds if", (in_words(row["rule"]),) if "rule" in row else ()),
+        ("Beside it", (cell(beside, digits),) if beside else ()),
+        ("Setting", (row["setting"],) if row.get("setting") else ()),
+    ]
+    for lead, items in found.parts:
+        by_status = found.status if not lead and row.get("arms") else lead
+        told.append((LEADS.get(by_status, LEADS[""]), items))
+    out = [f"- **{row['id']}** ({row['source']}): {found.status}"]
+    for lead, items in told:
+        if len(items) == 1 and len(items[0]) > LONG:
+            items = clauses(items[0])
+        if len(items) == 1:
+            out.append(f"    - {lead}: {items[0]}")
+        elif items:
+            out += [f"    - {lead}:", *(f"        - {item}" for item in items)]
+    return out
+
+
+HEADER = """# What the papers say, and our results beside it
+
+This page is written by `python docs/reproduction.py` from [reproduction.toml](reproduction.toml) and the `results.json`
+of the studies; no number is typed by hand. Of {rows} numbers and statements {counts}.
 
 """
 LEGEND = """
-- **reproduced**: what is asked holds for our number. Intervals are 95 %; where there is none, the number is meant.
-- **in range**: our number lies within the range of the paper's, which are of other models than ours: a weaker word.
-- **differs**: it does not hold, and by the same rule does in an arm with another setting, which is named with its
-  number. With several arms one may fit by chance; the arms are those that somebody had a reason for, and where none
-  fits all are named. Where a row lists several numbers, only a setting that gives all of them counts. A sentence that
-  the source's own printed numbers contradict differs for that reason. Arms were mostly looked for after our number was
-  known not to agree: one that fits names a setting that gives the number, and is no proof that it was the paper's.
-- **open**: no arm gives the paper's number; what was tried is named, and what is awaited is not measured yet.
-- **missing**: nothing here measures it, or no number compares it.
+Each table has the paper's number beside ours. The list under it, closed at first, gives for each row the source, the
+rule by which both agree, how our setting differs, and which other settings (*arms*) were tried.
 
-Whatever the status, arms that were tried and do not agree stand beside it ("not with").
+- **reproduced**: the rule holds for our number. Intervals are 95 %; where there is none, the rule is applied to the
+  number itself.
+- **in range**: our number lies within the range of the paper's numbers, which are from other models than ours. This is
+  the weaker statement.
+- **differs**: the rule does not hold for our number, and holds for an arm with another setting, which is named with its
+  number. With several arms one may fit by chance. Arms were chosen for a reason, and where none fits all of them are
+  named. Where a row lists several numbers, only an arm that gives all of them counts. Most arms were run after our
+  number was known to disagree: an arm that fits shows a setting that gives the number, and does not prove that the
+  paper used it. A sentence that the source's own printed numbers contradict is counted here as well.
+- **open**: no arm gives the paper's number; the list names what was tried, and what has not been measured yet.
+- **missing**: nothing here measures it, or no number can be compared.
 
-Numbers of the papers stand as printed there. Where a paper says a word ("close", "most", "common"), how it was read is
-said under "differs in"; standard deviations in brackets stand there for comparison. Layers of ours are counted from 0,
-those of the papers from 1. The encoders of Tables 2.3 and 2.4 are not at hand: what is asked there is whether another
-one lies within their range, not any of their numbers by itself. Of Table 2.5 the ratio of two printed numbers is asked,
-and their order.
+Whatever the status, arms that were tried and do not agree are listed.
+
+Numbers of the papers are given as printed. Where a paper uses a word ("close", "most", "common"), "Setting" says how
+    "different, and agree in an arm with another setting or are contradicted by their source",
+The encoders of Tables 2.3 and 2.4 were not available: there the rule asks whether another encoder lies within their
+range, and not for any single number. For Table 2.5 it asks for the ratio of two printed numbers, and for their order.
 """
 IN_WORDS = (
     "reproduced",
     "in the range of other models' numbers",
-    "different and agree in an arm with another setting (or are contradicted by their source)",
+    "different, and agree in an arm with another setting or are contradicted by their own source",
     "open",
     "missing",
 )
-COLUMNS = ("id", "source", "what", "paper", "ours", "asked", "differs in", "status")
+COLUMNS = ("id", "what", "paper", "ours", "status")
+SUMMARY = "Row by row: source, rule, setting, and what was tried"
 
 
 def table(head: Sequence[str], lines: Sequence[str]) -> list[str]:
@@ -457,10 +504,16 @@ def page(rows: Sequence[Mapping[str, Any]], results: Results) -> str:
             f"## {name}",
             "",
             *table(COLUMNS, [line(row, results) for row in rows if row["study"] == name]),
+            "",
+            f'<details markdown="1"><summary>{SUMMARY}</summary>',
+            "",
+            *(text for row in rows if row["study"] == name for text in details(row, results)),
+            "",
+            "</details>",
         ]
     beside = [outcome(row, results) for row in rows]
     some = sum(o.status == "reproduced" and o.not_so for o in beside)
-    counted = f"{', '.join(said)}. {some} of the reproduced ones do not come out in some other arm that was tried"
+    counted = f"{', '.join(said)}. {some} of the reproduced ones fail in another arm that was tried"
     return HEADER.format(rows=len(rows), counts=counted) + "\n".join(out) + "\n"
 
 

@@ -1,6 +1,5 @@
 """TransformerLens's settings as a `TransformerConfig`. Imports no torch."""
 
-import difflib
 import math
 from collections.abc import Mapping
 from numbers import Real
@@ -9,6 +8,7 @@ from typing import Any
 from interp.checks import plain
 from interp.config import TransformerConfig
 from interp.errors import ConfigError, quoted
+from interp.names import nearest_name
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -154,22 +154,22 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
 def _check_names(settings: Mapping[str, Any]) -> None:
     for name in ("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"):
         if settings.get(name) in (None, -1):
-            close = difflib.get_close_matches(name, [key for key in settings if key not in _READ], n=1, cutoff=0.8)
-            hint = f" ({close[0]!r} is there)" if close else ""
+            close = nearest_name(name, [key for key in settings if key not in _READ], cutoff=0.8)
+            hint = "" if close is None else f" ({close!r} is there)"
             raise ConfigError(
                 f"config setting {quoted(name)} is missing{hint}: TransformerLens's HookedTransformerConfig has it"
             )
     twice = set()  # names close to a setting's that say the same as it does
     for name, value in settings.items():  # a slip of the pen must not pass for a default
-        near = difflib.get_close_matches(str(name)[:80], [*_READ, *_READ_BESIDE], n=1, cutoff=0.85)
-        if not near or name in KNOWN or value is None:
+        near = nearest_name(str(name), [*_READ, *_READ_BESIDE], cutoff=0.85)
+        if near is None or name in KNOWN or value is None:
             continue
-        right = settings.get(near[0])
+        right = settings.get(near)
         if right is None:
-            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {quoted(near[0])}?")
+            raise ConfigError(f"config setting {quoted(name)} is unknown; did you mean {quoted(near)}?")
         if right != value:
             raise ConfigError(
-                f"config setting {quoted(name)}={quoted(value)} is unknown, and {quoted(near[0])}={quoted(right)} is "
+                f"config setting {quoted(name)}={quoted(value)} is unknown, and {quoted(near)}={quoted(right)} is "
                 "there: "
                 "leave it out"
             )

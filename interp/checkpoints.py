@@ -40,7 +40,15 @@ from interp.torch_modes import ordinary_torch
 
 
 def save_checkpoint(model: SandboxTransformer | Population, path: str | Path) -> Path:
-    """Write a model or a population to `path`; the same content gives the same bytes.
+    """Write a model or a population to `path` as one safetensors file; the same content gives the same bytes.
+
+        >>> import tempfile
+        >>> from interp import load_checkpoint, save_checkpoint
+        >>> model = load_checkpoint("constructed/stack")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = load_checkpoint(save_checkpoint(model, f"{folder}/stack.safetensors"))
+        >>> again.config == model.config
+        True
 
     Raises `RequestError` for what `load_checkpoint` could not give back: what is no model, weights that are not finite,
     a grammar or config of another class than ours, numbers that JSON has not (NaN, arrays) in provenance or history.
@@ -132,6 +140,11 @@ def load_checkpoint(name_or_path: str | Path) -> SandboxTransformer | Population
     """A bundled checkpoint by name, or a file: one model or a population, on the CPU, in eval mode.
 
     `constructed/...` models are built on the spot, for the default grammar of their world.
+
+        >>> from interp import load_checkpoint
+        >>> population = load_checkpoint("recall")
+        >>> len(population), population[3].provenance["seed"]
+        (8, 3)
 
     Raises `CheckpointError` when the file is missing, truncated, edited, damaged or not ours.
     """

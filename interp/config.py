@@ -44,10 +44,10 @@ class TransformerConfig:
     """What a `SandboxTransformer` is made of. Widths and lengths count numbers and tokens.
 
     - `embedding`: `learned` W_E; `onehot` (frozen: token i is the unit vector of coordinate i, and d_model >= d_vocab);
-      or the oracle first layer of a world, which is told what a token means where it stands (such as `minimal`) and
+      or the oracle first layer of a world, which knows what a token means where it stands (such as `minimal`) and
       fixes d_model.
     - `positions`: `none`, `linear` (a learned direction times position / n_ctx, paper footnote 9), `scalar` (position /
-      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector a
+      n_ctx is added to the last coordinate, as in the released code of Wen et al. 2023), `learned` (one vector per
       position) or `onehot` (frozen: position i is the unit vector of coordinate d_vocab + i, beside one-hot tokens).
     - `attention`: `learned` (softmax of the scores), `uniform` (frozen: equal weight on every visible key, no W_Q,
       W_K), or `linear` (the scores themselves are the weights, 0 on keys that are not visible: of either sign, and
@@ -68,6 +68,17 @@ class TransformerConfig:
     - `biases`: attention, MLP and unembedding biases; the last only with `unembed_bias`.
     - `class_names`: what outputs are called that are no tokens, one each.
     - `num_types`, `max_depth`: how many types and levels an oracle first layer tells apart.
+
+    A small model, for example:
+
+        >>> from interp import SandboxTransformer, TransformerConfig
+        >>> config = TransformerConfig(d_vocab=5, n_layers=1, n_heads=2, d_model=8, d_head=4, d_mlp=16)
+        >>> model = SandboxTransformer.init(config, seed=0)
+        >>> tuple(model.blocks[0].attn.W_Q.shape)  # [head, d_model, d_head]
+        (2, 8, 4)
+
+    Raises `ConfigError` for a value out of its range, for choices that contradict each other, and for a setting that
+    the other ones leave unread.
     """
 
     d_vocab: Annotated[int, Interval(ge=1), doc("tokens")]
@@ -77,7 +88,7 @@ class TransformerConfig:
     d_head: Annotated[int, Interval(ge=1), doc("width of a head")] = 50
     d_mlp: Annotated[int, Interval(ge=1), doc("width of the MLP")] = 50
     mlp_depth: Annotated[int, Interval(ge=0), doc("linear maps in an MLP")] = 2
-    n_ctx: Annotated[int, Interval(ge=1), doc("positions, at most")] = 512
+    n_ctx: Annotated[int, Interval(ge=1), doc("largest number of positions")] = 512
     embedding: Annotated[Embedding, doc("learned, onehot, or an oracle first layer")] = "learned"
     positions: Annotated[Positions, doc("position embedding")] = "none"
     attention: AttentionKind = "learned"
@@ -88,7 +99,7 @@ class TransformerConfig:
     activation: Activation = "gelu"
     scale_scores: Annotated[bool, doc("divide scores by the root of d_head")] = True
     biases: bool = True
-    init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of first weights")] = 0.02
+    init_std: Annotated[float, Interval(ge=0, le=1e6), doc("standard deviation of the first weights")] = 0.02
     d_vocab_out: Annotated[int, Interval(ge=1)] | None = None
     pad_token: Annotated[int, Interval(ge=0)] | None = None
     num_types: Annotated[int, Interval(ge=1)] | None = None

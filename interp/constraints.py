@@ -96,7 +96,7 @@ def help_of(cls: type) -> dict[str, str]:
     """What each field of a dataclass means, where it says so: its text, and what it takes."""
     said = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        told = next((extra.documentation for extra in _extras(hint) if isinstance(extra, DocInfo)), None)
+        told = next((extra.documentation for extra in _all_extras(hint) if isinstance(extra, DocInfo)), None)
         if told is not None:
             said[name] = f"{told}: {allowed(cls, name)}" if name in declared(cls) else told
             said[name] += ", separated by commas" if _holds_several(cls, name) else ""

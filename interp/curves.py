@@ -27,7 +27,7 @@ SHOWN = 6  # measures that are shown where nobody says which
 
 @dataclass(frozen=True)
 class Curves:
-    """Rows of a history, a dict a seed and evaluated step, and which measures are shown.
+    """Rows of a history, a dict per seed and evaluated step, and which measures are shown.
 
     `columns`: of each measure its head and range; `name`: what the run is called.
     """
@@ -85,7 +85,7 @@ class Curves:
         return {key.removeprefix("rung/"): value for key, value in last.items() if key.startswith("rung/") and value}
 
     def summary(self) -> str:
-        """A line a measure: at the first step and at the last that every seed has reached."""
+        """A line per measure: at the first step and at the last that every seed has reached."""
         steps = sorted({row["step"] for row in self.rows})
         lines = [f"{self.name}: {len(self.seeds)} seeds, steps {steps[0]} to {steps[-1]}"]
         found = {column.head: self.mean(measure) for measure, column in self.columns.items()}
@@ -109,7 +109,7 @@ class Curves:
         return {"name": self.name, "seeds": self.seeds, "means": means, "rows": [dict(row) for row in self.rows]}
 
     def figure(self) -> Any:
-        """A panel a measure: each seed a thin line, the mean over seeds a thick one; rungs dotted."""
+        """A panel per measure: each seed a thin line, the mean over seeds a thick one; rungs dotted."""
         from interp.plots.curves import curves_figure
 
         return curves_figure(self)

@@ -5,7 +5,6 @@ list of models of one shape. A grammar reads texts, names tokens, and has as man
 a library, or of a guest's own code, leaves bare: see `guest_errors`.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
+from interp.names import nearest_name
 from interp.numeric_arrays import id_array
 from interp.settings import first_seed
 from interp.torch_modes import ordinary_torch
@@ -223,8 +223,8 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
                 )
     elif (own := getattr(models[0], "grammar", None)) is not None and _names_differ(own, grammar):
         raise RequestError(
-            f"{who}: grammar={quoted(grammar)} calls the tokens otherwise than the model's own {quoted(own)}: pass the "
-            "grammar that it was trained on, or one with the same tokens"
+            f"{who}: grammar={quoted(grammar)} names the tokens differently from the model's own {quoted(own)}: pass "
+            "the grammar that it was trained on, or one with the same tokens"
         )
     if grammar is not None:
         check_fits(grammar, models[0], who)
@@ -394,8 +394,8 @@ def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpEr
 def _with_nearest(said: str, known: Iterable[str]) -> str:
     """Python's words for a keyword that does not exist, with the nearest that does."""
     wrong = said.rpartition("keyword argument ")[2].strip("'")
-    near = difflib.get_close_matches(wrong, list(known), n=1) if "unexpected keyword" in said else []
-    return f"{said}: did you mean {near[0]!r}?" if near else said
+    near = nearest_name(wrong, known) if "unexpected keyword" in said else None
+    return said if near is None else f"{said}: did you mean {near!r}?"
 
 
 def _own_inputs(guest: Any) -> dict[str, Any]:

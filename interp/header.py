@@ -4,7 +4,6 @@ A safetensors file is an 8-byte little-endian length, that many bytes of JSON, a
 keep one metadata key (safetensors writes several in random order) that holds canonical JSON.
 """
 
-import difflib
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 
 from interp.errors import CheckpointError, quoted
 from interp.limits import JSON_COST, check_memory, check_regular
-from interp.names import first_duplicate
+from interp.names import did_you_mean, first_duplicate
 from interp.registry import merged, worlds
 
 METADATA_KEY = "interp"
@@ -225,7 +224,14 @@ def is_theirs(name_or_path: str | Path) -> bool:
 
 
 def list_pretrained() -> list[str]:
-    """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`."""
+    """Names of the checkpoints that ship with the package, constructed models included, for `load_checkpoint`.
+
+        >>> from interp import list_pretrained
+        >>> "constructed/stack" in list_pretrained()
+        True
+
+    Raises nothing.
+    """
     paths = {*PRETRAINED.rglob("*.safetensors"), *(p for p in _addresses() if p.is_relative_to(PRETRAINED))}
     return sorted(str(p.relative_to(PRETRAINED).with_suffix("")) for p in paths)
 
@@ -248,8 +254,7 @@ def find_checkpoint(name_or_path: str | Path) -> Path:
         if (only := only_checkpoint(path)) is not None:
             return only
         raise CheckpointError(f"{str(name)!r} is a folder; name the .safetensors file in it")
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    hint = did_you_mean(name, names)
     raise CheckpointError(
         f"no file and no bundled checkpoint {str(name)!r}{hint}; bundled are {', '.join(names) or 'none'}"
     )

@@ -51,8 +51,8 @@ def check_workers(workers: int) -> int:
     most = max(LEAST_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
     if workers > most:
         raise RequestError(
-            f"workers={workers} processes are more than {most}, {WORKERS_A_CORE} a core of this machine: one a core is "
-            "best"
+            f"workers={workers} processes are more than {most}, {WORKERS_A_CORE} per core of this machine: one per "
+            "core is best"
         )
     return workers
 

@@ -17,13 +17,20 @@ def attention_patterns(
 ) -> list[NDArray[np.float64]]:
     """Attention patterns of a `SandboxTransformer` or `TransformerBridge`.
 
-    One array [batch, head, query, key] a layer (all layers, or those named), float64. The model is
+    One array [batch, head, query, key] per layer (all layers, or those named), float64. The model is
     left as it was: mode, gradients, device and the user's own hooks. `pad`: the id that no token of a bridge attends
     to; our own models know theirs.
 
     Rows are shares, at least 0 and 1 together. Linear attention (`attention="linear"`) has weights of either sign whose
     sum is free: of it a share is that of a key in the sum of absolute weights, even over visible keys where all are 0.
     The weights themselves are what `hook_pattern` gives.
+
+        >>> from interp import load_checkpoint
+        >>> from interp.patterns import attention_patterns
+        >>> model = load_checkpoint("constructed/stack")
+        >>> patterns = attention_patterns(model, model.to_tokens("([])"))
+        >>> len(patterns), patterns[1].shape, patterns[1][0, 0, 3].round(2).tolist()  # ( is open after ([]
+        (2, (1, 1, 5, 5), [0.0, 1.0, 0.0, 0.0, 0.0])
 
     Raises `AnalysisError` when the model has no `hook_pattern` at a layer that is asked for, takes fewer tokens, or
     raises anything itself.

@@ -35,11 +35,25 @@ class Population(Sequence[SandboxTransformer]):
     """Models that differ in their seed only: a sequence of `SandboxTransformer`s.
 
     - `params`: every parameter stacked, name -> [S, ...].
-    - `history`: a tidy table, one dict a seed and evaluated step ("seed", "step", "loss", ...).
+    - `history`: a tidy table, one dict per seed and evaluated step ("seed", "step", "loss", ...).
     - `snapshots`: step -> parameters stacked as in `params`.
     - `provenance`: recipe name, training settings, versions, seeds that diverged; "seeded" False where seeds are mere
-      numbers, since nobody knows from which first weights the models come.
-    - `timing`: CPU seconds a seed, where this process trained it. Never saved: files stay reproducible.
+      numbers, since it is not known from which first weights the models come.
+    - `timing`: CPU seconds per seed, where this process trained it. Never saved: files stay reproducible.
+
+    `population[i]` is the model at place i, a copy; `population[2:5]` a population; iteration gives the models.
+
+        >>> import torch
+        >>> from interp import Population, TransformerConfig
+        >>> config = TransformerConfig(d_vocab=5, n_layers=1, d_model=8, d_head=8, d_mlp=16)
+        >>> population = Population.init(config, seeds=[0, 1, 2])
+        >>> len(population), tuple(population.params["unembed.W_U"].shape)
+        (3, (3, 8, 5))
+        >>> tuple(population[1](torch.tensor([[0, 1, 2]])).shape)  # [batch, pos, d_vocab]
+        (1, 3, 5)
+
+    Raises `RequestError` for parameters that are not those of the config, or seeds that are no distinct whole numbers;
+    `PlaceError` for a place that it does not have.
     """
 
     config: TransformerConfig
@@ -57,7 +71,10 @@ class Population(Sequence[SandboxTransformer]):
 
     @classmethod
     def init(cls, config: TransformerConfig, seeds: Sequence[int], grammar: Grammar | None = None) -> "Population":
-        """Untrained models, one a seed."""
+        """Untrained models, one per seed.
+
+        Raises `RequestError` for seeds that are no distinct whole numbers, and for more than memory holds.
+        """
         seeds = seeds_of(seeds)
         with torch.device("meta"):
             _check_size(len(seeds), SandboxTransformer(config))
@@ -66,7 +83,10 @@ class Population(Sequence[SandboxTransformer]):
 
     @classmethod
     def from_models(cls, models: Sequence[SandboxTransformer]) -> "Population":
-        """Copies of several models of one config and grammar."""
+        """Copies of several models of one config and grammar.
+
+        Raises `RequestError` for no model, for what is no `SandboxTransformer`, and for models of different configs.
+        """
         given: list[Any] = list(models) if isinstance(models, Sequence) else [models]
         if not given:
             raise RequestError("a population needs at least one model, got none")
@@ -160,7 +180,7 @@ class Population(Sequence[SandboxTransformer]):
         return with_source(replace(self, params=params, snapshots=snapshots), source_of(self))
 
     def at_step(self, step: int) -> "Population":
-        """The population as it was at a snapshot step."""
+        """The population as it was at a snapshot step. Raises `RequestError` for a step that was not kept."""
         step = plain(step)
         if isinstance(step, bool) or not isinstance(step, int) or step not in self.snapshots:
             have = ", ".join(map(str, sorted(self.snapshots))) or "none"
@@ -339,7 +359,7 @@ def seeds_of(given: Any) -> tuple[int, ...]:
     listed = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, (str, bytes))
     seeds = tuple(map(plain, given)) if listed and getattr(given, "ndim", 1) == 1 else ("",)
     if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
-        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one a model")
+        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one per model")
     return seeds
 
 

@@ -1,6 +1,5 @@
 """Presets: a grammar, a model and training settings under one name. Imports no torch."""
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from interp.checks import one_of, plain, whole_number
 from interp.config import TransformerConfig, disentangled_width
 from interp.constraints import help_of, read_option
 from interp.errors import InterpError, RequestError, quoted
+from interp.names import did_you_mean
 from interp.recipe import Recipe as Recipe
 from interp.recipe import own_settings
 from interp.registry import broken, presets, worlds
@@ -86,14 +86,16 @@ def make_recipe(
     known, known_keys = presets(), set_keys()
     if not one_of(preset, known):
         lost = "".join(f"; {name} cannot be used: {reason}" for name, reason in broken().items())
-        raise RequestError(f"no preset {quoted(preset)}{_nearest(preset, known)}; presets are {', '.join(known)}{lost}")
+        raise RequestError(
+            f"no preset {quoted(preset)}{did_you_mean(preset, known)}; presets are {', '.join(known)}{lost}"
+        )
     if options is not None and not isinstance(options, Mapping):
         raise RequestError(f"options={quoted(options)} is no mapping of keys of --set to values")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
         if not one_of(key, known_keys):
             raise RequestError(
-                f"no option {quoted(key)}{_nearest(key, known_keys)}; options are {', '.join(known_keys)}"
+                f"no option {quoted(key)}{did_you_mean(key, known_keys)}; options are {', '.join(known_keys)}"
             )
     kind: Any = known[preset].grammar
     world = next(world for world in worlds() if preset in world.presets)
@@ -179,8 +181,3 @@ def _resize(config: TransformerConfig, width: int | None, changes: dict[str, Any
     if config.block != "bare":
         sizes |= {"d_model": total} | ({"d_mlp": total} if config.mlp_depth else {})
     return replace(config, **sizes, **changes)
-
-
-def _nearest(word: Any, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -45,7 +45,7 @@ class Recipe:
         if self.world.check is not None:
             self.world.check(self)
         if self.config.bounded:
-            what = f"world {quoted(self.world.name)}: how long its strings are cannot be told"
+            what = f"world {quoted(self.world.name)}: how long its strings are cannot be determined"
             needed = load_theirs(self._longest, WorldError, what)
             if needed > self.config.n_ctx:
                 raise ConfigError(f"strings fill {needed} positions, more than n_ctx={self.config.n_ctx}")

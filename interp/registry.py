@@ -8,7 +8,6 @@ A world of another package is declared in its pyproject.toml, by the module that
 Names are known without importing anything; a world is imported when it is first asked for. Imports no torch.
 """
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 
 from interp import plugins
 from interp.errors import GrammarError, InterpError, RequestError, WorldError, quoted
+from interp.names import did_you_mean
 from interp.theirs import load_theirs
 from interp.vocabulary import Vocabulary
 from interp.world import Preset, World
@@ -31,14 +31,28 @@ _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `try
 
 
 def list_worlds() -> list[str]:
-    """Names of all worlds, ours first."""
+    """Names of all worlds, ours first; those that cannot be loaded too.
+
+        >>> from interp import list_worlds
+        >>> "recall" in list_worlds()
+        True
+
+    Raises nothing: `get_world` says what is wrong with a world.
+    """
     tried = _TRIED.get()
     names = [*_built_in(), *_declared()]
     return names if tried is None or tried.name in names else [*names, tried.name]
 
 
 def get_world(name: str) -> World:
-    """The world of a name. Raises `RequestError` for an unknown one, `WorldError` for one that cannot be loaded."""
+    """The world of a name.
+
+        >>> from interp import get_world
+        >>> get_world("recall").about
+        'strings of symbols; each is asked what followed its last earlier copy'
+
+    Raises `RequestError` for an unknown name, `WorldError` for a world that cannot be loaded.
+    """
     if not isinstance(name, str):
         raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
     found = _found(name)
@@ -58,9 +72,7 @@ def _found(name: str) -> World:
         point = _declared().get(name)
         if point is None:
             known = list_worlds()
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise RequestError(f"no world {quoted(name)}{hint}; worlds are {', '.join(known)}")
+            raise RequestError(f"no world {quoted(name)}{did_you_mean(name, known)}; worlds are {', '.join(known)}")
         found = load_theirs(point.load, WorldError, f"world {quoted(name)} ({point.value}) cannot be loaded")
     if not isinstance(found, World) or found.name != name:
         raise WorldError(f"world {quoted(name)}: {quoted(found)} is no World of this name")
@@ -100,7 +112,13 @@ def refresh() -> None:
 
 @contextmanager
 def trying(world: World) -> Iterator[None]:
-    """Inside, `world` is found by its name, in the place of another of this name: to check what nobody declares."""
+    """Inside the `with` block `world` is found by its name, in place of another of this name, without a declaration.
+
+        with trying(WORLD):
+            population = train_population("my-preset", 2)
+
+    Raises what `get_world` raises where another world of this name cannot be loaded.
+    """
     if world.name in list_worlds() and get_world(world.name) is world:
         yield
         return

@@ -13,15 +13,17 @@ MOST = 10**9  # beyond, nothing here would ever finish
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a population is trained. `batch` counts strings a seed and step. Worlds add settings of their own.
+    """How a population is trained. `batch` counts strings per seed and step. Worlds add settings of their own.
 
     - `loss`: cross entropy `ce`, or `mse` between logits and one-hot (Wen et al. 2023, eq. 5).
     - `l2`: adds l2 / 2 times the squared norm of all parameters to the loss.
     - `schedule`: `cosine` (to 0 over the run) or `constant`; both after `warmup` linear steps. `hold`: the rate changes
-      after so many steps, those of an epoch, say.
+      after this many steps, those of an epoch, say.
     - `crossed`: of n > 0, seed s starts from the weights of seed s // n and reads the data of seed s % n, so that
       n * n seeds tell what initial weights do from what data do (`probes.variation.share_of_origins`).
     - `eval_every`, `snapshots`: steps at which to evaluate, and at which to keep weights.
+
+    Raises `ConfigError` for a value out of its range, and for a snapshot step beyond the last.
     """
 
     # Fields that came after the first files: not in `to_dict` at these values, so that bytes stay what they were.
@@ -30,11 +32,11 @@ class TrainingSettings:
     CARRIED: ClassVar[Mapping[str, Any]] = {}
 
     steps: Annotated[int, Interval(ge=1, le=MOST), doc("steps of training")] = 1500
-    batch: Annotated[int, Interval(ge=1, le=100_000), doc("strings a seed and step")] = 32
+    batch: Annotated[int, Interval(ge=1, le=100_000), doc("strings per seed and step")] = 32
     lr: Annotated[float, Interval(ge=0, le=LARGEST), doc("learning rate")] = 3e-3
-    schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate goes after warmup")] = "cosine"
+    schedule: Annotated[Literal["cosine", "constant"], doc("how the learning rate changes after warmup")] = "cosine"
     warmup: Annotated[int, Interval(ge=0, le=MOST), doc("steps in which the learning rate rises")] = 0
-    hold: Annotated[int, Interval(ge=1, le=MOST), doc("steps after which the schedule moves on")] = 1
+    hold: Annotated[int, Interval(ge=1, le=MOST), doc("steps between changes of the learning rate")] = 1
     optimizer: Annotated[Literal["adamw", "sgd"], doc("the optimizer")] = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=LARGEST), doc("decoupled weight decay")] = 0.0
     loss: Annotated[Literal["ce", "mse"], doc("cross entropy, or squared distance to the one-hot target")] = "ce"

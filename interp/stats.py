@@ -46,6 +46,13 @@ class Estimate:
     - `null`: what the number would be if there were nothing to see: one float, or several by name.
 
     A number that is not finite becomes None: NaN never leaves the library.
+
+        >>> from interp.stats import Estimate
+        >>> estimate = Estimate(0.5, 0.4, 0.6, 8, "seeds", null=0.1)
+        >>> print(estimate, estimate.null)
+        0.500 [0.400, 0.600] (n=8 seeds) 0.1
+
+    Raises `RequestError` for an unknown unit `over`, and for no value without a `reason`.
     """
 
     value: float | None
@@ -101,7 +108,7 @@ class Estimate:
 def mean_over_seeds(
     values: Any, *, over: Over = "seeds", support: Support = REALS, level: float = CONFIDENCE
 ) -> Estimate:
-    """Mean of one number a seed, `values` [S], with an interval that covers also where the numbers are skewed.
+    """Mean of one number per seed, `values` [S], with an interval that covers also where the numbers are skewed.
 
     `support` is the range the number can take (a share: `SHARE`) and decides how. Where it has an end that the mean can
     be near, Student's t interval is taken on a scale without that end (of shares the logit, of sizes the logarithm) and
@@ -111,6 +118,15 @@ def mean_over_seeds(
     Fewer than 4 seeds (8 on the whole line) have a value and no interval. So have seeds that all lie at the same end of
     the support, where nothing tells how far off another would be; the reason says of how many that can be true. Other
     units there, and numbers that are all the same elsewhere, are taken to be no matter of chance: that one value.
+
+        >>> from interp.stats import SHARE, mean_over_seeds
+        >>> print(mean_over_seeds([0.97, 0.98, 0.99, 0.96, 0.98], support=SHARE))
+        0.976 [0.957, 0.987] (n=5 seeds)
+        >>> print(mean_over_seeds([0.97, 0.98, 0.99], support=SHARE))
+        0.980 [no interval] (n=3 seeds)
+
+    Raises `RequestError` for values of another shape than [S], for numbers that are not real, and for a `level` that
+    is not between 0 and 1. Values that are not finite give an estimate without a value, and its `reason`.
     """
     x = _vector(values)
     if len(x) == 0:
@@ -131,7 +147,7 @@ def mean_over_seeds(
 
 
 def mean_over_inputs(values: Any, *, over: Over = "inputs", support: Support = REALS) -> Estimate:
-    """`mean_over_seeds` of one number an input."""
+    """`mean_over_seeds` of one number per input, `values` [n]. Raises `RequestError` as that does."""
     return mean_over_seeds(values, over=over, support=support)
 
 
@@ -149,6 +165,15 @@ def jackknife_pairs(
 
     One member has no pair: no value. Fewer than 5 have a value and no interval; so have fewer than 40 that fall into
     clusters (`clustered`), of which no interval would cover, and the reason says so.
+
+        >>> import numpy as np
+        >>> from interp.stats import jackknife_pairs
+        >>> apart = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+        >>> print(jackknife_pairs(apart, support=(0.0, np.inf)))
+        2.333 [1.202, 4.531] (n=6 seeds)
+
+    Raises `RequestError` for a statistic that is not square and symmetric, and for a `level` that is not between 0 and
+    1. Source: the delete-one jackknife of a U-statistic (Arvesen 1969); what is put to it is ours.
     """
     d = _as_array(statistic)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
@@ -200,7 +225,15 @@ def t_interval(
 
 
 def clopper_pearson(successes: int, n: int, *, over: Over = "trials", level: float = CONFIDENCE) -> Estimate:
-    """Share of successes among `n` independent trials, with the exact binomial interval."""
+    """Share of successes among `n` independent trials, with the exact binomial interval (Clopper and Pearson 1934).
+
+        >>> from interp.stats import clopper_pearson
+        >>> print(clopper_pearson(8, 8, over="seeds"))
+        1.000 [0.631, 1.000] (n=8 seeds)
+
+    Raises `RequestError` for counts that are not whole numbers of at least 0, for more successes than trials, and for a
+    `level` that is not between 0 and 1. No trials give an estimate without a value.
+    """
     from scipy.special import betaincinv
 
     for name, value in (("successes", successes), ("n", n)):
@@ -217,11 +250,18 @@ def clopper_pearson(successes: int, n: int, *, over: Over = "trials", level: flo
 
 
 def spearman(x: Any, y: Any, *, over: Over = "seeds", level: float = CONFIDENCE) -> Estimate:
-    """Rank correlation of two numbers a unit, with Bonett and Wright's (2000) interval; the null is 0.
+    """Rank correlation of two numbers per unit, `x` [n] and `y` [n], with Bonett and Wright's (2000) interval.
 
     The interval is Fisher's with variance (1 + r^2 / 2) / (n - 3); of a perfect order, that of one exchange of
     neighbours up to the end of the scale. Fewer than 8 units have a value and no interval; undefined where either does
-    not vary.
+    not vary. The null is 0.
+
+        >>> from interp.stats import spearman
+        >>> print(spearman([1, 2, 3, 4, 5, 6, 7, 8], [2, 1, 4, 3, 6, 5, 8, 7]))
+        0.905 [0.428, 0.988] (n=8 seeds)
+
+    Raises `RequestError` for values that do not pair up, for numbers that are not real, and for a `level`
+    that is not between 0 and 1.
     """
     from scipy.stats import norm, rankdata
 
@@ -248,7 +288,14 @@ def spearman(x: Any, y: Any, *, over: Over = "seeds", level: float = CONFIDENCE)
 
 
 def holm(pvalues: Any) -> np.ndarray:
-    """Holm's adjusted p-values, in the order given: reject where <= alpha keeps the family-wise error."""
+    """Holm's (1979) adjusted p-values [m], in the order given: rejecting those <= alpha keeps the family-wise error.
+
+        >>> from interp.stats import holm
+        >>> print(holm([0.01, 0.04, 0.03]))
+        [0.03 0.06 0.06]
+
+    Raises `RequestError` for a p-value that is not a number from 0 to 1.
+    """
     p = _vector(pvalues)
     for i in np.flatnonzero(~((p >= 0) & (p <= 1))):
         raise RequestError(f"p-value {i} is {p[i]}: not a number from 0 to 1")

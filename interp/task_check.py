@@ -248,7 +248,7 @@ def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model
     if tuple(logits.shape) != (*shape, size):
         raise RequestError(
             f"{who}: {name} gives logits of shape {list(logits.shape)} for tokens of shape {list(shape)}, and the "
-            f"grammar needs {[*shape, size]}: one a token of its vocabulary"
+            f"grammar needs {[*shape, size]}: one per token of its vocabulary"
         )
     if not logits.is_floating_point() or torch.finfo(logits.dtype).bits < 32:
         raise AnalysisError(

@@ -44,7 +44,7 @@ class Overlay:
     - `of(tokens [pos], grammar)`: the key of each query, or -1 [pos], or whether a key is one of a query's
       [query, key]; the level of each position, from 0; or its class, -1 for none.
     - `about`: what is shown, in words for the legend.  `name`: of a level or class, in words.
-    - `usual`: draw it where nobody says what to draw.
+    - `usual`: draw it where no overlay is named.
     """
 
     kind: Literal["targets", "levels", "groups"]
@@ -110,12 +110,12 @@ Row = list[int]  # token ids of one string, without PAD
 class Reference:
     """What is true in a world, said a second time in the plainest way: what `check_world` holds the first against.
 
-    Functions (one string as a list of ids, grammar) -> a list with an entry a position. Write loops straight from the
+    Functions (one string as a list of ids, grammar) -> a list with an entry per position. Write loops straight from the
     definition, and call nothing of the grammar that is to be checked.
 
     - `labels`: the label, None where there is none.  `law`: the exact law's nats at the label.
     - `keys`: by the name of a relation, the positions of a query's keys, visible or not.
-    - `overlays`: by the name of an overlay, its value (of several keys a query: whether each is one).
+    - `overlays`: by the name of an overlay, its value (of several keys per query: whether each is one).
     - `strings(grammar)`: strings [n, pos] on which to compare, beside those that are drawn.
     """
 
@@ -192,6 +192,8 @@ class World:
     - `reference`: "module:attribute" of a `Reference`: a literal implementation of labels, law, relations, overlays.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
       a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
+
+    Raises `WorldError` for parts that contradict each other; what is loaded late is checked when it is used.
     """
 
     name: str

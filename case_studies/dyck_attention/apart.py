@@ -225,7 +225,7 @@ def _told(a: Apart) -> str:
     tested = f"(n={a.share.n} seeds, p = {significant(a.p, 2)})"
     if a.p <= ALPHA:
         return f"{a.name}: {share} is due to the kind {tested}."
-    return f"{a.name}: kinds dealt at random leave as much as {share} too, so that nothing is told {tested}."
+    return f"{a.name}: kinds assigned at random leave as much as {share} too, so that no difference is shown {tested}."
 
 
 def _of_modes(a: Apart) -> str:
@@ -233,5 +233,5 @@ def _of_modes(a: Apart) -> str:
     if a.clustered is None:
         return f"{a.name}: {a.share.reason}."
     sizes = " and ".join(f"{count} to the {kind}" for kind, count in zip(a.kinds, a.counts, strict=True))
-    modes = "has more than one mode" if a.clustered else "has one mode by the dip test, so that no two kinds are told"
+    modes = "has more than one mode" if a.clustered else "has one mode by the dip test, so that two kinds are not shown"
     return f"{a.name}: {sizes} lean more (n={a.share.n} seeds); by how much {modes}."

@@ -87,9 +87,9 @@ def arm_parts(arms: Arms) -> list[str | Table]:
     parts: list[str | Table] = [
         "The paper states neither its loss nor its data in full, and its released code has a block of its own: no norm "
         "before attention, an MLP with a skip, no final norm, frozen one-hot tokens, the scalar i / 6000 as position, "
-        "one corpus of 100,000 tokens for all seeds, the loss on closers only, a learning rate that moves once an "
-        "epoch. It reads all but the last token of a string. Its generator cannot make the paper's complete strings "
-        "(each would be one bracket long), so these follow the law that the paper states."
+        "one corpus of 100,000 tokens for all seeds, the loss on closing brackets only, a learning rate that moves "
+        "once an epoch. It reads all but the last token of a string. Its generator cannot make the paper's complete "
+        "strings (each would be one bracket long), so these follow the law that the paper states."
     ]
     for what, title in (
         ("sentence", f"Variation of the last layer on {PAPER_SENTENCE} (N = {len(PAPER_SENTENCE) + 1} with START)."),

@@ -138,6 +138,6 @@ def deep_parts(found: Sequence[Deep]) -> list[str | Table]:
             text=[5],
         ),
         f"The first layer overlaps with even rows by more than {EVEN} in {len(even)} of {len(found)} populations, "
-        f"interval and all. Of the {len(higher)} higher layers, {rarely} show a clear pattern in less than half of "
-        f"their models, {mostly} in more than half; in {len(higher) - rarely - mostly} the interval does not say.",
+        f"by the whole interval. Of the {len(higher)} higher layers, {rarely} show a clear pattern in less than half "
+        f"of their models, {mostly} in more than half; in {len(higher) - rarely - mostly} the interval does not say.",
     ]

@@ -34,15 +34,15 @@ def origin_parts(origins: Origins) -> list[str | Table]:
             rows.append([f"{family.name}, layer {layer}", Cell(whole), *shares])
     levels = origins[0][2].levels
     return [
-        f"Here {levels} first weights are crossed with {levels} orders of data, {levels**2} models a family. Models "
+        f"Here {levels} first weights are crossed with {levels} orders of data, {levels**2} models per family. Models "
         "that share their weights differ by data, models that share data by weights; what is left to models that share "
         "neither is due to which weights meet which data.",
         Table(
             ["family", "variation", "first weights", "order of data", "which meets which"],
             rows,
             "Shares of the variation between models that share neither. Without an influence of its own of either, the "
-            "three would be 0, 0 and 1; before training they are 1, 0 and 0. A share may come out below 0 where there "
-            f"is next to nothing. n: levels of weights and of data, {levels} each.",
+            "three would be 0, 0 and 1; before training they are 1, 0 and 0. A share may be estimated below 0 where "
+            f"there is next to nothing. n: levels of weights and of data, {levels} each.",
         ),
         " ".join(_told(family, result) for family, _, result in origins),
     ]
@@ -56,7 +56,7 @@ def _told(family: Family, result: OriginsResult) -> str:
     others = [share for other, share in shares.items() if other != name]
     known = most.low is not None and all(share.high is not None for share in others)
     apart = known and all((share.high or 0.0) < (most.low or 0.0) for share in others)
-    sure = "more than either of the others" if apart else "not told apart from the others by these intervals"
+    sure = "more than either of the others" if apart else "not separated from the others by these intervals"
     told = f"the largest share, {estimate(most, n=True)}, is that of {words[name]}: {sure}."
     return f"In the last layer of {family.name} {told}"
 

@@ -31,10 +31,11 @@ MEASURES = (
     "Standard models are Transformers of two layers, one head and width 50, as GPT-2 places its norms, without "
     "positions or with linear ones. Minimal models have one attention layer, on an embedding that tells a bracket's "
     "type and depth outright (eqs 15-17 of the paper). Frozen uniform: as standard, attention even in both layers "
-    "throughout. A closing bracket is right by argmax if no other token is likelier, by argmax of closers if no other "
-    "closing bracket is, and by mass if it holds more than 0.8 of all closing brackets' probability. Non-trivial "
-    "closers follow another closer: the token before does not give them away. Random rows are drawn evenly from all "
-    "rows that sum to 1; rows as sharp keep the trained rows' own weights, on other keys."
+    "throughout. A closing bracket is right by argmax if no other token is likelier, by argmax of closing brackets if "
+    "no other closing bracket is, and by mass if it holds more than 0.8 of all closing brackets' probability. "
+    "Non-trivial closing brackets follow another closing bracket: the token before does not give them away. Random "
+    "rows are drawn evenly from all rows that sum to 1; rows as sharp keep the trained rows' own weights, on other "
+    "keys."
 )
 
 
@@ -136,7 +137,7 @@ def answers(f: Findings) -> list[str]:
         if all((m.stack.score[-1][0].high or 1.0) < STACK_LIKE for m in measured)
         else f"Stack-likeness (closers) of the last layer (a stack has 1, an even head 0) is {'; '.join(stack)}"
     )
-    third += f", yet made even that layer loses {'; '.join(costs)} of non-trivial closers (mass rule)."
+    third += f", yet made even that layer loses {'; '.join(costs)} of non-trivial closing brackets (mass rule)."
     return [first, second, third]
 
 
@@ -163,7 +164,7 @@ def paper_table(f: Findings) -> Table:
         ["quantity", "paper", "ours"],
         rows,
         "The paper averages 40 seeds and does not state batch, steps or whether START counts; with START this input "
-        "has 17 positions. Its accuracy rule is not stated: ours is the least over all three. Its Table 1 stands under "
+        "has 17 positions. Its accuracy rule is not stated: ours is the lowest of all three. Its Table 1 stands under "
         f"“{TABLE_TITLE}”.",
     )
 
@@ -178,5 +179,5 @@ def settings_table(f: Findings) -> Table:
         s = population.provenance["settings"]
         length = str(s["length"]) if s["data"] == "prefix" else f"{s['min_length']} to {s['max_length']}"
         rows.append([name, preset, str(len(population)), *(str(s[n]) for n in names), length])
-    note = "Batch counts strings a seed and step, length their brackets."
+    note = "Batch counts strings per seed and step, length their brackets."
     return Table(["family", "preset", "seeds", *names, "length"], rows, note)

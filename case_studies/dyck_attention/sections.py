@@ -32,7 +32,7 @@ RELEASED_TOLD = (
     "strings, and on prefixes, which are all that its generator makes of more than one bracket."
 )
 LONG_TEXT_LENGTH = 56  # brackets of the longer string of Fig. 8
-RULE_NAMES = {"argmax": "argmax", "argmax_closers": "argmax of closers", "mass": "mass > 0.8"}
+RULE_NAMES = {"argmax": "argmax", "argmax_closers": "argmax of closing brackets", "mass": "mass > 0.8"}
 
 
 def accuracy_parts(f: Findings) -> list[str | Table]:
@@ -63,15 +63,15 @@ def accuracy_parts(f: Findings) -> list[str | Table]:
     )
     marks = [d for d in (1, 3, 5, 7, 9, 13, 17, 21) if all(d in m.by_distance for m in measured)]
     distance = Table(
-        ["distance opener to closer", *map(str, marks)],
+        ["distance from opening to closing bracket", *map(str, marks)],
         [[m.family.name] + [number(m.by_distance[d].value) for d in marks] for m in measured],
         "Mean over seeds of the mass rule, by the number of positions between a bracket and its partner.",
     )
     return [
         f"Closing accuracy on {FINAL_STRINGS} strings of the training law, drawn independently of training (short ones "
         "occur in both): mean over seeds [interval over seeds].",
-        table("", "", True, "All closers. About two thirds directly follow their opener."),
-        table("", "_nontrivial", True, "Non-trivial closers: the token before is a closer too."),
+        table("", "", True, "All closing brackets. About two thirds directly follow their opening bracket."),
+        table("", "_nontrivial", True, "Non-trivial closing brackets: the token before is a closing bracket as well."),
         short_table(f),
         table(
             "long_",
@@ -114,7 +114,7 @@ def heatmap_parts(measured: Sequence[Measured]) -> list[Figure]:
         )
         caption = (
             f"Seeds {', '.join(map(str, shown.seeds))} of {m.family.name} on {PAPER_SENTENCE} after START. A box marks "
-            "the last unmatched opening bracket of each query: a stack-like head would put its weight there."
+            "the last unmatched open bracket of each query: a stack-like head would put its weight there."
         )
         parts.append(Figure(figure, caption))
     return parts
@@ -171,7 +171,7 @@ def even_parts(measured: Sequence[Measured]) -> list[str | Table]:
 
 
 def stack_table(measured: Sequence[Measured]) -> Table:
-    """Mass on the last unmatched opener, by family and layer."""
+    """Mass on the last unmatched open bracket, by family and layer."""
     rows = []
     for m in measured:
         for layer, (score, top1) in enumerate(zip(m.stack.score, m.stack.top1, strict=True)):
@@ -192,15 +192,15 @@ def stack_table(measured: Sequence[Measured]) -> Table:
         [
             "family",
             "stack-likeness (closers)",
-            "any visible opener",
+            "any visible opening bracket",
             "evenly over unmatched",
             "untrained",
             "top-1 rate",
         ],
         rows,
-        "How much closers attend to the last unmatched opening bracket: 1 for a stack-like head, 0 for an even one; "
-        f"mean over the {stack.queries} closers inside a bracket of {stack.num_inputs} prefixes. Any visible opener: "
-        "the same head if which opener it weighs were left to chance.",
+        "How much closing brackets attend to the last unmatched open bracket: 1 for a stack-like head, 0 for an "
+        f"even one; mean over the {stack.queries} closing brackets inside a bracket of {stack.num_inputs} prefixes. "
+        "Any visible opening bracket: the same head if the opening bracket it weighs were left to chance.",
     )
 
 
@@ -315,7 +315,7 @@ def open_parts(f: Findings) -> list[str | Table]:
             variant_table(
                 "dyck-standard with",
                 f.variants,
-                "One setting changed at a time, but for the one on prefixes, where two are.",
+                "One setting changed at a time, except for the one on prefixes, where two are.",
             )
         )
     if f.without:
@@ -325,7 +325,7 @@ def open_parts(f: Findings) -> list[str | Table]:
 
 
 def variant_table(head: str, variants: Sequence[Variant], told: str) -> Table:
-    """Variation of the last layer and the worst seed, a row a setting."""
+    """Variation of the last layer and the worst seed, a row per setting."""
     rows = []
     for v in variants:
         null = v.variation.null
@@ -342,7 +342,7 @@ def panel_parts(f: Findings) -> list[str | Figure]:
             heatmap(
                 population[:PANELS],
                 f"{panel.label}: {panel.family.name}",
-                note=f"Worst seed and rule: {number(least)} of closers.",
+                note=f"Worst seed and rule: {number(least)} of closing brackets.",
             )
         )
     return parts
@@ -353,7 +353,7 @@ def heatmap(population: Population, title: str, text: str = PAPER_SENTENCE, note
     figure = attention_heatmap(population, text, population="grid", overlay="stack_top", title=title)
     seeds = ", ".join(map(str, population.seeds))
     shown = text if len(text) <= 30 else f"a string of {len(text)} brackets"
-    caption = f"Seeds {seeds} on {shown} after START. A box marks the last unmatched opening bracket. {note}"
+    caption = f"Seeds {seeds} on {shown} after START. A box marks the last unmatched open bracket. {note}"
     return Figure(figure, caption.strip())
 
 

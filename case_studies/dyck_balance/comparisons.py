@@ -116,7 +116,7 @@ def within_cells(x: np.ndarray, y: np.ndarray) -> Interval:
     without = [_mean_within(np.delete(x, i, axis=1), np.delete(y, i, axis=1)) for i in range(seeds)]
     known = np.array([one for one in without if one is not None])
     if seeds < FEWEST_RANKED or len(known) < seeds:
-        reason = f"{seeds} seeds a cell are too few for an interval that covers: {FEWEST_RANKED} at least"
+        reason = f"{seeds} seeds per cell are too few for an interval that covers: {FEWEST_RANKED} at least"
         return lambda level: Estimate(value, None, None, seeds, "seeds", 0.0, reason)
     return lambda level: jackknife(value, known, over="seeds", support=GAP, level=level).with_null(0.0)
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Found = Mapping[str, Comparison]
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x")
-ACROSS, UP = "balance violation β", "accuracy, non-trivial closers at 400-499"
+ACROSS, UP = "balance violation β", "accuracy, non-trivial closing brackets at 400-499"
 
 
 def clouds(f: Findings, data: str) -> Figure:
-    """Both arms on one kind of data, a panel a training."""
+    """Both arms on one kind of data, a panel per training."""
     from plotly.subplots import make_subplots
 
     from interp.plots.style import finish
@@ -51,7 +51,7 @@ def clouds(f: Findings, data: str) -> Figure:
     )
     caption = (
         f"Trained on {KINDS[data]}, in three ways. Each point is one seed: its balance violation and its accuracy on "
-        "non-trivial closers at positions 400-499 (mass rule)."
+        "non-trivial closing brackets at positions 400-499 (mass rule)."
     )
     return Figure(fig, caption)
 

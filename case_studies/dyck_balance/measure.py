@@ -18,11 +18,11 @@ from probes.balance import balance_tables
 
 DATA = ("complete", "prefix")  # kinds of training strings
 FURTHER = "complete"  # of Fig. 3, whose correlation the first seeds left undecided
-LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closers are scored
+LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closing brackets are scored
 WEIGHT = 0.3  # of the regulariser, as in the released configs; the paper's text gives none
 RULES = {
     "long_argmax": "argmax",
-    "long_argmax_closers": "argmax of closers",
+    "long_argmax_closers": "argmax of closing brackets",
     "long_mass": "mass > 0.8",
     "long_mass_nontrivial": "mass, non-trivial",
 }

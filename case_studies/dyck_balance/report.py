@@ -26,7 +26,7 @@ def report(f: Findings, command: str) -> Page:
         title="Balance and length generalisation",
         asked=(
             "Does a model that lets matched brackets cancel generalise better to strings 18 times longer than its "
-            f"training strings, and does training for balance help? {f.count} seeds an arm, trained in three ways."
+            f"training strings, and does training for balance help? {f.count} seeds per arm, trained in three ways."
         ),
         said=[
             "The less matched brackets violate balance, the better a model closes strings of 400-500 brackets (Wen et "
@@ -36,7 +36,7 @@ def report(f: Findings, command: str) -> Page:
         ],
         answer=answers(found),
         sure=(
-            f"95 % intervals over {f.count} seeds an arm; differences between arms are paired by seed (same initial "
+            f"95 % intervals over {f.count} seeds per arm; differences between arms are paired by seed (same initial "
             "weights, same strings), and rank correlations are within an arm, where 0 is unrelated: pooled, they would "
             f"mostly tell the arms apart. {primary} comparisons are primary and were named before their run; the "
             f"other {len(found) - primary} are Holm-corrected together. Decided at {ALPHA}; none is said of a "
@@ -46,8 +46,8 @@ def report(f: Findings, command: str) -> Page:
         lead=clouds(f, "complete"),
         compared=[
             paper_table(found),
-            f"Why this rule ({RULES[SHOWN]}): it is the rule of the papers' code, on those closers that closing the "
-            "bracket before cannot get right, so that it is far from its ceiling; that floor is 0.",
+            f"Why this rule ({RULES[SHOWN]}): it is the rule of the papers' code, on those closing brackets that "
+            "closing the bracket before cannot get right, so that it is far from its ceiling; that floor is 0.",
         ],
         sections=[
             Section("Contrastive against standard", [paired_table(found), arm_table(f)]),

@@ -60,7 +60,7 @@ def primary_sentence(found: Found, data: str) -> str:
     beta, accuracy = found[change_name(pair, "beta")], found[change_name(pair, SHOWN)]
     return (
         f"Trained on {KINDS[data]} as the released code does, the rank correlation of balance violation and accuracy "
-        f"on non-trivial closers at length 400-500 within the standard arm is {relation(inside)} "
+        f"on non-trivial closing brackets at length 400-500 within the standard arm is {relation(inside)} "
         f"({in_numbers(inside)}); the regulariser {effect(beta, 'balance violation')} (change {in_numbers(beta)}) and "
         f"{effect(accuracy, 'that accuracy')} (change {in_numbers(accuracy)})."
     )

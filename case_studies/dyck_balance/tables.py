@@ -44,8 +44,8 @@ def paper_table(found: Found) -> Table:
         ["statement", "paper", *TRAININGS.values()],
         rows,
         "The paper gives pictures without a coefficient. Primary are the numbers of the released code's training. "
-        "Accuracy here: non-trivial closers by the mass rule, positions 400-499. The weight of the regulariser is not "
-        f"in the paper; ours is {WEIGHT}, as in its released configs. {TESTS}",
+        "Accuracy here: non-trivial closing brackets by the mass rule, positions 400-499. The weight of the "
+        f"regulariser is not in the paper; ours is {WEIGHT}, as in its released configs. {TESTS}",
     )
 
 
@@ -86,10 +86,10 @@ def further_parts(f: Findings) -> list[str | Table]:
     later = f.compared[correlation_name(f.further[0].family.name, SHOWN)]
     least = min(len(a.beta) for a in f.further)
     said = (
-        f"Fig. 3 again, over {least} further seeds a training that are in no other arm: by the mass rule, with the "
+        f"Fig. 3 again, over {least} further seeds per training that are in no other arm: by the mass rule, with the "
         f"released code's training, the rank correlation is {relation(later)} ({in_numbers(later)}). That comparison "
         "was named when the first seeds had left it undecided, before these were trained, and is decided by them "
-        "alone; it is a second look at the same statement. By the other rules it may be otherwise:"
+        "alone; it is a second look at the same statement. By the other rules it may differ:"
     )
     rows = [
         [
@@ -117,7 +117,7 @@ def arm_table(f: Findings) -> Table:
     return Table(
         ["arm", *TRAININGS.values()],
         rows,
-        "Means over seeds; accuracy at positions 400-499. The last row of each arm is the least of three rules on "
+        "Means over seeds; accuracy at positions 400-499. The last row of each arm is the lowest of three rules on "
         "strings of the training law.",
     )
 
@@ -147,7 +147,7 @@ def settings_table(every: Sequence[Arm]) -> Table:
     for a in every:
         settings = a.family.recipe.settings
         rows.append([a.family.name, a.family.preset, str(len(a.beta)), *(str(getattr(settings, n)) for n in names)])
-    return Table(["arm", "preset", "seeds", *names], rows, "Batch counts strings a seed and step.")
+    return Table(["arm", "preset", "seeds", *names], rows, "Batch counts strings per seed and step.")
 
 
 def _pairs(data: str) -> list[str]:

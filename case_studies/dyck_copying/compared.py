@@ -165,4 +165,4 @@ def settings_table(measured: Sequence[Measured]) -> Table:
         shape = [str(size) for size in (len(m.population), config.n_layers, config.n_heads, config.d_model)]
         rows.append([m.group.family.name, m.group.family.preset, *shape, *(str(settings[n]) for n in names)])
     head = ["models", "preset", "seeds", "layers", "heads", "width", *names]
-    return Table(head, rows, "Batch counts strings a seed and step.")
+    return Table(head, rows, "Batch counts strings per seed and step.")

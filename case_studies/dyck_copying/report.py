@@ -38,7 +38,7 @@ from interp.worlds.dyck.task import FINAL_STRINGS, LONG_STRINGS
 
 BOUNDS = f"less than {percent(ACCURACY)} of accuracy and less than {percent(MARGIN)} of the margin"
 EVERY_LAYER = {
-    "zero": "heads zeroed",
+    "zero": "heads ablated to zero",
     "mean": "heads set to their mean output",
     "even": "heads made to attend evenly",
     LINK: "heads alone: residual link cut",
@@ -99,7 +99,7 @@ def answers(measured: Sequence[Measured]) -> list[str]:
         used.append(f"{count(cheap)} and {count(c.useless)} with {name}" if c.useless.n else f"none with {name}")
     return [
         f"The worst of {len(measured[0].population)} seeds copies this share of held-out brackets: {', '.join(right)}; "
-        f"with every head zeroed the mean is {', '.join(left)}.",
+        f"with every head ablated to zero the mean is {', '.join(left)}.",
         f"The best relation, chosen on other strings, scores at least {INTERPRETABLE} (1: perfect, 0: uniform) in "
         f"{'; '.join(looks)}: these look interpretable (shares with their 95 % intervals).",
         f"Of these, so many cost less than {percent(ACCURACY)} of accuracy in whichever of three ways they are "
@@ -211,9 +211,9 @@ def layer_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]:
         Table(
             ["models, layer", "margin lost, zeroed", "as large, random", "difference", "rank correlation"],
             sham,
-            "Random: the head's output is changed as much as by zeroing, but in a random direction. Difference: paired "
-            "over seeds. Rank correlation over seeds of the score and the margin lost by the costliest "
-            "ablation; 0 if unrelated.",
+            "Random: the head's output is changed as much as by ablation to zero, but in a random direction. "
+            "Difference: paired over seeds. Rank correlation over seeds of the score and the margin lost by the "
+            "costliest ablation; 0 if unrelated.",
         ),
         beyond_random(measured),
         secondary_table(measured),
@@ -280,8 +280,8 @@ def crossing_table(measured: Sequence[Measured]) -> Table:
 
 
 def edit_table(measured: Sequence[Measured]) -> Table:
-    """Interpretable heads, an edit at a time."""
-    words = {**EDITS, COSTLIEST: "each of zeroed, mean, even"}
+    """Interpretable heads, one edit at a time."""
+    words = {**EDITS, COSTLIEST: "each of zero, mean, even"}
     rows = [
         [
             f"{m.group.family.name}, {words[edit]}",

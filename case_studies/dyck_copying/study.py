@@ -45,7 +45,7 @@ def collect(run: Run[int]) -> list[Measured]:
 
 
 def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
-    """What is committed: every number of the report with its interval and n, and a row a head."""
+    """What is committed: every number of the report with its interval and n, and a row per head."""
     return {
         "seeds": len(measured[0].population),
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},

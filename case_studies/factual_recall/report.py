@@ -157,8 +157,8 @@ def _closest_table(measured: Sequence[Measured]) -> Table:
             *("finding", "right block there", "right answer there"),
         ],
         rows,
-        "Straight way: the least divergence of a mixture of uniform and fact, as a model would have that learned all "
-        "of a fact at once. Finding: closer to p(a | r) than any such mixture, by the whole interval.",
+        "Straight way: the smallest divergence of a mixture of uniform and fact, as a model would have that learned "
+        "all of a fact at once. Finding: closer to p(a | r) than any such mixture, by the whole interval.",
         text=(5,),
     )
 
@@ -290,8 +290,8 @@ def _slope_table(found: Sequence[Sizes]) -> Table:
     return Table(
         ["size", "bound, up to factors", "sizes", "slope", "guesses off", "over sizes"],
         rows,
-        "Slope of log(facts known) over log(size), one a seed; facts known are accuracy times S R = 128. A slope of 1 "
-        "is proportion to the size; where the largest sizes know every fact it is below. Null 0. Guesses off: of "
+        "Slope of log(facts known) over log(size), one per seed; facts known are accuracy times S R = 128. A slope of "
+        "1 is proportion to the size; where the largest sizes know every fact it is below. Null 0. Guesses off: of "
         "(accuracy - g) / (1 - g), where g is the accuracy of knowing the relation alone, over the sizes above g.",
         text=(1, 2),
     )

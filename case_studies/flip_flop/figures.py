@@ -38,12 +38,12 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
         fig.add_trace(points)
     finish(
         fig,
-        "Errors a read beyond training's law, every seed a point",
-        "dense: p_i = .1, sparse: p_i = .98; on the axes' ends no error was seen",
+        "Errors per read beyond training's law, every seed a point",
+        "dense: p_i = 0.1, sparse: p_i = 0.98; on the axes' ends no error was seen",
         height=460,
         width=900,
-        xaxis=rate_axis("errors a read, dense strings", floor),
-        yaxis=rate_axis("errors a read, sparse strings", floor),
+        xaxis=rate_axis("errors per read, dense strings", floor),
+        yaxis=rate_axis("errors per read, sparse strings", floor),
         legend={"orientation": "v", "x": 1.02, "y": 1},
     )
     return Figure(fig, "Each point is a model: its errors on dense strings, and its errors on sparse ones.")

@@ -61,7 +61,7 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One arm. `scores`: by name of `SCORES` a number a seed [S]; none where heads are not looked at."""
+    """One arm. `scores`: by name of `SCORES` a number per seed [S]; none where heads are not looked at."""
 
     arm: Arm
     population: Population

@@ -120,7 +120,7 @@ def rivals(m: Measured, law: str) -> dict[str, Estimate]:
 
 
 def learned(m: Measured, law: str) -> dict[str, Estimate]:
-    """Of seeds without an error on training's law: errors a read on another law, and the share that has none."""
+    """Of seeds without an error on training's law: errors per read on another law, and the share that has none."""
     left = m.errors(law)[m.errors(OWN) == 0]
     none = clopper_pearson(int((left == 0).sum()), len(left), over="seeds")
     return {"errors": mean_over_seeds(list(left), support=SHARE), "faultless": none}

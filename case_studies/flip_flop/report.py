@@ -28,7 +28,7 @@ ONE, TWO, MIXTURE = "1 layer", "2 layers", "2 layers, mixture"
 TERMS = (
     "A flip-flop string is instructions with a bit each: write, read and ignore; a read is to be answered by the bit "
     "of the last write. FFL(p), the flip-flop language, has an instruction to ignore with probability p_i = p. "
-    "Training's law has p_i = .8; sparse (.98) and dense (.1) strings lie beyond it. T is the length of strings. A "
+    "Training's law has p_i = 0.8; sparse (0.98) and dense (0.1) strings lie beyond it. T is the length of strings. A "
     "glitch is a wrong answer."
 )
 SHARPENED = ("2 layers, entropy", "2 layers, 2-norm", "2 layers, maximum")
@@ -47,16 +47,16 @@ def report(found: Found, command: str) -> Page:
         ),
         said=[
             "Transformers of 19M parameters, T = 512, are perfect in distribution and wrong at some reads of sparse "
-            "FFL(.98) and dense FFL(.1) strings, irregularly over seeds; an LSTM makes no error in 100 of 100 runs "
+            "FFL(0.98) and dense FFL(0.1) strings, irregularly over seeds; an LSTM makes no error in 100 of 100 runs "
             "(its R1 and R2).",
             "Training on a mixture removes most errors (6 of 25 runs have none); sharpening attention lowers them and "
             "never removes them (its R4 and R6 to R8). No number is printed for what predicts them.",
         ],
         answer=answers(found),
         sure=(
-            f"Every seed answers {READS:,} reads a law or more. Intervals are 95 %: of counts of seeds exact, of means "
-            "over seeds, of AUROCs by jackknife over seeds. Beside errors stand untrained models and guessing; an "
-            "AUROC of .5 predicts nothing."
+            f"Every seed answers {READS:,} reads per law or more. Intervals are 95 %: of counts of seeds exact, of "
+            "means over seeds, of AUROCs by jackknife over seeds. Beside errors stand untrained models and guessing; "
+            "an AUROC of 0.5 predicts nothing."
         ),
         lead=errors_figure(measured),
         compared=[TERMS, paper_table(found)],
@@ -102,7 +102,7 @@ def answers(found: Found) -> list[str]:
 
 def _told(finding: str) -> str:
     """A finding of an AUROC with what it is above or below."""
-    return f"{finding} .5" if finding in ("above", "below") else finding
+    return f"{finding} 0.5" if finding in ("above", "below") else finding
 
 
 def _share(m: Measured, law: str) -> str:
@@ -157,7 +157,7 @@ def paper_table(found: Found) -> Table:
 
 
 def errors_table(measured: Sequence[Measured]) -> Table:
-    """Mean errors a read of each arm and law, with the nulls."""
+    """Mean errors per read of each arm and law, with the nulls."""
     rows: list[list[str | Cell]] = []
     for m in measured:
         for law, e in m.glitches.errors.items():
@@ -175,10 +175,10 @@ def errors_table(measured: Sequence[Measured]) -> Table:
                 ]
             )
     return Table(
-        ["models and law", "errors a read", "median", "most", "seeds with any", "untrained", "last 8 tokens known"],
+        ["models and law", "errors per read", "median", "most", "seeds with any", "untrained", "last 8 tokens known"],
         rows,
-        f"p_i: the chance that an instruction is to ignore; .8 in training, but for the mixture. {READS:,} reads a law "
-        "and seed at least. Last 8 tokens known: a predictor that sees these alone.",
+        f"p_i: the chance that an instruction is to ignore; 0.8 in training, except in the mixture. {READS:,} reads "
+        "per law and seed at least. Last 8 tokens known: a predictor that sees these alone.",
     )
 
 
@@ -251,7 +251,7 @@ def prediction_parts(measured: Sequence[Measured]) -> list[str | Table | Figure]
         "the lower score (of entropy: the higher). Scores are of the head with the most weight on the last write, "
         "chosen on half of the strings and scored on the rest. Named beforehand: "
         f"{'; '.join(name.replace(': mass', '') for name in PRIMARY)}, each by the {words_of('mass')}; the rest is "
-        f"corrected together (Holm). Equivalent: within .5 ± {BOUND}.",
+        f"corrected together (Holm). Equivalent: within 0.5 ± {BOUND}.",
         Table(
             head,
             rows,
@@ -285,7 +285,7 @@ def learned_table(measured: Sequence[Measured]) -> Table:
             Cell(x, 5) if name == "errors" else Cell(x, counted=True) for f in found.values() for name, x in f.items()
         ]
         rows.append([m.arm.family.name, *cells])
-    head = ["models", *(f"{words}: {what}" for words in LAWS.values() for what in ("errors a read", "without any"))]
+    head = ["models", *(f"{words}: {what}" for words in LAWS.values() for what in ("errors per read", "without any"))]
     return Table(head, rows, "Seeds without an error on training's law alone.")
 
 
@@ -312,7 +312,7 @@ def settings_table(measured: Sequence[Measured]) -> Table:
 
 
 def _figure(m: Measured) -> Figure:
-    return Figure(m.glitches.figure(), f"{m.arm.family.name}: errors a read by law.")
+    return Figure(m.glitches.figure(), f"{m.arm.family.name}: errors per read by law.")
 
 
 def _drift(m: Measured) -> Figure:

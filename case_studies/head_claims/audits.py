@@ -32,7 +32,7 @@ DIRECT = "used by its direct effect alone"
 class Tally:
     """Verdicts of the seeds (of one model: of that model) on one statement.
 
-    `verdicts`: one a seed; `population`: what they say of the population, by the audit's own rule; `floor`: the
+    `verdicts`: one per seed; `population`: what they say of the population, by the audit's own rule; `floor`: the
     largest share of which so many seeds could be certain; `score`: mean over seeds, of the best option. `uses` counts
     the words on use where it was examined; `effect`: mean over the seeds where it was measured, decided or not (both
     means with 95 % intervals; of one model: over inputs, at the audit's level).

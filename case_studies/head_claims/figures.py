@@ -29,7 +29,7 @@ ENCODER_PANELS = 6
 
 
 def verdict_bars(found: Sequence[Audited], title: str) -> "go.Figure":
-    """How many seeds say what to each statement, a column a group of models."""
+    """How many seeds say what to each statement, a column per group of models."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -157,7 +157,7 @@ def heads_of_verdict(found: Sequence[Audited], verdict: str) -> Figure | None:
 
 
 def scan_grid(scan: Scan) -> "go.Figure":
-    """Scores and verdicts, a column a head."""
+    """Scores and verdicts, a column per head."""
     import plotly.graph_objects as go
 
     from interp.plots.style import PAPER, colorscale, colour_bar, escape, finish

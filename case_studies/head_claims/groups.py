@@ -94,8 +94,8 @@ GROUPS = (
     Group(MINIMAL.name, "dyck", MINIMAL, "dyck-minimal"),
     Group(UNIFORM.name, "dyck", UNIFORM),
     Group(f"{STANDARD.name}, untrained", "null", STANDARD, "dyck-standard"),
-    # What each is proven to do: layer 0 of `stack` is even, its layer 1 reads the last unmatched opener and the law
-    # rests on it; `constant` shows the same patterns and ignores them; `uniform` and `balanced` read everything.
+    # What each is proven to do: layer 0 of `stack` is even, its layer 1 reads the last unmatched open bracket, and
+    # the law rests on it; `constant` shows the same patterns and ignores them; `uniform` and `balanced` read all.
     _control("stack", (STACK, "supported"), (STACK_USED, "supported"), (FIRST_EVEN, "supported"),
              (LAST_EVEN, "refuted")),
     _control("constant", (STACK, "supported"), (STACK_USED, "misleading"), (FIRST_EVEN, "supported"),

@@ -77,9 +77,9 @@ def report(f: Findings, command: str) -> Page:
         said=SAID,
         answer=answers(f),
         sure=(
-            f"Up to {f.seeds} seeds a group, each an audit by interventions on half of its inputs, chosen on the other "
-            "half and corrected for all claims of the group; shares of seeds have exact intervals, corrected too. "
-            "Models whose truth is constructed, untrained ones and a randomly initialised encoder stand beside."
+            f"Up to {f.seeds} seeds per group, each an audit by interventions on half of its inputs, chosen on the "
+            "other half and corrected for all claims of the group; shares of seeds have exact intervals, corrected "
+            "too. Models whose truth is constructed, untrained ones and a randomly initialised encoder stand beside."
         ),
         lead=lead,
         compared=[source_table(f)],
@@ -181,18 +181,19 @@ def rules(f: Findings) -> list[str | Table | Figure]:
         f"A pattern holds if its claim score is at least {SCORE:g} (0: a uniform head, 1: a perfect one; for evenness "
         f"{EVEN:g}) and the largest weight, the first token apart, lies on the relation in {percent(TOP1)} of the "
         "rows, if keys alike in class and distance get less, and if no other relation, offset or position fits "
-        "better; all for sure, by intervals over inputs corrected for the claims of a group. Use is what an exchange "
-        f"of the values read there does to the model's answer: used from {percent(USED)} of the margin on, unused "
-        f"below {percent(UNUSED)}, alone and with partners ablated; “{DIRECT}” where it takes frozen patterns and norm "
-        "scales of later parts to reach that. Refuted: the pattern fails. Supported: it holds (and is used, where use "
-        "is claimed). Misleading: it holds, and the model is shown not to use it.",
-        f"Of a population a word is said if more than {percent(MOST_SEEDS)} of such models deserve it, for sure. Where "
-        "a model has one head a layer, that head is meant; “some head” may be any that fits on half of the inputs.",
+        "better; all of this by whole intervals over inputs, corrected for the claims of a group. Use is what an "
+        f"exchange of the values read there does to the model's answer: used from {percent(USED)} of the margin on, "
+        f"unused below {percent(UNUSED)}, alone and with partners ablated; “{DIRECT}” where it takes frozen patterns "
+        "and norm scales of later parts to reach that. Refuted: the pattern fails. Supported: it holds (and is used, "
+        "where use is claimed). Misleading: it holds, and the model is shown not to use it.",
+        f"Of a population a word is said if more than {percent(MOST_SEEDS)} of such models deserve it, by the whole "
+        "interval. Where a model has one head per layer, that head is meant; “some head” may be any that fits on half "
+        "of the inputs.",
     ]
 
 
 def verdict_figure(found: Sequence[Audited], kind: str) -> Figure:
-    """A bar a statement and group."""
+    """A bar per statement and group."""
     return Figure(
         verdict_bars(found, f"What seeds say to claims about {kind} models"),
         "Each bar is one statement about one group of models: how many seeds support it, refute it, show it to be "
@@ -266,7 +267,7 @@ def encoder_parts(read: Read) -> list[str | Table | Figure]:
 def source_table(f: Findings) -> Table:
     """Each statement of the literature beside what came out."""
     return Table(
-        ["what is said", "came out", "asked here", "of"],
+        ["what is said", "result", "asked here", "of"],
         [row for source in SOURCES if (row := _source_row(f, source)) is not None],
         "Statements are paraphrased. The papers show patterns of a few models or prove that some exist, and give no "
         "count of seeds: a share here neither repeats nor contradicts a number of theirs. Clark et al. looked at BERT "

@@ -1,4 +1,4 @@
-"""Populations of `induction`, and the numbers that come of them, one a seed and over seeds."""
+"""Populations of `induction`, and the numbers that come of them, one per seed and over seeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

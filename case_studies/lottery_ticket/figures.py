@@ -198,11 +198,15 @@ def accuracy_figure(pruned: Sequence[Pruned]) -> "go.Figure":
         fig,
         f"Tickets close at least {number(min(tickets), 2)} of brackets, other masks of their density at most "
         f"{number(max(controls), 2)}",
-        f"{len(pruned)} targets, each in one random network; refitted: which closer comes next, by a new unembedding",
+        f"{len(pruned)} targets, each in one random network; refitted: which closing bracket comes next, by a new "
+        "unembedding",
         width=1160,
         height=390,
         xaxis={"tickvals": list(range(len(names))), "ticktext": [_wrapped(n) for n in names], "tickangle": 0},
-        yaxis={"title": {"text": "share of closers (refitted: among closers)"}, "range": [-0.03, 1.06]},
+        yaxis={
+            "title": {"text": "share of closing brackets (refitted: among closing brackets)"},
+            "range": [-0.03, 1.06],
+        },
         legend={"x": 1.01, "y": 1},
     )
 

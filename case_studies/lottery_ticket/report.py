@@ -90,15 +90,15 @@ def answers(found: Everything) -> list[str]:
     same = sum(s.identical for s in found.shared)
     apart = [s for s in found.shared if "swapped" in s.names[1]]
     return [
-        f"With {N} candidates a weight, {len(found.pruned)} targets come out of random networks with a largest "
+        f"With {N} candidates per weight, {len(found.pruned)} targets are found in random networks with a largest "
         f"relative error of {power(worst)} (asked: < 1e-2; in the theorem's norm ε = {power(epsilon['random'])} on "
         f"random inputs of norm 1, {power(epsilon['small'])} on smaller ones) and {close} (95 % bound "
         f"{number(bound, 4)}; asked: 0.01); end to end the error falls by a factor "
-        f"{fall(found.curve.slopes['end to end'])} a candidate.",
+        f"{fall(found.curve.slopes['end to end'])} per candidate.",
         f"Other masks of the same density on the same networks close {number(best, 2)} of brackets at best. "
-        f"Unembeddings fitted anew read which closer comes next off the tickets for {number(min(own))} of closers or "
-        f"more, off the best other mask of each network for {number(min(refit))} to {number(max(refit))}; closing the "
-        f"token before and else guessing scores {number(float(floor), 2)}.",
+        f"Unembeddings fitted anew read which closing bracket comes next off the tickets for {number(min(own))} of "
+        f"closing brackets or more, off the best other mask of each network for {number(min(refit))} to "
+        f"{number(max(refit))}; closing the token before and else guessing scores {number(float(floor), 2)}.",
         f"{same} of {len(found.shared)} pairs of functions share the chosen matrix bit for bit, among them a solver "
         f"that closes {percent(apart[0].accuracy['pruned'][0])} and one that closes "
         f"{percent(apart[0].accuracy['pruned'][1])} of brackets right; an idle layer of a network that attends evenly "
@@ -174,8 +174,8 @@ def targets_table(found: Everything) -> Table:
         "the largest of all models and inputs. Relative error: |T'(X) - T(X)| over |T(X)|; ε: over |X|, as in the "
         "theorem; both in the norm that takes the largest column. Random inputs have norm 1, small ones from 1e-3 "
         "to 1: there |X| is next to nothing and C small, and ε large though the relative error is not. Gap: "
-        "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closers, "
-        f"mass) the worst target closes {number(strictest(found), 4)}, the worst pruned network "
+        "interval over strings, the widest of all models. By the strictest of three rules (argmax, among closing "
+        f"brackets, mass) the worst target closes {number(strictest(found), 4)}, the worst pruned network "
         f"{number(strictest(found, 'pruned'), 4)}.",
     )
 
@@ -309,11 +309,20 @@ def control_parts(pruned: Sequence[Pruned]) -> list[str | Table | Figure]:
     return [
         "The same random networks with as many entries kept: the largest of each matrix, the largest of the whole "
         "network, random ones, and the ticket's own units and counts with each subset drawn anew. The unembedding is "
-        "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew: which of the "
-        "closers comes next, by logistic regression at the closers of other strings. What the fit makes of the ticket "
-        "itself says how far it can be trusted; a better one might read more off any of them.",
+        "the target's, and it reads coordinates that only the ticket writes; so it is also fitted anew: which "
+        "closing bracket comes next, by logistic regression at the closing brackets of other strings. What the fit "
+        "makes of the ticket itself says how far it can be trusted; a better one might read more off any of them.",
         Table(
-            ["target", "masks", "argmax", "among closers", "mass", "non-trivial", "refitted, among closers", "floor"],
+            [
+                "target",
+                "masks",
+                "argmax",
+                "among closing brackets",
+                "mass",
+                "non-trivial",
+                "refitted, among closing brackets",
+                "floor",
+            ],
             rows,
             f"Closing accuracy, least and greatest over models, on {CONTROL_STRINGS} held-out strings each; 95 % "
             f"intervals over strings (in results.json) are at most ±{number(widest)} for argmax and refitted. "
@@ -341,12 +350,15 @@ def decoy_parts(d: Decoy) -> list[str | Table | Figure]:
         Table(
             ["layer", "what it does", "stack-likeness (closers)"],
             rows,
-            f"Of the saved checkpoint {d.path}, loaded again: 1 for a head on the last unmatched opener, 0 for a "
-            f"uniform one. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
+            f"Of the saved checkpoint {d.path}, loaded again: 1 for a head on the last unmatched open bracket, 0 "
+            f"for a uniform one. Of its {d.entries:,} block entries {d.foreign} are neither 0 nor the "
             f"random network's. It closes {number(d.accuracy, 4)} of brackets on {d.strings} strings.",
             text=(1,),
         ),
-        Figure(maps_figure(d), "Boxes: the last unmatched opener. The network works as the two panels on the left do."),
+        Figure(
+            maps_figure(d),
+            "Boxes: the last unmatched open bracket. The network works as the two panels on the left do.",
+        ),
     ]
 
 

@@ -4,7 +4,7 @@
 m <= 16 with weights of a few units, so that sums of random products reach them:
 
 - `uniform_solver` (Corollary 1): both layers attend evenly; matched pairs cancel in the second.
-- `stack_solver`: the second layer attends to the last unmatched opener.
+- `stack_solver`: the second layer attends to the last unmatched open bracket.
 
 Both close every bracket right, which tests check string by string, up to `LONGEST` brackets. They do
 not give the exact law. Constants that biases would be are read off coordinates that sum to one.
@@ -84,7 +84,7 @@ def uniform_solver(grammar: DyckGrammar, *, swapped: bool = False) -> SandboxTra
 
 
 def stack_solver(grammar: DyckGrammar) -> SandboxTransformer:
-    """Layer 2 attends to the last unmatched opener, found by its depth and its recency, and takes its type."""
+    """Layer 2 attends to the last unmatched open bracket, found by its depth and its recency, and takes its type."""
     # Layer 2 reads "opener t of depth d" (keys), "depth d after this token" (queries) and the position. Scores:
     # MATCH where the key's depth is the query's, and SLOPE a position. Values: the opener's type, centred.
     k, depth = grammar.num_types, grammar.max_depth

@@ -58,7 +58,7 @@ def ends(measured: Sequence[Measured]) -> Figure:
 
 
 def ways(measured: Sequence[Measured]) -> Figure:
-    """Loss over steps, a panel an arm, a line a seed."""
+    """Loss over steps, a panel per arm, a line per seed."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -94,7 +94,7 @@ def ways(measured: Sequence[Measured]) -> Figure:
     drawn = finish(
         fig,
         "Plateaus at the unigram, and who leaves them",
-        "loss above the kernel's as a share of the unigram's; a line a seed",
+        "loss above the kernel's as a share of the unigram's; a line per seed",
         height=190 * rows,
         width=1100,
     )
@@ -148,6 +148,6 @@ def trained_portrait(measured: Sequence[Measured]) -> Figure:
     return Figure(
         fig,
         "Each line is a model from its first to its last kept weights: e is the norm of its embedding difference, w "
-        "the number that gives its gap between mean log-odds. Drawn where e is above .01, and w is cut to the picture. "
-        "The boundary is that of weights that are trained themselves, where e moves at 16 times its pace.",
+        "the number that gives its gap between mean log-odds. Drawn where e is above 0.01, and w is cut to the "
+        "picture. The boundary is that of weights that are trained themselves, where e moves at 16 times its pace.",
     )

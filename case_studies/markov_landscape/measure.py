@@ -1,4 +1,4 @@
-"""What is measured on a trained arm, a number a seed."""
+"""What is measured on a trained arm, a number per seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -116,10 +116,10 @@ def point_parts(f: Findings) -> list[str | Table]:
         "All states look alike (e = 0) and the output reads nothing (a = 0): every prediction is the stationary law, "
         "whatever the other weights are. What kind of point that is depends on them.",
         listed_table(f.listed),
-        points_table(f.points, "", "All other weights from N(0, .1²)."),
+        points_table(f.points, "", "All other weights from N(0, 0.1²)."),
         points_table(f.sweeps["weights"], "weights", "Std: standard deviation of all other weights."),
         points_table(
-            f.sweeps["positions"], "positions", "Std: standard deviation of position vectors; other weights N(0, .1²)."
+            f.sweeps["positions"], "positions", "Std: standard deviation of position vectors; other weights N(0, 0.1²)."
         ),
         points_table(
             f.sweeps["norm"],
@@ -151,7 +151,7 @@ def settings_table(f: Findings) -> Table:
     return Table(
         ["arm", "preset", "p, q", "optimizer", "learning rate", "weight decay", "steps", "other options"],
         rows,
-        f"Width 8, one head, MLP of 32 (ReLU), no norms, learned positions, initial scale .02, batches of 32 strings "
+        f"Width 8, one head, MLP of 32 (ReLU), no norms, learned positions, initial scale 0.02, batches of 32 strings "
         f"of 32 states, {STEPS} steps in full; a softmax of two outputs in the place of a sigmoid doubles the pace of "
         f"e, a and b. Predictions are measured on {STRINGS // 4} held-out strings. AdamW as in the released code, "
         "without its schedule.",

@@ -147,7 +147,7 @@ def points_table(here: Sequence[Points], head: str, what: str) -> Table:
         ["point", *([VARIED[head]] if head else []), "local minima", "saddles", "least eigenvalue"],
         rows,
         f"{what} Closed form at width 8, strings of {BinaryChain().length} states; counted are draws of all other "
-        "weights. Least eigenvalue: of the Hessian by a, e and b, the least of all draws.",
+        "weights. Least eigenvalue: of the Hessian by a, e and b, the smallest of all draws.",
     )
 
 
@@ -228,6 +228,6 @@ def inside_table(measured: Sequence[Measured]) -> Table:
             "loss without attention, less with it",
         ],
         rows,
-        "Shares of the squared singular values; random 8 x 32 weights have about .25, and a random direction of the "
-        "stream a mean |cosine| of .29.",
+        "Shares of the squared singular values; random 8 x 32 weights have about 0.25, and a random direction of the "
+        "stream a mean |cosine| of 0.29.",
     )

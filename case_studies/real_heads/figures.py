@@ -87,7 +87,7 @@ def scatter(f: Findings) -> Figure | None:
 
 
 def cost_map(f: Findings, costs: Costs) -> "go.Figure":
-    """What each head costs, a row a layer."""
+    """What each head costs, a row per layer."""
     import plotly.graph_objects as go
 
     layers, heads = (max(head[i] for head in costs.heads) + 1 for i in (0, 1))

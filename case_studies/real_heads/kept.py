@@ -57,7 +57,7 @@ def kept_costs(
     heads: Sequence[tuple[int, int]],
     folder: Path,
 ) -> tuple[Nats, Nats]:
-    """(nats of each input with all heads, by how many more without each of `heads` [head, input]), a file a layer."""
+    """(nats of each input with all heads, by how many more without each of `heads` [head, input]), a file per layer."""
     key = [identity, _of(inputs.tokens), _of(inputs.scored)]
     ready: list[Ablated] = []  # the model is run when the first head is missing
     found: dict[tuple[int, int], list[float]] = {}

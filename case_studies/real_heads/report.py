@@ -53,7 +53,7 @@ def report(f: Findings, command: str) -> Page:
             "Heads are found by the score of their pattern on such tokens.",
         ],
         answer=_answers(f),
-        sure=ONE_MODEL + " The pair was chosen on one half of the inputs and is told of by the other. "
+        sure=ONE_MODEL + " The pair was chosen on one half of the inputs and is measured on the other. "
         "Primary comparisons were named before the run; all others are corrected together (Holm).",
         lead=pair_figure(f),
         compared=[_primary_table(f)],
@@ -88,7 +88,7 @@ def _answers(f: Findings) -> list[str]:
         high = looks(f.scores, "previous")
         needed = [head for head in high if f.word(head, costs) == "above"]
         out.append(
-            f"Without {count['above']} of {len(costs.heads)} heads repetition costs more for sure, without "
+            f"Without {count['above']} of {len(costs.heads)} heads repetition costs more, by corrected tests, without "
             f"{count['equivalent']} it costs nothing; of {len(high)} heads that look like previous-token heads "
             f"{len(needed)} cost something."
         )
@@ -116,9 +116,9 @@ def _said(c: Comparison) -> str:
 
 def _pair_parts(f: Findings) -> list[str | Table | Figure]:
     rule = (
-        f"The rule, written before any head had been taken out: on half A, among the heads whose claim score of “the "
+        f"The rule, written before any head had been ablated: on half A, among the heads whose claim score of “the "
         f"previous token” is at least {LEAST:g} in the scan, of all two whose scores differ by {ALIKE:g} at most, "
-        "those whose costs are furthest apart. Half B, other inputs of the same kind, tells of them."
+        "those whose costs are furthest apart. Half B, other inputs of the same kind, is used to measure them."
     )
     rows: list[list[str | Cell]] = []
     for head, cost in sorted(f.chosen_costs.items(), key=lambda one: -one[1]):
@@ -195,7 +195,8 @@ def _cost_parts(f: Findings) -> list[str | Table | Figure]:
     out: list[str | Table | Figure] = [
         "All that a head gives is replaced by its mean over the inputs, at each position, by hooks on the model of "
         "transformers: nothing of the audit's code, and nothing of what it edits, is used. A head costs something "
-        f"where the corrected test finds it, and nothing where its cost lies within ±{NOTHING:g} nats for sure."
+        f"where the corrected test finds it, and nothing where its cost lies within ±{NOTHING:g} nats with its whole "
+        "interval."
     ]
     for name, costs in {**f.costs, **f.every}.items():
         if costs.every:

@@ -38,7 +38,7 @@ def faint_parts(f: "Findings") -> list[str | Table | Figure]:
         scale_sentence(),
         Figure(
             growth_figure(f.growth, SETTINGS[:3]),
-            "Mean of the block entries of W_V (solid) and of the others (dashed) over steps of SGD .01 on the squared "
+            "Mean of the block entries of W_V (solid) and of the others (dashed) over steps of SGD 0.01 on the squared "
             "loss: lines are expectations, points trained models without bias with their intervals over seeds "
             f"({_seeds(f.growth)}); horizontal lines are the thesis's means.",
         ),
@@ -72,7 +72,7 @@ def steps_sentence(answers: Sequence[Answer]) -> str:
         )
     return (
         f"In expectation the block mean reaches {told} (even attention, squared loss summed over the vocabulary, SGD "
-        f".01): {verdict}. The expectation depends on neither the batch nor the initial scale.{more}"
+        f"0.01): {verdict}. The expectation depends on neither the batch nor the initial scale.{more}"
     )
 
 
@@ -104,7 +104,7 @@ def scale_sentence() -> str:
     return (
         f"The thesis's standard deviations of the others' mean, {both(number(s, 5) for s in spreads)}, would be those "
         f"of a mean of {BLOCK_ENTRIES} of them drawn again and again at an initial scale of "
-        f"{both(number(s, 4) for s in scales)} (ours: .02). Read as those of single entries they would be an "
+        f"{both(number(s, 4) for s in scales)} (ours: 0.02). Read as those of single entries they would be an "
         "initial scale themselves; a row below has such a one."
     )
 
@@ -172,7 +172,7 @@ def trained_table(growth: Sequence[Growth]) -> Table:
     return Table(
         ["trained", *(f"passes {label}'s mean at step" for label in PAPER_FAINT), "block mean at the end", "others"],
         rows,
-        f"Squared loss, SGD .01, 40 documents a step and initial scale .02 unless said; {_seeds(growth)}.",
+        f"Squared loss, SGD 0.01, 40 documents per step and initial scale 0.02 unless said; {_seeds(growth)}.",
     )
 
 

@@ -81,7 +81,7 @@ def landscape_figure(f: Findings, kind: str) -> "go.Figure":
     ends = " and ".join(f"{number(f.optima[kind][i].loss, 4)} (τ = {TAUS[i]})" for i in (0, -1))
     return finish(
         fig,
-        f"{kind.capitalize()} W_V: the least loss is {ends}",
+        f"{kind.capitalize()} W_V: the lowest loss is {ends}",
         "loss over attention to other words of the topic (α) and to the same word (β), in units of other topics'; "
         "darker is lower, each panel on its own scale; x: the optimum",
         width=1160,

@@ -37,7 +37,7 @@ class Relations:
 
     @classmethod
     def of(cls, pairs: Sequence[PairSums], labels: Labels) -> "Relations":
-        """From sums of attention, one a seed, and the topic of each token [vocab]."""
+        """From sums of attention, one per seed, and the topic of each token [vocab]."""
         each = [by_relation(p, labels) for p in pairs]
         values = {name: np.array([one[name] for one in each]) for name in RELATIONS}
         bottom = np.where(values[OTHER_TOPIC] > 0, values[OTHER_TOPIC], np.nan)

@@ -83,7 +83,7 @@ class StageRow:
 
 @dataclass(frozen=True)
 class Optima:
-    """Best same-topic by different-topic attention of the block W_V, two topics a document, infinite documents.
+    """Best same-topic by different-topic attention of the block W_V, two topics per document, infinite documents.
 
     `kept`: [MASK] keeps its share of what is attended to whatever words gain (the thesis's loss); `attended`: it is
     attended to as a word of another topic is; `free`: with the weight that is best for it, `free_weight`.
@@ -239,7 +239,7 @@ def final_loss(population: Population) -> Estimate:
 
 
 def landscapes() -> dict[str, dict[int, Any]]:
-    """Loss [alpha, beta] of Figs 2.7 (diagonal) and 2.8 (block) by number of topics a document."""
+    """Loss [alpha, beta] of Figs 2.7 (diagonal) and 2.8 (block) by number of topics per document."""
     axis = np.logspace(-4, 7, 56)
     return {kind: {tau: LANDSCAPE.landscape(kind, tau, axis, axis) for tau in TAUS} for kind in ("diagonal", "block")}
 

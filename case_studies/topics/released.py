@@ -12,7 +12,7 @@ YuchenLi01/transformer_topic_model_LDA, `src/dataset.py`, `src/transformer.py`, 
   the first such look that is more than four epochs after its best.
 
 Not taken over: its stock `BertEmbeddings` adds a trained type vector to the one-hot embeddings and normalises them,
-which thesis eq. 2.7 has not. Runs are trained together, one a seed; nothing is drawn by torch.
+which thesis eq. 2.7 has not. Runs are trained together, one per seed; nothing is drawn by torch.
 """
 
 import hashlib

@@ -124,10 +124,10 @@ def released_parts(
             "the words that it finds no topic for; topics of the words: pairs with START.",
         ),
         "The released code's own training: START and END around a document, positions that are to be predicted not "
-        "attended to, one set of 10,000 masked documents, biases, the weights of the least held-out loss. For Table "
+        "attended to, one set of 10,000 masked documents, biases, the weights of the lowest held-out loss. For Table "
         "2.2 the embeddings are trained too (tied to the unembedding), and a run is kept whose W_V has at least "
-        f"{number(VISIBLE, 1)} of its squares on the diagonal. A rate of 10 stands for many more steps of SGD's .01 "
-        "and .03.",
+        f"{number(VISIBLE, 1)} of its squares on the diagonal. A rate of 10 stands for many more steps of SGD's 0.01 "
+        "and 0.03.",
         runs_table([*table, *diagonal]),
         readings_table([*table, *diagonal]),
     ]
@@ -223,7 +223,7 @@ def readings_table(rows: Sequence[ReleasedRow]) -> Table:
         ["trained with", "read", *SHOWN, "topic / other", "thesis"],
         out,
         f"Mean ± standard deviation over the runs that are kept ({kept}). Documents as they are: of 100 to 150 words, "
-        "even attention about .0078; as of 100 words: .01.",
+        "even attention about 0.0078; as of 100 words: 0.01.",
     )
 
 

@@ -28,7 +28,7 @@ def report(f: Findings, command: str) -> Page:
         title="What one attention layer learns of topics",
         asked=(
             "Does a one-layer Transformer that fills in masked words of topic-model documents store the topics in "
-            f"W_V, in the embeddings, or in its attention? {f.count} seeds a setting, T = v = 10."
+            f"W_V, in the embeddings, or in its attention? {f.count} seeds per setting, T = v = 10."
         ),
         said=[
             "A Transformer of one layer keeps topics as blocks of W_V, of its embeddings, or both: words of one topic "
@@ -92,8 +92,8 @@ def answers(f: Findings) -> list[str]:
     return [
         "On the exact law gradient descent from zero lands on Theorem 2.1.2: no entry of W_V is off by more than "
         f"{_percent(first.largest.value)} of itself. {len(blocks)} of {total} trained settings "
-        f"(n={f.count} seeds each) show blocks (p ≤ .01), and in {len(full)} of them the topics are recovered "
-        "whole from the matrix alone (ARI > .99).",
+        f"(n={f.count} seeds each) show blocks (p ≤ 0.01), and in {len(full)} of them the topics are recovered "
+        "whole from the matrix alone (ARI > 0.99).",
         "With W_V frozen at the block optimum attention comes to favour words of the same topic by a factor "
         f"{estimate(end, 2, n=True)} (even attention: 1); with [MASK] as the only replacement it stays at "
         f"{estimate(mask.curve[max(mask.curve)], n=True)}.",
@@ -177,7 +177,7 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
         ["W_V", *(f"step {s}" for s in steps)],
         [[row.family.name, *(Cell(row.curve[s]) for s in steps)] for row in f.stages],
         "Same-topic, different-word attention over different-topic attention; even attention: 1. Squared loss, Adam "
-        ".01.",
+        "0.01.",
     )
     rows = [[row.family.name, *(spread(row.relations, name) for name in RELATIONS)] for row in f.stages]
     means = Table(
@@ -192,10 +192,10 @@ def stage_parts(f: Findings) -> list[str | Table | Figure]:
         ""
         if best is None
         else (
-            " For two topics a document (infinite documents, same-word and same-topic weights equal) the best ratio is "
-            f"{number(best.kept, 2)} in the thesis's loss, which normalises attention over words alone and lets [MASK] "
-            f"keep its share; it is {number(best.attended, 2)} where [MASK] is attended to as a word of another topic "
-            f"is, and {number(best.free, 2)} where [MASK] has the weight that is best for it "
+            " For two topics per document (infinite documents, same-word and same-topic weights equal) the best ratio "
+            f"is {number(best.kept, 2)} in the thesis's loss, which normalises attention over words alone and lets "
+            f"[MASK] keep its share; it is {number(best.attended, 2)} where [MASK] is attended to as a word of another "
+            f"topic is, and {number(best.free, 2)} where [MASK] has the weight that is best for it "
             f"({number(best.free_weight, 2)} times that of such a word)."
         )
     )
@@ -237,7 +237,7 @@ def boundary_parts(f: Findings) -> list[str | Table | Figure]:
         table,
         Figure(
             shown.result.figure(),
-            f"Norms over training, {shown.family.name}: a line a seed (n={shown.result.share.n} runs).",
+            f"Norms over training, {shown.family.name}: a line per seed (n={shown.result.share.n} runs).",
         ),
     ]
     turned = next((b for b in f.boundaries if b.result.rotation is not None and b is not shown), None)
@@ -267,9 +267,9 @@ def landscape_parts(f: Findings) -> list[str | Table | Figure]:
             ]
         )
     table = Table(
-        ["topics a document", "block: γ*", "bound", "loss", "diagonal: α*, β*", "bound on β*", "loss"],
+        ["topics per document", "block: γ*", "bound", "loss", "diagonal: α*, β*", "bound on β*", "loss"],
         rows,
-        "T = 100, v = 300, masking .15/.1/.1. Bounds of Theorems 2.1.3 and 2.1.5, with the λ₁ of the proof: the "
+        "T = 100, v = 300, masking 0.15/0.1/0.1. Bounds of Theorems 2.1.3 and 2.1.5, with the λ₁ of the proof: the "
         f"printed one ({number(LANDSCAPE.lambda1_printed)} against {number(LANDSCAPE.lambda1)}) does not follow from "
         "it.",
     )
@@ -338,7 +338,7 @@ def paper_table(f: Findings) -> Table:
         rows,
         f"Ours: means over n={f.count} seeds. Released lookup: what the released code takes for the topic of a word, "
         f"{SPECIAL} places on. The thesis averages 3 runs (Table 2.1) or 7 chosen of 10 (Table 2.2, where W_V "
-        "was trained and came out diagonal; ours is frozen at the diagonal optimum). Its ratios lie in "
+        "was trained and became diagonal; ours is frozen at the diagonal optimum). Its ratios lie in "
         f"{PAPER_RATIOS[0]}-{PAPER_RATIOS[1]}. Batch, steps and initial scale are not given there.",
     )
 

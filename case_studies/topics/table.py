@@ -24,7 +24,7 @@ def table_parts(f: "Findings") -> list[str | Table]:
         rows.append([row.family.name, paper, *means, Cell(row.right.ratio), told, number(row.loss.value, 4)])
     return [
         "Cross entropy; W_Q, W_K and W_V trained together. Attention weights over pairs of positions of held-out "
-        "documents without masks, rescaled to documents of 100 words, so that even attention is .01.",
+        "documents without masks, rescaled to documents of 100 words, so that even attention is 0.01.",
         Table(
             [
                 "trained with",

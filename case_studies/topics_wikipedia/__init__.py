@@ -8,7 +8,7 @@ DECLARED = Declaration(
     "case_studies.topics_wikipedia.study:STUDY",
     trains=False,
     options=(
-        Option("corpus", "FILE", "a dump (.xml.bz2), a document a line, or vital-articles"),
+        Option("corpus", "FILE", "a dump (.xml.bz2), one document per line, or vital-articles"),
         Option("model", "NAME", "an encoder's folder or Hugging Face name"),
     ),
 )

@@ -99,7 +99,7 @@ def check_corpus(path: str | Path | None) -> Path:
     if not os.path.isfile(path):  # unlike Path.is_file, takes any name
         what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise RequestError(
-            f"corpus {str(path)!r} {what}: a dump (.xml.bz2) or a text file with a document a line is needed"
+            f"corpus {str(path)!r} {what}: a dump (.xml.bz2) or a text file with one document per line is needed"
         )
     return path
 
@@ -122,7 +122,7 @@ def corpus_name(asked: str | Path | None, path: Path) -> str:
 
 
 def read_corpus(path: Path, limit: int) -> list[Document]:
-    """At most `limit` documents of a dump (`.bz2` or `.xml`), of a text file (a document a line) or of a `.json` file.
+    """At most `limit` documents of a dump (`.bz2` or `.xml`), of a text file (one per line) or of a `.json` file.
 
     The first ones; of a `.json` file, which is in order of titles, evenly spaced ones.
     """
@@ -167,7 +167,7 @@ def _lines(path: Path) -> Iterator[Document]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(iter(lambda: file.readline(most), "")):
             if len(line) == most:
-                raise ValueError(f"line {number + 1} has more than {most} characters: give one document a line")
+                raise ValueError(f"line {number + 1} has more than {most} characters: give one document per line")
             if text := " ".join(line.split()):
                 yield Document(f"line {number + 1}", (text,))
 

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
 
 def ratio_figure(f: Findings) -> Figure:
-    """The attention ratio by words a topic, beside its nulls and the thesis's Bert."""
+    """The attention ratio by words per topic, beside its nulls and the thesis's Bert."""
     import plotly.graph_objects as go
 
     from interp.plots.style import PALETTE, error_bars, finish
 
     fig = go.Figure()
     lines = [
-        ("one topic a word", [f.trained.rows[w, "one"].attention.ratio for w in WORDS], PALETTE[0], "circle"),
-        ("several topics a word", [f.trained.rows[w, "several"].attention.ratio for w in WORDS], PALETTE[2], "square"),
+        ("one topic per word", [f.trained.rows[w, "one"].attention.ratio for w in WORDS], PALETTE[0], "circle"),
+        (
+            "several topics per word",
+            [f.trained.rows[w, "several"].attention.ratio for w in WORDS],
+            PALETTE[2],
+            "square",
+        ),
     ]
     if f.random:
         own = [f.random[0].rows[w, "one"].attention.ratio for w in WORDS]
@@ -51,7 +56,7 @@ def ratio_figure(f: Findings) -> Figure:
         )
     )
     fig.add_hline(y=1, line_dash="dash", line_color=PALETTE[6])
-    fig.update_xaxes(title_text="words a topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
+    fig.update_xaxes(title_text="words per topic", tickvals=list(range(len(WORDS))), ticktext=[str(w) for w in WORDS])
     fig.update_yaxes(title_text="attention ratio")
     cells = Cells(lines[0][1])
     known = [e.value for e in lines[0][1] if e.value is not None]
@@ -60,7 +65,7 @@ def ratio_figure(f: Findings) -> Figure:
     finish(
         fig,
         f"Words attend to their own topic {told} times as much as to another",
-        f"{WORDS[0]} to {WORDS[-1]} words a topic, one topic a word; dashed: topics do not matter",
+        f"{WORDS[0]} to {WORDS[-1]} words per topic, one topic per word; dashed: topics do not matter",
         width=860,
         height=360,
     )

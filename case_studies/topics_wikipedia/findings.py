@@ -47,7 +47,7 @@ TABLES: dict[Mode, str] = {"one": "2.3", "several": "2.4"}
 
 @dataclass(frozen=True)
 class Measured:
-    """One encoder: its settings, heads by words a topic (one topic a word), hidden states by layer."""
+    """One encoder: its settings, heads by words per topic (one topic per word), hidden states by layer."""
 
     name: str
     pieces: int
@@ -60,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Variant:
-    """Another fit of the topics: one topic a word, the fewest words a topic."""
+    """Another fit of the topics: one topic per word, the fewest words per topic."""
 
     name: str
     topics: int

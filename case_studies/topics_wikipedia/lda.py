@@ -12,7 +12,7 @@ from case_studies.topics_wikipedia.corpus import Index, gensim_part
 from interp.errors import AnalysisError, RequestError
 from interp.rng import generator
 
-# The thesis's thresholds on a vocabulary of n, 29,000 <= n < 29,500, keep this many words a topic (L729-734).
+# The thesis's thresholds on a vocabulary of n, 29,000 <= n < 29,500, keep this many words per topic (L729-734).
 PAPER_THRESHOLDS = {15: 0.0005, 30: 0.001, 59: 0.002}
 WORDS = tuple(PAPER_THRESHOLDS)
 Mode = Literal["one", "several"]  # topics a word
@@ -69,7 +69,7 @@ def fit(counts: csr_matrix, asked: int, passes: int, seed: int, *, tfidf: bool =
 
 
 def threshold_of_words(words: int, n: int) -> float:
-    """A threshold that keeps `words` words a topic: the middle of those that do."""
+    """A threshold that keeps `words` words per topic: the middle of those that do."""
     return (words - 0.5) / n
 
 
@@ -144,5 +144,5 @@ def setting_name(setting: Setting) -> str:
 
 
 def all_labels(topics: Topics, words: Sequence[int] = WORDS) -> Mapping[Setting, Labels]:
-    """The word lists of Tables 2.3 (one topic a word) and 2.4 (several), by words a topic."""
+    """The word lists of Tables 2.3 (one topic per word) and 2.4 (several), by words per topic."""
     return {(w, mode): Labels.of(memberships(topics.likelihood, w, mode)) for mode in MODES for w in words}

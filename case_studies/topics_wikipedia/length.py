@@ -115,7 +115,7 @@ def of_random(reading: Reading, labels: Mapping[Setting, Labels], documents: int
 
 
 def length_parts(cuts: Sequence[Cut]) -> list[str | Table]:
-    """A row a way to cut, words a topic and network, one topic a word."""
+    """A row per way to cut, words per topic and network, one topic per word."""
     if not cuts:
         return []
     networks = max(len(way.random) for way in cuts)
@@ -138,12 +138,12 @@ def length_parts(cuts: Sequence[Cut]) -> list[str | Table]:
     larger = [way.name for way in cuts if way.larger]
     return [
         "The thesis expects attention that is not debiased to be larger within topics even in a random network, since "
-        "long sequences hold more topics. In a network that attends evenly it is, interval and all, in every one of "
-        f"{2 * len(WORDS)} settings with {len(larger)} of {len(cuts)} ways to cut the articles: "
+        "long sequences hold more topics. In a network that attends evenly it is, by the whole interval, in every one "
+        f"of {2 * len(WORDS)} settings with {len(larger)} of {len(cuts)} ways to cut the articles: "
         f"{'; '.join(larger) or 'none'}.",
         Table(
             [
-                "articles cut into, words a topic",
+                "articles cut into, words per topic",
                 "sequences",
                 "tokens: median (5 to 95 %)",
                 "even attention",
@@ -151,8 +151,8 @@ def length_parts(cuts: Sequence[Cut]) -> list[str | Table]:
                 "random, debiased, mean",
             ],
             rows,
-            "Same by different topic, one topic a word, not debiased but in the last column; intervals over articles. "
-            f"Even: attention of 1 by the length, which debiasing makes 1/{REFERENCE_LENGTH}. {ABSENT}: sequences that "
-            "the random networks did not read.",
+            "Same by different topic, one topic per word, not debiased but in the last column; intervals over "
+            f"articles. Even: attention of 1 by the length, which debiasing makes 1/{REFERENCE_LENGTH}. {ABSENT}: "
+            "sequences that the random networks did not read.",
         ),
     ]

@@ -241,7 +241,7 @@ def pairs_of_words(words: int) -> int:
 def against_cooccurrence(
     pairs: Pairs, vectors: Floats, labels: Labels, words: int, top: Index, documents: int
 ) -> Cooccurrence:
-    """Table 2.5's row for `words` words a topic; `top` are the most frequent pairs, [pair, 2] with i < j."""
+    """Table 2.5's row for `words` words per topic; `top` are the most frequent pairs, [pair, 2] with i < j."""
     top = top[: pairs_of_words(words)]
     shared = int(labels.same(top[:, 0], top[:, 1]).sum())
     attention = cooccurring_attention(pairs, labels, top, documents)

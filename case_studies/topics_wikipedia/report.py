@@ -36,15 +36,15 @@ def report(f: Findings, command: str) -> Page:
     return Page(
         title="Topics in an encoder that read real text",
         asked=(
-            f"Do words of one topic attend to each other more, and have more alike embeddings, in {f.model}? "
+            f"Do words of one topic attend to each other more, and have more similar embeddings, in {f.model}? "
             f"{len(f.topics.share)} topics of {f.documents} articles ({f.corpus}) in the encoder's own tokens; "
             f"{f.trained.pieces} sequences read."
         ),
         said=[
             "In five pretrained encoders words attend more to words of their own topic, and have more alike "
             f"embeddings: in Bert {number(BERT['one'][FEWEST][2], 2)} and {number(BERT['one'][FEWEST][0], 2)} times as "
-            f"much, {FEWEST} words a topic (Li et al. 2023, Tables 2.3, 2.4); in random ones 1.00 ± 0.01.",
-            "Words that merely co-occur get more attention and have less alike embeddings (Table 2.5).",
+            f"much, {FEWEST} words per topic (Li et al. 2023, Tables 2.3, 2.4); in random ones 1.00 ± 0.01.",
+            "Words that merely co-occur get more attention and have less similar embeddings (Table 2.5).",
         ],
         answer=answers(f),
         sure=(
@@ -55,8 +55,8 @@ def report(f: Findings, command: str) -> Page:
         lead=ratio_figure(f),
         compared=[claims_table(f), paper_table(f)],
         sections=[
-            Section("One topic a word (Table 2.3)", [ratios_table(f, "one")]),
-            Section("Several topics a word (Table 2.4)", [ratios_table(f, "several")]),
+            Section("One topic per word (Table 2.3)", [ratios_table(f, "one")]),
+            Section("Several topics per word (Table 2.4)", [ratios_table(f, "several")]),
             Section("Every layer and head", head_parts(f)),
             Section("Nine words (Fig. 2.3)", nine_parts(f.nine, f.random_nine)),
             Section("Randomly initialised", random_parts(f)),
@@ -79,8 +79,8 @@ def answers(f: Findings) -> list[str]:
     layers, heads = f.trained.heads[FEWEST].value.shape
     first = (
         f"Averaged over all {layers * heads} heads, words attend to another word of their own topic "
-        f"{estimate(row.attention.ratio, 2, n=True)} times as much as to a word of another topic ({FEWEST} words a "
-        f"topic, {row.attention.ratio.n} articles; {permuted(row)} in {PERMUTATIONS} permutations of the topics "
+        f"{estimate(row.attention.ratio, 2, n=True)} times as much as to a word of another topic ({FEWEST} words "
+        f"per topic, {row.attention.ratio.n} articles; {permuted(row)} in {PERMUTATIONS} permutations of the topics "
         f"within each sequence); {random_sentence(f)}."
     )
     second = (
@@ -111,9 +111,9 @@ def cooccurrence_sentence(c: Cooccurrence) -> str:
     return (
         f"The {c.pairs} pairs of words that co-occur most get {_word(c.attention.difference, 'less', 'more')} "
         f"attention ({estimate(c.attention.different, 4, n=True)} against {estimate(c.attention.same, 4, n=True)} "
-        f"within a topic) and have {_word(c.cosine.difference, 'less', 'more')} alike embeddings (cosine "
+        f"within a topic) and have {_word(c.cosine.difference, 'less', 'more')} similar embeddings (cosine "
         f"{estimate(c.cosine.different, 2, n=True)} against {estimate(c.cosine.same, 2, n=True)}); the thesis reports "
-        "more attention and less alike embeddings."
+        "more attention and less similar embeddings."
     )
 
 
@@ -140,7 +140,7 @@ def claims_table(f: Findings) -> Table:
         ["attention larger, several topics (2.4)", "yes, 5 encoders", _all(c.attention.difference for c in several)],
         ["cosine larger, several topics (2.4)", "mostly", _all(c.cosine.difference for c in several)],
         [
-            "attention ratio falls with more words a topic (2.3)",
+            "attention ratio falls with more words per topic (2.3)",
             "yes: " + ", ".join(number(BERT["one"][w][2], 2) for w in WORDS),
             _falls([c.attention.ratio.value for c in one], ", "),
         ],
@@ -168,7 +168,7 @@ def claims_table(f: Findings) -> Table:
     return Table(
         ["statement", "thesis", "ours"],
         rows,
-        f"Ours, by words a topic ({', '.join(map(str, WORDS))}): yes or no where the interval of the difference of "
+        f"Ours, by words per topic ({', '.join(map(str, WORDS))}): yes or no where the interval of the difference of "
         "means lies on one side of 0. Where ratios are given, their order is all that is meant.",
     )
 

@@ -41,7 +41,7 @@ def ratios_table(f: Findings, mode: Mode) -> Table:
     kind = "Each word has one topic" if mode == "one" else "A word has every topic that keeps it"
     return Table(
         [
-            "words a topic",
+            "words per topic",
             "cosine ratio",
             "dot product ratio",
             "cosine, same minus different",
@@ -87,7 +87,7 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
         )
     table = Table(
         [
-            "words a topic",
+            "words per topic",
             "heads above 1",
             "heads below 1",
             "random encoders: heads not 1",
@@ -95,7 +95,7 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
             "largest (layer.head)",
         ],
         rows,
-        "One topic a word. Above and below: at 5 % after Holm's correction over all heads, from the jackknife over "
+        "One topic per word. Above and below: at 5 % after Holm's correction over all heads, from the jackknife over "
         f"articles (95 %, n={f.trained.heads[FEWEST].n} articles). Random encoders show how often that test errs: it "
         "leaves out articles and not words, so that a head's chance liking of a few words counts. Intervals of single "
         "heads are not corrected.",
@@ -104,7 +104,7 @@ def head_parts(f: Findings) -> list[str | Figure | Table]:
     return [
         Figure(
             head_figure(shown),
-            f"Same-topic by different-topic attention of each head, one topic a word, {FEWEST} words a topic; red "
+            f"Same-topic by different-topic attention of each head, one topic per word, {FEWEST} words per topic; red "
             "above 1, blue below. A star: not 1 after Holm's correction. Every head's interval is in results.json.",
         ),
         table,
@@ -144,11 +144,11 @@ def random_parts(f: Findings) -> list[str | Table]:
     hidden = f.random[0].hidden[-1] if f.random else None
     parts: list[str | Table] = [
         "A fresh encoder of the same architecture attends almost evenly, so its attention ratio must be 1 once length "
-        "is taken out. Its token embeddings are independent draws about 0: the mean cosine of two words is 0, and a "
-        "ratio of two such means has no meaning. The difference of the means is what can be tested: it must be 0.",
+        "is corrected for. Its token embeddings are independent draws about 0: the mean cosine of two words is 0, and "
+        "a ratio of two such means has no meaning. The difference of the means is what can be tested: it must be 0.",
         Table(
             [
-                "encoder, words a topic",
+                "encoder, words per topic",
                 "attention ratio, one topic",
                 "attention ratio, several topics",
                 "cosine, same minus different",
@@ -187,15 +187,15 @@ def layer_parts(f: Findings) -> list[str | Table]:
     told = ", ".join(f"{LAYER_NAMES[name]} {estimate(trained.layer[name][0].ratio, 2, n=True)}" for name in names)
     return [
         "Bert's embedding layer adds the vector of the token type to the row of every word, and norms the sum: a part "
-        f"in common. Of such vectors {len(near)} of the {len(drawn)} ratios of random encoders lie, interval and all, "
-        "within .99 and 1.01, as the thesis prints. Which vectors it took it does not say; norming makes all vectors "
-        "of a random network equally long, so that the two ratios are one, and the thesis prints two. Of the trained "
-        f"encoder they make another cosine ratio, {FEWEST} words a topic, of what is "
+        f"in common. Of such vectors {len(near)} of the {len(drawn)} ratios of random encoders lie with their whole "
+        "intervals within 0.99 and 1.01, as the thesis prints. Which vectors it took it does not say; norming makes "
+        "all vectors of a random network equally long, so that the two ratios are one, and the thesis prints two. Of "
+        f"the trained encoder they make another cosine ratio, {FEWEST} words per topic, of what is "
         f"{estimate(trained.cosine.ratio, 2, n=True)} for the rows themselves: {told}.",
         Table(
-            ["encoder, vectors, ratio", *(f"{words} words a topic" for words in WORDS)],
+            ["encoder, vectors, ratio", *(f"{words} words per topic" for words in WORDS)],
             rows,
-            "Same by different topic, one topic a word (several: in results.json), over words, at no position.",
+            "Same by different topic, one topic per word (several: in results.json), over words, at no position.",
         ),
     ]
 
@@ -213,7 +213,7 @@ def cooccurrence_parts(f: Findings) -> list[str | Table]:
             head,
             [[name, *row] for name, row in zip(names, attention, strict=True)],
             "Attention: mean over pairs. As many top pairs as one topic has pairs of words. A pair co-occurs in a "
-            f"sequence that holds both words; counted over all {f.pieces} sequences. One topic a word. Top "
+            f"sequence that holds both words; counted over all {f.pieces} sequences. One topic per word. Top "
             f"pairs that are of one topic too: {shared}.",
         ),
         Table(head, [[name, *row] for name, row in zip(names, cosine, strict=True)], "Cosine of token embeddings."),
@@ -245,7 +245,7 @@ def control_parts(f: Findings) -> list[str | Table]:
     parts: list[str | Table] = [
         Table(
             [
-                "words a topic",
+                "words per topic",
                 "attention ratio",
                 "not debiased",
                 "random, mean of seeds",
@@ -273,7 +273,7 @@ def control_parts(f: Findings) -> list[str | Table]:
                     ]
                     for v in f.variants
                 ],
-                f"The same encoder and sequences, {FEWEST} words a topic, one topic a word; one setting of the fit "
+                f"The same encoder and sequences, {FEWEST} words per topic, one topic per word; one setting of the fit "
                 "changed at a time. Intervals do not cover the draw of latent Dirichlet allocation (LDA) itself.",
             )
         )
@@ -299,7 +299,7 @@ def hidden_parts(f: Findings) -> list[str | Table]:
         Table(
             ["hidden state", "cosine, same topic", "different topic", "same minus different", "ratio", "random: ratio"],
             rows,
-            f"Of the pairs whose attention was read, {FEWEST} words a topic, one topic a word; intervals over "
+            f"Of the pairs whose attention was read, {FEWEST} words per topic, one topic per word; intervals over "
             f"{f.trained.hidden[0].ratio.n} articles. Not in the thesis. Layers are numbered from 0.",
         )
     ]

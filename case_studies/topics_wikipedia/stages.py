@@ -1,6 +1,6 @@
 """Fig. 2.9: do the layers of a small encoder that learns real text train in two stages?
 
-A Hugging Face Bert of four layers and four heads a layer learns to fill in masked tokens of the study's corpus. W_K,
+A Hugging Face Bert of four layers and four heads per layer learns to fill in masked tokens of the study's corpus. W_K,
 W_Q and W_V of every layer begin near zero (or, as a control, at the library's default), all weights are trained at
 once, and the norms of the three, of all heads of a layer together, are kept at every step.
 """
@@ -60,7 +60,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Length:
-    """How much is trained: runs a setting, steps, width of the model."""
+    """How much is trained: runs per setting, steps, width of the model."""
 
     runs: int
     steps: int

@@ -26,7 +26,7 @@ def stage_parts(stages: Sequence[StageRuns]) -> list[str | Table | Figure]:
         Figure(
             stage_figure(stages),
             f"Frobenius norms of W_K, W_Q and W_V by layer (columns) over steps, and the rotation of W_V over {LAG} "
-            f"steps, (1 - cos) / 2; a line a run, n={_runs(stages)} runs a setting.",
+            f"steps, (1 - cos) / 2; a line per run, n={_runs(stages)} runs per setting.",
         ),
         stage_table(stages),
     ]
@@ -50,7 +50,7 @@ def stage_sentence(stages: Sequence[StageRuns]) -> str:
     )
     faster = sum(_leads(layer) for s in stages for layer in s.layers)
     return (
-        f"A model of {LAYERS} layers and {HEADS} heads a layer fills in masked tokens of this corpus, {len(stages)} "
+        f"A model of {LAYERS} layers and {HEADS} heads per layer fills in masked tokens of this corpus, {len(stages)} "
         f"settings, {number(steps, 0)} steps, n={_runs(stages)} runs each: {told}. Without the rule: in {faster} of "
         f"{total} W_V has done a larger share of its growth than W_K and W_Q of theirs a quarter of the way. "
         f"{f'Diverged, and left out: {lost}. ' if lost else ''}The thesis sees stage 1 end at about step {THESIS[0]} "
@@ -85,8 +85,8 @@ def stage_table(stages: Sequence[StageRuns]) -> Table:
         ],
         rows,
         f"Means over n={_runs(stages)} runs. Growth: how much of that from the first norm to the largest is done after "
-        f"a quarter of the steps ({ABSENT}: less than {percent(LEAST)} in all). {BATCH} rows of {ROW} tokens a step; "
-        "W_K, W_Q, W_V begin at the initial scale, all else at .02; loss: cross entropy in nats, last tenth of steps.",
+        f"a quarter of the steps ({ABSENT}: less than {percent(LEAST)} in all). {BATCH} rows of {ROW} tokens per step; "
+        "W_K, W_Q, W_V begin at the initial scale, all else at 0.02; loss: cross entropy in nats, last tenth of steps.",
     )
 
 
@@ -144,4 +144,4 @@ def stage_figure(stages: Sequence[StageRuns]) -> "go.Figure":
     fig.update_xaxes(title_text="step", row=len(rows) + 1)
     staged = sum(layer.two_stages for s in stages for layer in s.layers)
     title = f"{staged} of {sum(len(s.layers) for s in stages)} layers train in two stages"
-    return finish(fig, title, f"n={_runs(stages)} runs a setting", width=1160, height=640)
+    return finish(fig, title, f"n={_runs(stages)} runs per setting", width=1160, height=640)

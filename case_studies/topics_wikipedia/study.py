@@ -235,7 +235,7 @@ def variants(counts: Any, size: Size, seed: int) -> dict[str, Topics]:
 
 
 def variant(name: str, topics: Topics, reading: Reading, vectors: Any, documents: int) -> Variant:
-    """What one fit of the topics gives, with one topic a word and the fewest words."""
+    """What one fit of the topics gives, with one topic per word and the fewest words."""
     labels = Labels.of(memberships(topics.likelihood, WORDS[0], "one"))
     attention = attention_contrast(reading.pairs, labels, documents)
     return Variant(name, len(topics.share), attention, embedding_contrast(unit_rows(vectors), labels))
@@ -312,7 +312,7 @@ def run(
 ) -> Path:
     """Fit the topics, read the text with every encoder, and write the report; return the path of its page.
 
-    - `corpus`: a MediaWiki dump (.xml.bz2, .xml), a text file with a document a line, a .json file of articles
+    - `corpus`: a MediaWiki dump (.xml.bz2, .xml), a text file with one document per line, a .json file of articles
       (title -> {"extract": text}), or "vital-articles", which a package carries; None: gensim's short dump.
     - `model`: a Hugging Face folder or name of an encoder; None: the one that a package carries.
     - `topics`, `sequences` replace what `full` says. `workers` is not used: one process does it.

@@ -51,7 +51,7 @@ class Shared:
 
     words: float
     pairs: float
-    attention: tuple[Contrast, Contrast]  # one topic a word, several
+    attention: tuple[Contrast, Contrast]  # one topic per word, several
     cosine: tuple[Contrast, Contrast]
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Table 2.4 with one fit of the topics, by words a topic."""
+    """Table 2.4 with one fit of the topics, by words per topic."""
 
     name: str
     topics: int
@@ -96,7 +96,7 @@ def sharing(name: str, likelihood: Floats, pairs: Pairs, vectors: Floats, docume
 
 
 def shared(likelihood: Floats, words: int, pairs: Pairs, units: Floats, documents: int) -> Shared:
-    """The same for so many words a topic; `units`: embeddings of length 1."""
+    """The same for so many words per topic; `units`: embeddings of length 1."""
     one, several = (Labels.of(memberships(likelihood, words, mode)) for mode in MODES)
     counts = several.member.sum(1)
     added = several.pairs()
@@ -220,8 +220,8 @@ def tried_parts(fitted: Sequence[Sharing], others: Sequence[Tried]) -> list[str 
         for row in t.rows
     ]
     return [
-        "Table 2.4: several topics a word lower the attention ratio, as in the thesis, intervals apart for "
-        f"{', '.join(map(str, WORDS))} words a topic alike, in {len(lower)} of {len(fitted)} fits of the topics "
+        "Table 2.4: several topics per word lower the attention ratio, as in the thesis, intervals apart for "
+        f"{', '.join(map(str, WORDS))} words per topic alike, in {len(lower)} of {len(fitted)} fits of the topics "
         f"({'; '.join(lower) or 'none'}).",
         Table(
             [
@@ -232,7 +232,7 @@ def tried_parts(fitted: Sequence[Sharing], others: Sequence[Tried]) -> list[str 
             "Ratios of same to different topic. Added: of the pairs that share a topic where words have several, those "
             "that share none where they have one. Articles as topics: every article is a topic, its words by tf-idf.",
         ),
-        f"Table 2.5: words of one topic have more alike embeddings than co-occurring pairs, as in the thesis, for "
+        f"Table 2.5: words of one topic have more similar embeddings than co-occurring pairs, as in the thesis, for "
         f"every number of pairs in {len(cosine)} of {len(others)} choices of the pairs and vectors "
         f"({'; '.join(cosine) or 'none'}).",
         Table(

@@ -187,8 +187,8 @@ def _check_latent(name: str, grammar: Any, nll: Floats, law: Floats, scored: Boo
     spread = math.sqrt(float((((lead - mean) * strings) ** 2).sum())) / float(strings.sum())
     must(
         mean >= -ERRORS * spread - EXACT,
-        f"latent rung {quoted(name)} of {name_of(grammar)} knows more than is read, and loses {-mean:.4g} nats a "
-        "string to the exact law",
+        f"latent rung {quoted(name)} of {name_of(grammar)} knows more than is read, and loses {-mean:.4g} nats "
+        "per string to the exact law",
     )
     a, b = (one - (one * strings).sum() / strings.sum() for one in (told, read))
     if min(np.abs(a).max(), np.abs(b).max()) <= EXACT:
@@ -210,5 +210,5 @@ def _check_floor(grammar: Any, rungs: dict[str, Floats], law: Floats, scored: Bo
         spread = math.sqrt(float(((lead - mean) ** 2 * strings).sum()) / strings.sum() ** 2)
         must(
             mean >= -ERRORS * spread - EXACT,
-            f"rung {quoted(name)} of {name_of(grammar)} beats the exact law by {-mean:.4g} nats a string",
+            f"rung {quoted(name)} of {name_of(grammar)} beats the exact law by {-mean:.4g} nats per string",
         )

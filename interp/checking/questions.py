@@ -21,7 +21,7 @@ Decided = Callable[[Ints, Ints], Bools]  # (strings [item, pos], position [item]
 
 
 def check_questions(subject: Subject) -> None:
-    """Items are minimal pairs, one an input, read where asked: a donor differs by what is flipped and its effects,
+    """Items are minimal pairs, one per input, read where asked: a donor differs by what is flipped and its effects,
     and where a label is certain, from one to the other of them."""
     claims = own(subject)
     known = {question.name for question in claims.questions}

@@ -37,7 +37,7 @@ def check_training(subject: Subject) -> None:
             rows = [row for row in both.history if row["seed"] == place]
             must(
                 rows == list(alone.history),
-                f"{said}: seed {place} is measured otherwise beside another than alone",
+                f"{said}: seed {place} is measured differently beside another than alone",
             )
 
 

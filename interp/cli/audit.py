@@ -57,7 +57,7 @@ def _parsed(text: str, own: Any) -> Any:
 
 
 def _claims_of(path: Path | None, own: Any) -> list[Any]:
-    """Claims of a text file, one a line; behind " # " there may be a comment."""
+    """Claims of a text file, one per line; behind " # " there may be a comment."""
     if path is None:
         return []
     try:
@@ -73,7 +73,7 @@ def _claims_of(path: Path | None, own: Any) -> list[Any]:
             except InterpError as error:
                 raise RequestError(f"{path.name} line {number}: {error}") from error
     if not claims:
-        raise RequestError(f"{str(path)!r} holds no claim: write one a line")
+        raise RequestError(f"{str(path)!r} holds no claim: write one per line")
     return claims
 
 

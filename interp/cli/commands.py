@@ -1,7 +1,6 @@
 """The commands, one function each; `audit` has its own file. What needs torch is imported when it is needed."""
 
 import argparse
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from interp.cli.files import (
 )
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
-from interp.names import first_duplicate
+from interp.names import first_duplicate, nearest_name
 from interp.numbers import number
 from interp.text import entry, fold
 
@@ -57,7 +56,7 @@ def train(arguments: argparse.Namespace) -> int:
     said = [population.summary()]
     if population.timing:
         said.append(
-            f"CPU seconds a seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
+            f"CPU seconds per seed: {number(population.timing['training_cpu_s_per_seed'], 2)} training, "
             f"{number(population.timing['evaluation_cpu_s_per_seed'], 2)} evaluation"
         )
     said.append(f"wrote {out}" if population.timing else f"{out} was finished already")
@@ -131,8 +130,9 @@ def heatmap(arguments: argparse.Namespace) -> int:
 
     known = merged("overlays")
     if unknown := next((name for name in overlay if name not in (*known, "none")), None):
-        near = difflib.get_close_matches(unknown, [*known, "none"], n=1)
-        told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join((*known, 'none'))} is asked for"
+        near = nearest_name(unknown, [*known, "none"])
+        listed = ", ".join((*known, "none"))
+        told = f"one of {listed} is asked for" if near is None else f"did you mean {near!r}?"
         raise RequestError(f"--overlay {quoted(unknown)} is none that a world has: {told}")
     found = find_each(arguments, arguments.out)
     together = {"kind": "population", "seeds": [seed for _, meta in found for seed in meta["seeds"]]}

@@ -1,7 +1,6 @@
 """What can be asked on the command line: commands, options, and the kinds of their values."""
 
 import argparse
-import difflib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Any, NoReturn
 from interp.cli import audit, commands, replay, scan
 from interp.cli.flags import ACTIONS
 from interp.errors import RequestError, quoted
+from interp.names import nearest_name
 from interp.numbers import Written, written_whole
 from probes.analyzers import Flag, every_flag, find_analyzers
 
-CHECKPOINT = "a file or folder, also of other people's models, or a bundled name from `interp list`"
+CHECKPOINT = "a file or folder (other people's models too), or a bundled name from `interp list`"
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,8 +31,9 @@ class Parser(argparse.ArgumentParser):
         self.complete()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            close = difflib.get_close_matches(unknown[0].split("=")[0], list(self._option_string_actions), n=1)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
+            near = nearest_name(unknown[0].split("=")[0], self._option_string_actions)
+            hint = "" if near is None else f" (did you mean {near}?)"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return found, unknown
 
     def complete(self) -> None:
@@ -64,10 +65,10 @@ def make_parser() -> argparse.ArgumentParser:
     train.add_argument("--seeds", type=whole(1, 100_000), default=40, metavar="S", help="how many models (default 40)")
     train.add_argument("--first-seed", type=whole(0), default=0, metavar="N", help="number of the first seed")
     train.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: the preset's)")
-    train.add_argument("--batch", type=whole(1), metavar="B", help="strings a seed and step")
+    train.add_argument("--batch", type=whole(1), metavar="B", help="strings per seed and step")
     train.add_argument("--out", type=Path, metavar="FILE.safetensors", help="default: PRESET.safetensors")
-    train.add_argument("--resume", action="store_true", help="continue a run that was stopped on the way")
-    train.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    train.add_argument("--resume", action="store_true", help="continue a run that was stopped before its end")
+    train.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one per core)")
     train.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     train.add_argument("--json", type=Path, metavar="FILE", help="also write the table of measurements")
     train.add_argument(
@@ -99,20 +100,20 @@ def make_parser() -> argparse.ArgumentParser:
     foreign_options(analyze)
     for flag in every_flag():
         _analyzer_option(analyze, flag)
-    analyze.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    analyze.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
 
-    audits = _command(listed, "audit", audit.audit, "test what is said about attention heads")
+    audits = _command(listed, "audit", audit.audit, "test claims about attention heads")
     _checkpoints(audits, "*")
     audits.add_argument(
         "--bench",
         nargs="?",
         const="written",
         choices=("written", "trained"),
-        help="instead: the audit's own error rates, on claims whose truth is known; of models that were written "
-        "(default), or that training made (docs/trained-bench.md)",
+        help="instead: measure the audit's own error rates, on claims whose truth is known: about hand-written models "
+        "(default), or about trained ones (docs/trained-bench.md)",
     )
     audits.add_argument(
         "--half",
@@ -135,7 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument(
         "--claim", action="append", default=[], metavar="TEXT", help="a sentence, see below (repeatable)"
     )
-    audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one a line; # comments")
+    audits.add_argument("--claims", type=Path, metavar="FILE", help="a text file of claims, one per line; # comments")
     audits.add_argument(
         "--relations",
         type=Path,
@@ -145,13 +146,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     audits.add_argument(
         "--inputs", type=Path, metavar="FILE.json",
-        help='a list of {"text": ..., "label": ..., "position": ...}; use is then about the labels',
+        help='a list of {"text": ..., "label": ..., "position": ...}; use is then tested on these labels',
     )  # fmt: skip
     audits.add_argument(
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
+        help="how many inputs are drawn where none are given (default 400; 200 for a model of no world)",
     )
     audits.add_argument(
         "--early",
@@ -162,9 +163,9 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 unless every claim is supported (default: 0, it is an answer)",
+        help="exit with 1 unless every claim is supported (default: 0, since any verdict is an answer)",
     )
-    audits.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    audits.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audits.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
@@ -172,12 +173,12 @@ def make_parser() -> argparse.ArgumentParser:
     audits.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the evidence of one claim")
     audits.set_defaults(more_help=audit.wordings_help)
 
-    scans = _command(listed, "scan", scan.scan, "hold every head against every relation, and ask whether it matters")
+    scans = _command(listed, "scan", scan.scan, "compare every head with every relation, and test whether it matters")
     scans.add_argument(
         "checkpoints",
         metavar="CHECKPOINT",
         nargs="+",
-        help=f"{CHECKPOINT}; of several models, shares of seeds by layer",
+        help=f"{CHECKPOINT}; several models are reported by layer, as shares of seeds",
     )
     foreign_options(scans)
     scans.add_argument(
@@ -189,15 +190,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     scans.add_argument(
         "--inputs", type=Path, metavar="FILE.json",
-        help='a list of {"text": ..., "label": ..., "position": ...}; what matters is then what moves the labels',
+        help='a list of {"text": ..., "label": ..., "position": ...}; a head then matters if it moves these labels',
     )  # fmt: skip
     scans.add_argument(
         "--num-inputs",
         type=whole(2),
         metavar="N",
-        help="how many inputs are drawn where none are given (default 400, of a model of no world 200)",
+        help="how many inputs are drawn where none are given (default 400; 200 for a model of no world)",
     )
-    scans.add_argument("--seed", type=whole(0), default=0, help="for whatever is drawn at random")
+    scans.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     scans.add_argument("--json", type=Path, metavar="FILE", help="write the whole result: every head, every relation")
     scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -221,7 +222,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--overlay",
         action="append",
         metavar="NAME",
-        help="a truth that the model's world knows (`interp list`) over the pattern, or none (repeatable)",
+        help="ground truth of the model's world to draw over the pattern (`interp list`), or none (repeatable)",
     )
     heatmap.add_argument(
         "--null",
@@ -239,7 +240,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=whole(1),
         default=20,
         metavar="N",
-        help="products an entry is chosen from (default 20): two more halve the error twice and double the time",
+        help="products to choose each entry from (default 20): two more divide the error by 4 and double the time",
     )
     prune.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the random network")
     prune.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors", help="the pruned network")
@@ -248,7 +249,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     merge = _command(listed, "merge", commands.merge, "make one checkpoint of shards of seeds")
     merge.set_defaults(model_config=None, vocab=None)
-    merge.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, seeds apart")
+    merge.add_argument(
+        "checkpoints", metavar="CHECKPOINT", nargs="+", help="populations of one recipe, different seeds"
+    )
     merge.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
 
     report = _command(listed, "report", commands.report, "run a case study and write its report")
@@ -261,11 +264,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--seeds", type=whole(1, 100_000), metavar="N", help="models of each population (default: the size's)"
     )
     report.add_argument("--steps", type=whole(1), metavar="N", help="training steps (default: each population's own)")
-    report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one a core)")
+    report.add_argument("--workers", type=whole(1), metavar="W", help="processes (default: one per core)")
     report.add_argument("--device", default="cpu", help="where to train: cpu (default) or a torch device such as cuda")
     report.late = study_options
 
-    curves = _command(listed, "curves", commands.curves, "show what a run measured as it trained, or trains")
+    curves = _command(listed, "curves", commands.curves, "show what a run measured while it trained, or is measuring")
     curves.add_argument(
         "file", metavar="FILE", help="a checkpoint, the folder FILE.run of a run under way, or its metrics.jsonl"
     )
@@ -294,7 +297,7 @@ def _command(listed: Any, name: str, run: Callable[[argparse.Namespace], int], t
 
 def _checkpoints(parser: argparse.ArgumentParser, count: str) -> None:
     """Checkpoints that are measured together."""
-    words = f"{CHECKPOINT}; several of the same shape are a population"
+    words = f"{CHECKPOINT}; several of one shape count as a population"
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs=count, help=words)
 
 
@@ -316,7 +319,7 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-task-check",
         action="store_true",
-        help="measure a model that does not do its grammar's task, too (an untrained one, say)",
+        help="also measure a model that does not do its grammar's task (an untrained one, say)",
     )
 
 

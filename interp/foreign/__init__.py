@@ -93,6 +93,16 @@ def load_foreign(
     - `task_check`: ask a model that is mapped onto a world for that world's task, show how well it does it, and refuse
       one that is at chance.  `verbose`: print what was recognised, mapped and measured.
 
+    A function of tokens, for example:
+
+        >>> import torch
+        >>> from interp import load_foreign
+        >>> def logits(tokens):  # [batch, pos] -> [batch, pos, vocab]: predicts the token that it reads
+        ...     return torch.nn.functional.one_hot(tokens, 7).float()
+        >>> model = load_foreign(logits, config={"n_ctx": 16}, verbose=False)
+        >>> tuple(model(torch.tensor([[0, 1, 2]])).shape)
+        (1, 3, 7)
+
     Raises `ConfigError`, `CheckpointError`, `GrammarError`, `RequestError` or `AnalysisError` (at chance), in one line.
     """
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):

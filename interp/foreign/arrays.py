@@ -38,6 +38,14 @@ class AttentionArrays(Sequence[Any]):
 
     One is a sequence of models: `arrays[i]` is a model by itself. Whatever reads patterns takes it (variation,
     stack-likeness, scans, audits, heatmaps); audits answer for the pattern, and do not ask for use.
+
+        >>> import numpy as np
+        >>> from interp import AttentionArrays
+        >>> even = np.tril(np.ones((2, 1, 1, 1, 4, 4))) / np.arange(1, 5)[:, None]  # two models of one head
+        >>> arrays = AttentionArrays(even, [[0, 1, 2, 3]], causal=True)
+        >>> len(arrays)
+        2
+
     Raises `PatternError` for weights that are none, `RequestError` for all else that does not fit, in one line.
     """
 

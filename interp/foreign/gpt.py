@@ -4,7 +4,6 @@ Sizes follow from the tensors. What does not (heads, activation, epsilon) the co
 code; without it the usual value of that code is taken, and said.
 """
 
-import difflib
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from interp.errors import CheckpointError, ConfigError, quoted
 from interp.foreign.files import State
 from interp.foreign.lens import per_head
+from interp.names import nearest_name
 
 Settings = dict[str, Any]
 Converted = tuple[State, Settings, str]
@@ -252,8 +252,8 @@ def _read(config: Settings | None, source: str, usual: Settings) -> Settings:
         elif name == "attention_dir":
             told[name] = value
         elif name not in (*_IDLE, *_NEUTRAL) and value is not None and not foreign:
-            near = difflib.get_close_matches(name, list(_MEANS), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(_MEANS))}"
+            near = nearest_name(name, _MEANS)
+            hint = f"known are {', '.join(sorted(_MEANS))}" if near is None else f"did you mean {near!r}?"
             raise ConfigError(f"config setting {quoted(name)}={quoted(value)} of {source} is unknown: {hint}")
     return told
 

@@ -4,7 +4,6 @@ TransformerLens takes any name to cache and any filter to hook by: a slip of the
 intervention that intervenes nowhere, and a number all the same.
 """
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from transformer_lens.utilities.slice import Slice
 from interp.checks import one_of, true_or_false, whole_number
 from interp.devices import usable_device
 from interp.errors import RequestError, quoted
+from interp.names import nearest_name
 
 Names = str | list[str] | tuple[str, ...] | Callable[[str], bool] | None
 DIRECTIONS = ("fwd", "bwd")
@@ -41,8 +41,8 @@ class NamedHooks(HookedRootModule):
             raise RequestError(f"{what}={quoted(wanted)} is no name of a hook, list of names, or function of a name")
         for name in names:
             if name not in self.hook_dict:
-                close = difflib.get_close_matches(name[:200], list(self.hook_dict), n=1)
-                hint = f"did you mean {close[0]!r}?" if close else self._told()
+                near = nearest_name(name, self.hook_dict)
+                hint = self._told() if near is None else f"did you mean {near!r}?"
                 raise RequestError(f"{what}={quoted(name)} is no hook of this model: {hint}")
         return list(names)
 

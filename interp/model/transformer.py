@@ -37,7 +37,17 @@ class SandboxTransformer(NamedHooks):
     """One hooked model. Comes back in eval mode, with zero weights until `init` or a checkpoint fills them.
 
     `config` says what it is made of, `grammar` what it was trained on (or None), `provenance` where
-    its weights come from. `cfg` is the view of `config` that TransformerLens's tools read.
+    its weights come from. `cfg` is the view of `config` that TransformerLens's tools read. Calling it gives logits
+    [batch, pos, d_out] for token ids [batch, pos] or texts.
+
+        >>> from interp import load_checkpoint
+        >>> model = load_checkpoint("constructed/stack")
+        >>> logits = model("([]")
+        >>> tuple(logits.shape), model.grammar.vocab[int(logits[0, -1].argmax())]
+        ((1, 4, 7), ')')
+
+    Raises `RequestError` for what is no `TransformerConfig`, and `ConfigError` or `GrammarError` for a grammar that the
+    config was not made for.
     """
 
     def __init__(
@@ -66,7 +76,10 @@ class SandboxTransformer(NamedHooks):
 
     @classmethod
     def init(cls, config: TransformerConfig, seed: int = 0, grammar: Grammar | None = None) -> "SandboxTransformer":
-        """An untrained model: its weights are a function of (config, seed) alone."""
+        """An untrained model: its weights are a function of (config, seed) alone.
+
+        Raises `RequestError` for a seed that is not a whole number of at least 0.
+        """
         model = cls(config, grammar, {"seed": check_seed(seed), "trained": False})
         model.load_state_dict(init_params(model, config.init_std, config.n_layers, seed))
         return model
@@ -88,8 +101,12 @@ class SandboxTransformer(NamedHooks):
         `visible` says which keys each query may attend to (default: by `config.direction`, PAD never); each must see
         one. `positions` overrides 0, 1, 2, ..., counted from a row's first token that is not PAD, so that several
         strings can share a row; a model without positions reads none. With `first` > 0 only positions from that one
-        on come out, and the last block does no work (and runs no hooks) for those before. `stop_at_layer`, as in
+        on are returned, and the last block does no work (and runs no hooks) for those before. `stop_at_layer`, as in
         TransformerLens: the residual stream [batch, pos, d_model] below that block comes back, and no more is run.
+
+        Raises `RequestError` for tokens that the vocabulary does not have, strings longer than `n_ctx`, an unknown
+        `return_type`, a loss where outputs are no tokens, and a mask, positions or places that do not fit;
+        `GrammarError` for a text that breaks the grammar.
         """
         if return_type is not None and not one_of(return_type, ("logits", "loss")):
             raise RequestError(f"return_type {quoted(return_type)} is not 'logits', 'loss' or None")
@@ -212,6 +229,9 @@ class SandboxTransformer(NamedHooks):
         - `padding_side`: where PAD stands, "right" (None) or "left".
         - `move_to_device`: False leaves texts on the CPU, True moves ids to the model.
         - `truncate`: no more than n_ctx tokens, cut off at the end.
+
+        Returns ids [batch, pos]. Raises `RequestError` for a text without a grammar or vocabulary to read it by, and
+        for ids that the vocabulary does not have; `GrammarError` for a text that breaks the grammar.
         """
         truncate = true_or_false("truncate", truncate)
         if move_to_device is not None:
@@ -236,7 +256,10 @@ class SandboxTransformer(NamedHooks):
         return self.to_tokens(given)
 
     def to_str_tokens(self, text: Any, prepend_bos: bool | None = None) -> Any:
-        """Token strings of one text or one row of ids; of several texts, a list a text."""
+        """Token strings of one text or one row of ids; of several texts, a list per text.
+
+        Raises `RequestError` for several rows of ids, and as `to_tokens`.
+        """
         if isinstance(text, (list, tuple)) and text and all(isinstance(one, str) for one in text):
             return [self.to_str_tokens(one, prepend_bos) for one in text]
         ids = self.to_tokens(text, prepend_bos)
@@ -246,14 +269,14 @@ class SandboxTransformer(NamedHooks):
         return [str(i) if names is None else names[i] for i in ids[0].tolist()]
 
     def to_single_token(self, token: str) -> int:
-        """Id of one vocabulary string."""
+        """Id of one vocabulary string. Raises `RequestError` for what is not one token of it."""
         found = find_token(self.grammar, token) if isinstance(token, str) else None
         if found is None:
             raise RequestError(f"{quoted(token)} is not one token of this model's vocabulary")
         return found
 
     def tokens_to_residual_directions(self, tokens: Any) -> Tensor:
-        """Columns of W_U for the given ids or token string, [..., d_final]."""
+        """Columns of W_U for the given ids [...] or token string, [..., d_final]. Raises `RequestError` for neither."""
         if isinstance(tokens, str):
             tokens = self.to_single_token(tokens)
         try:

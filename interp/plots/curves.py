@@ -14,6 +14,14 @@ def learning_curves(source: Any, measures: Any = None) -> "go.Figure":
     """Measures over training steps, each seed a line, of a population, a checkpoint, or a run under way.
 
     `source` and `measures` as for `interp.curves.Curves.read`.
+
+        >>> from interp.plots import learning_curves
+        >>> figure = learning_curves("recall", ["loss"])
+        >>> len(figure.data) > 8  # eight seeds, and their mean
+        True
+
+    Raises `RequestError` for a source that measured nothing, and for a measure that it does not have;
+    `CheckpointError` for a file that cannot be read.
     """
     from interp.curves import Curves
 

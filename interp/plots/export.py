@@ -40,7 +40,7 @@ def save_figure(
     - .html is one page that needs no network. `include_plotlyjs="inline"` (None) puts the plotly script
       (4.5 MB) in it; "directory" puts it once beside the page as plotly.min.js.
     - Images are drawn by plotly's exporter in a Chromium or Chrome: `BROWSER_PATH` if it is set,
-      else one found on this machine. `scale` (2) is pixels a layout unit, for .png.
+      else one found on this machine. `scale` (2) is pixels per layout unit, for .png.
 
     The same figure gives the same bytes. The file appears whole or not at all.
 
@@ -79,6 +79,8 @@ def figure_html(fig: "go.Figure", div_id: str | None = None) -> str:
     Without `div_id` the id is a hash of the figure: the same bytes every time, but a page that shows
     one figure twice must name its divs. A `div_id` is a name of letters, digits and -_.: alone.
     It is written into the page and into its script as it is.
+
+    Raises `RequestError` for what is no plotly figure, and for any other `div_id`.
     """
     _check_figure(fig)
     check_div_id(div_id)

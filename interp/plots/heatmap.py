@@ -58,10 +58,10 @@ def attention_heatmap(
     `model_or_patterns`
         A model (ours or a `TransformerBridge`), a population (sequence of models), or weights as arrays (numpy or
         torch): [query, key]; [head, query, key] (with population "mean", "grid" or "sd": [seed, query, key]);
-        [seed, head, query, key]; or a list of any of these, one a layer.
+        [seed, head, query, key]; or a list of any of these, one per layer.
     `text_or_tokens`
         A model's input: text, or token ids [pos] or [1, pos]. Beside arrays: one text, ids, or a
-        list of strings, one a position; text without its START gets one. PAD at the end is cut off.
+        list of strings, one per position; text without its START gets one. PAD at the end is cut off.
     `layer`, `head`
         Which to draw, from 0, negative from the end. `layer=None`: every layer where one model is drawn
         (population="one"), the last layer otherwise. `head=None`: every head.
@@ -71,7 +71,7 @@ def attention_heatmap(
         positions of a bidirectional pattern). These need a grammar: the model's, or `grammar=`. Or a list of cells
         (query, key) to box.
     `population`
-        "one": the first seed; "mean" and "sd" (n - 1) over seeds; "grid": a panel a seed.
+        "one": the first seed; "mean" and "sd" (n - 1) over seeds; "grid": a panel per seed.
     `max_panels`
         Further patterns (with their nulls) are left out, and a note says so; one and its nulls are always there.
     `null`
@@ -86,6 +86,13 @@ def attention_heatmap(
     All panels share one colour scale: [0, 1] up to 64 tokens, square root beyond, to a labelled end.
     Cells that a causal pattern cannot reach are blank. Beyond 2,048 tokens blocks of cells are
     averaged, and the title says so. The figure is plotly's; its HTML carries large patterns compressed.
+
+        >>> from interp import load_checkpoint
+        >>> from interp.plots import attention_heatmap
+        >>> model = load_checkpoint("constructed/stack")
+        >>> figure = attention_heatmap(model, "([])", layer=1, overlay="stack_top")
+        >>> len(figure.data)
+        1
 
     Raises `PatternError` for weights that are not square, finite, nonnegative and normalised, and
     `RequestError` for arguments that do not fit.
@@ -195,7 +202,7 @@ def _told(drawn: int, given: int) -> str:
 
 
 def _answers(source: Source, n: int) -> tuple[str, ...]:
-    """Names of the labels of a grammar that names some, one a position, "" where none is asked for."""
+    """Names of the labels of a grammar that names some, one per position, "" where none is asked for."""
     names = getattr(source.grammar, "label_names", None)
     if names is None or source.tokens is None:
         return ()

@@ -59,7 +59,7 @@ def seed_names(given: Sequence[object] | None, source: Source) -> tuple[str, ...
     if given is None:
         return tuple(f"seed {name}" for name in (source.seeds or range(source.count)))
     if isinstance(given, str) or not hasattr(given, "__len__"):
-        raise RequestError(f"seed_labels={quoted(given)} is not a list of names, one a seed")
+        raise RequestError(f"seed_labels={quoted(given)} is not a list of names, one per seed")
     if len(given) != source.count:
         raise RequestError(f"{len(given)} seed_labels were given for {source.count} seeds")
     return tuple(label if isinstance(label, str) else quoted(label) for label in given)

@@ -28,7 +28,7 @@ Show = Literal["one", "mean", "grid", "sd"]
 class Source:
     """Patterns that are read one seed at a time, since those of all seeds and layers may not fit in memory.
 
-    - `heads`: how many each layer has; `count`: how many seeds there are; `labels`: one a position.
+    - `heads`: how many each layer has; `count`: how many seeds there are; `labels`: one per position.
     - `read(seed, layers)`: the patterns [head, query, key] of these layers of one seed. A model runs at each call.
     - `tokens` [pos] and `grammar` are None where they are not known; `seeds` is empty where seeds have no names.
     - `ready`: the patterns are arrays that someone holds already, so that nothing has to run.
@@ -154,7 +154,7 @@ def _from_arrays(given: Any, text: Any, population: Show, grammar: Any) -> Sourc
 
 
 def source_of(layers: Sequence[np.ndarray], labels: tuple[str, ...], tokens: np.ndarray | None, grammar: Any) -> Source:
-    """A source of arrays [seed, head, query, key], one a layer."""
+    """A source of arrays [seed, head, query, key], one per layer."""
     heads = tuple(p.shape[1] for p in layers)
     return Source(
         heads, len(layers[0]), lambda seed, wanted: [layers[i][seed] for i in wanted], labels, tokens, grammar,
@@ -163,7 +163,7 @@ def source_of(layers: Sequence[np.ndarray], labels: tuple[str, ...], tokens: np.
 
 
 def _is_layer_list(source: Any) -> bool:
-    """A list of arrays is one a layer; nested lists of numbers are one array."""
+    """A list of arrays is one per layer; nested lists of numbers are one array."""
     return isinstance(source, (list, tuple)) and all(hasattr(item, "shape") for item in source)
 
 
@@ -195,7 +195,7 @@ def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray 
 
 
 def _whole_numbers(text: Any) -> np.ndarray:
-    neither = f"{quoted(text)} is neither a text, nor token ids [pos], nor strings, one a position: inputs"
+    neither = f"{quoted(text)} is neither a text, nor token ids [pos], nor strings, one per position: inputs"
     values = id_array(text, neither, RequestError)
     if values.ndim == 2 and len(values) == 1:
         values = values[0]

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: what a run measures, a line a seed and evaluated step, as it goes.
+"""`metrics.jsonl`: what a run measures, a line per seed and evaluated step, as it goes.
 
 The file lies in the run's folder. Lines are appended whole, by several processes, after the state that they belong to
 has been written: whatever is killed when, no step stands twice, and what is missing is added on resuming. The finished

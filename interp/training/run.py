@@ -69,10 +69,10 @@ def train_population(
       (with `grammar` and `settings`).
     - `seeds`: how many (0, 1, ...) or which. Seed s gives the same model bit for bit (on one kind of
       machine) whether trained alone or among others, resumed or not, by however many workers.
-    - `out`: write the checkpoint there; `resume` continues a run that was stopped on the way.
-    - `workers`: one-thread processes (default: one a core, as far as there are seeds); 1 trains in
+    - `out`: write the checkpoint there; `resume` continues a run that was stopped before its end.
+    - `workers`: one-thread processes (default: one per core, as far as there are seeds); 1 trains in
       this process. On another `device` than "cpu" all seeds train in this process, and `workers` is refused.
-    - `callback(rows)`: called in this process, as the training goes, with the new rows of the history (a dict a seed
+    - `callback(rows)`: called in this process, as the training goes, with the new rows of the history (a dict per seed
       and evaluated step). What it raises stops the run, which can be resumed. `interp.training.writers` has some.
 
     Raises `RequestError`/`ConfigError` for what cannot be done and `TrainingError` when every seed

@@ -48,7 +48,7 @@ def make_task(template: SandboxTransformer, recipe: Recipe, device: str) -> Task
 
 
 class TokenTask:
-    """Masked cross entropy on labels: language models, transduction (a label a position) and classification.
+    """Masked cross entropy on labels: language models, transduction (a label per position) and classification.
 
     The grammar gives `draw(rng, count)` -> token ids [count, length], and `labels(tokens)` -> the label of each
     position [count, length], -100 where there is none (a classifier's label stands at the last position). Strings
@@ -81,7 +81,7 @@ class TokenTask:
     def losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
         """Loss at each position [rows, width] of one seed, of which those with a label count.
 
-        A task of one's own that asks for more than a label a position writes it; `more` as of `penalty`.
+        A task of one's own that asks for more than a label per position writes it; `more` as of `penalty`.
         """
         return masked_losses(logits, targets, self.settings.loss)
 

@@ -77,9 +77,15 @@ def analyze_balance(
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
-    Raises `AnalysisError` when no grammar is known, the model is not causal or at chance in its grammar's task, its
-    n_ctx has no room for what is inserted, or a population is empty; `RequestError` for a grammar of another number of
-    tokens than the models.
+        >>> from interp import load_checkpoint
+        >>> from probes import analyze_balance
+        >>> result = analyze_balance(load_checkpoint("constructed/balanced"), num_inputs=20, untrained=False)
+        >>> result.beta.value < 1e-6  # matched pairs cancel
+        True
+
+    Source: Wen et al. 2023, section 4.2, eqs. 12 and 31-33. Raises `AnalysisError` when no grammar is known, the model
+    is not causal or at chance in its grammar's task, its n_ctx has no room for what is inserted, or a population is
+    empty; `RequestError` for a grammar of another number of tokens than the models.
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     task_check = true_or_false("task_check", task_check)

@@ -104,8 +104,8 @@ def balance_figure(
     return finish(
         fig,
         title,
-        f"{whose}, 95 % intervals; |S| / P: what a matched pair leaves, over what decides a closer (eqs 31-33); "
-        f"0: pairs cancel{why}",
+        f"{whose}, 95 % intervals; |S| / P: what a matched pair leaves, over what decides a closing bracket (eqs "
+        f"31-33); 0: pairs cancel{why}",
         width=980,
         height=350,
         legend={"orientation": "h", "y": -0.25},

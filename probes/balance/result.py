@@ -30,7 +30,7 @@ class BalanceResult(Result):
       a string, mean over r ~ U[1..D] (the law of eq. 18). `null`: the tv between unrelated strings.
       Interval over seeds, for one model over inputs.
     - `contrastive`: the same as mean squared difference of logits (eq. 18).
-    - `by_head`: beta a head.  `released`: the released code's variant.  `condition`: residual of eq. 11.
+    - `by_head`: beta per head.  `released`: the released code's variant.  `condition`: residual of eq. 11.
     - `explained`: share of the variance of queries, keys and values that (bracket, depth) explains, mean
       over models and heads; `exact` where it is 1.
     - `norm_on_output`: whether a norm sits directly on the attention output, so that beta means what the

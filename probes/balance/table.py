@@ -43,7 +43,7 @@ class BalanceTable:
     - `released`: the variant of the released code: mean over d >= 2 and j of (max over pairs of |S|) / (least
       |Q| over all stacks).
     - `condition`: residual of the bilinear balance condition (eq. 11): 0 where it holds, 1 where the scores
-      of openers and closers vary independently over queries. It is no substitute for beta.
+      of opening and closing brackets vary independently over queries. It is no substitute for beta.
     """
 
     s_norm: Array

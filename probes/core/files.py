@@ -86,6 +86,15 @@ def save(result: Any, path: Any) -> Path:
 def load_result(path: str | Path) -> Any:
     """The result that `save` (or `--json`) wrote; a list of them from a file of several.
 
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from probes import analyze_topic_blocks, load_result
+        >>> result = analyze_topic_blocks(np.kron(np.eye(3), np.ones((4, 4))), labels=np.repeat(range(3), 4))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = load_result(result.save(f"{folder}/blocks.json"))
+        >>> again.contrast == result.contrast
+        True
+
     What a file leaves out (models; from `--json` also large arrays) is refused when it is asked for. Raises
     `RequestError` for a file that is none, damaged, of another kind or of a version whose results had other fields.
     """

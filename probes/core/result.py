@@ -29,9 +29,11 @@ class Result:
 
     - `HEADLINES`: the fields whose estimates have a null that untrained models score (`probes.check_analyzer`); where a
       class names none, all fields that are estimates.
-    - `TABLE`: the field that `to_frame` shows, a row an entry; where a class names none, all estimates.
-    - `origin`: by which call, of which models, it was computed; None where nobody recorded it (`probes.core.recorded`).
-      No part of the value: `dataclasses.replace` gives a result that does not say so.
+    - `TABLE`: the field that `to_frame` shows, a row per entry; where a class names none, all estimates.
+    - `origin`: by which call, of which models, it was computed; None where it was not recorded
+      (`probes.core.recorded`). No part of the value: `dataclasses.replace` gives a result that does not say so.
+
+    Raises, in its methods, `OutputError` where a file cannot be written and `RequestError` where pandas is missing.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ()
@@ -58,7 +60,7 @@ class Result:
         return save(self, path)
 
     def to_frame(self) -> Any:
-        """Its table as a pandas `DataFrame`: a row an estimate, or an entry of the field that the class shows.
+        """Its table as a pandas `DataFrame`: a row per estimate, or an entry of the field that the class shows.
 
         Raises `RequestError` where pandas is not installed.
         """

@@ -60,7 +60,7 @@ def analyze_drift(
 
     Strings hold one write that matters and nothing but what is to be ignored after it (`drift_strings`), `length`
     tokens at most: by default as many as in training, and four times as many where the model's positions do not end.
-    `before`: write the other bit so many tokens before (0: write once). `seed` draws ignored bits, and the strings on
+    `before`: write the other bit this many tokens before (0: write once). `seed` draws ignored bits, and the strings on
     which heads are compared.
 
     Intervals are over seeds for a population, over inputs for one model. Null: the same before training, and a head

@@ -12,7 +12,7 @@ MOST_HEADS, MOST_LINES = 8, 60
 
 
 def drift_figure(result: Any) -> "go.Figure":
-    """Mass on the last write against the gap, a panel a head, each seed a thin line, means and nulls over them."""
+    """Mass on the last write against the gap, a panel per head, each seed a thin line, means and nulls over them."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

@@ -45,7 +45,7 @@ class DriftResult(Result):
 
     - `mass`: weight on the last write.  `weighted`: its share of weights times norms of what values add to the stream.
       `top1`: how often it has the largest weight.  Null: `untrained`, and a head that attends `even`ly.
-    - `wrong`: {gap: share of wrong answers}; null: `untrained`, and who says `either bit`.
+    - `wrong`: {gap: share of wrong answers}; null: `untrained`, and a model that says `either bit`.
     - `failing`: from which gap on the claim fails, `[layer][head]`.
     - `heads_apart`: [layer] mean 2-norm of the difference of two heads' rows, over pairs of heads, rows and 40 strings
       of the law: 0 for copies, sqrt(2) for heads that look at two keys. Undefined for one head.
@@ -100,7 +100,7 @@ class DriftResult(Result):
                 )
         wrong = Cells([self.wrong[gap] for gap in picked], 2)
         lines.append("wrong answers: " + ", ".join(f"{wrong(self.wrong[gap])} at {gap}" for gap in picked))
-        lines.append('the claim "attends to the last write" (score .25, top-1 .75) fails:')
+        lines.append('the claim "attends to the last write" (score 0.25, top-1 0.75) fails:')
         for layer, head in heads:
             lines.append(f"{f'{layer}.{head}':>6}  {self._fails(self.failing[layer][head])}")
         apart = [f"{number(e.value, 2)} in layer {i}" for i, e in enumerate(self.heads_apart) if e.value is not None]
@@ -122,7 +122,7 @@ class DriftResult(Result):
         return f"in {of}; from gap {middle} (median), {failing.least} (least)"
 
     def figure(self) -> "go.Figure":
-        """Mass against gap, a panel a head, every seed a line; the nulls, values' shares and errors beside it."""
+        """Mass against gap, a panel per head, every seed a line; the nulls, values' shares and errors beside it."""
         from probes.drift.figure import drift_figure
 
         return drift_figure(self)

@@ -47,15 +47,15 @@ def analyze_glitches(
     untrained: bool = True,
     task_check: bool = True,
 ) -> GlitchResult:
-    """Errors a read of a model, a population, or a list of models of one shape, on the law with each p_i of `laws`.
+    """Errors per read of a model, a population, or a list of models of one shape, on the law with each p_i of `laws`.
 
     Reads are positions after r; of transduction, no-ops. An answer is right if the stored bit has the largest logit
-    of all. Strings are drawn with `seed`, the same for all models, until they hold `reads` reads (4,000 a law);
+    of all. Strings are drawn with `seed`, the same for all models, until they hold `reads` reads (4,000 per law);
     `length` (the grammar's own) is how many tokens each has.
 
     The interval of one model is Clopper and Pearson's with strings as clusters (`share_of_reads`); that of a
-    population is over seeds. Null: the same before training, who answers either bit at random, and who remembers the
-    last 8 tokens (all on the same strings).
+    population is over seeds. Null: the same before training, a model that answers either bit at random, and one that
+    remembers the last 8 tokens (all on the same strings).
 
     Raises `AnalysisError` when no grammar of flip-flops is known, a model is not causal, takes shorter strings, or is
     at chance in the task; `RequestError` for laws that are none.

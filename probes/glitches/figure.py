@@ -64,6 +64,6 @@ def glitch_figure(result: Any) -> "go.Figure":
             "range": [-0.5, len(laws) - 0.5],
             "showgrid": False,
         },
-        yaxis=rate_axis("errors a read", floor),
+        yaxis=rate_axis("errors per read", floor),
         legend={"orientation": "h", "y": -0.14, "x": 0},
     )

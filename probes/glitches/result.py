@@ -29,11 +29,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class GlitchResult(Result):
-    """Errors a read of a model or population, by law: keys are p_i as text, "0.98".
+    """Errors per read of a model or population, by law: keys are p_i as text, "0.98".
 
     - `errors`: share of reads answered wrong, mean over seeds. Its `null`: `untrained` (the same seeds before
-      training, None where they cannot be rebuilt), `either bit` (.5) and `last 8 tokens` (who knows what pairs of the
-      last 8 tokens tell, and guesses elsewhere).
+      training, None where they cannot be rebuilt), `either bit` (0.5) and `last 8 tokens` (a predictor that knows what
+      pairs of the last 8 tokens tell, and guesses elsewhere).
     - `each`: the same of each seed, with its own interval; no error in n reads is no proof of none.
     - `spread`: how it is distributed over seeds.  `reads`, `strings`: how many were asked, each of every seed.
     - `trained_on`: p_i of the grammar.  `length`: tokens of a string.
@@ -56,8 +56,8 @@ class GlitchResult(Result):
         """A table, a line a law; then seed by seed."""
         cells = Cells(self.errors.values(), None)
         lines = [
-            f"Glitches: errors a read, {counted(self.num_models, 'model')}, strings of {self.length} tokens",
-            f"{'p_i':>6} {'reads':>7} {'errors a read':<32}{'median':>9}{'most':>9}{'with any':>10}",
+            f"Glitches: errors per read, {counted(self.num_models, 'model')}, strings of {self.length} tokens",
+            f"{'p_i':>6} {'reads':>7} {'errors per read':<32}{'median':>9}{'most':>9}{'with any':>10}",
         ]
         for law, e in self.errors.items():
             spread = self.spread[law]

@@ -41,7 +41,7 @@ def lottery_figure(
 
     fig = make_subplots(
         rows=1, cols=2, column_widths=[0.58, 0.42], horizontal_spacing=0.24,
-        subplot_titles=["Error against candidates an entry", "Closing accuracy of masks of one density"],
+        subplot_titles=["Error against candidates per entry", "Closing accuracy of masks of one density"],
     )  # fmt: skip
     n = [level.candidates for level in levels]
     lines = [
@@ -85,12 +85,12 @@ def lottery_figure(
             marker = {"color": PAPER, "size": 10, "line": {"color": PALETTE[1], "width": 2}}
             points = go.Scatter(
                 x=list(refitted.values()), y=list(refitted), mode="markers", marker=marker,
-                name="which closer, unembedding refitted", hoverinfo="x+y",
+                name="which closing bracket, unembedding refitted", hoverinfo="x+y",
             )  # fmt: skip
             fig.add_trace(points, 1, 2)
     fig.update_xaxes(title_text="candidates n (subsets of n products)", dtick=4, row=1, col=1)
     fig.update_yaxes(title_text="error", type="log", exponentformat="power", dtick=1, row=1, col=1)
-    fig.update_xaxes(range=[0, 1.02], title_text="share of closers, argmax", row=1, col=2)
+    fig.update_xaxes(range=[0, 1.02], title_text="share of closing brackets, argmax", row=1, col=2)
     layers = len(working)
     error = f"largest relative error {power(relative_error_max.value)} ({size(relative_error_max)})"
     note = [f"width {d_model}, MLPs {d_mlp}", "every kept weight is the random one"]

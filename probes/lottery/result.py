@@ -30,7 +30,7 @@ class LotteryResult(Result):
       Null: the same difference for each control, both accuracies on the strings of the controls.
     - `epsilon`: largest error over |X|, the theorem's, by kind of input.
     - `levels`: the same for other numbers of candidates, ascending; `decay`: slope of log10 of the largest relative
-      error against candidates, by least squares (theory: -0.301, a factor 2 a candidate, before constants).
+      error against candidates, by least squares (theory: -0.301, a factor 2 per candidate, before constants).
     - `accuracy`: closing accuracy by rule of target, pruned network and floor (close the token before, else guess).
     - `controls`: by name; see `probes.lottery.controls`. `reference`: the pruned network on their strings, refitted
       too: what the readout of `Control.refitted` makes of a network that works.
@@ -105,7 +105,7 @@ class LotteryResult(Result):
                 lines.append(f"  {name:<24}" + "".join(f"{cell:>10}" for cell in (*told, read.get(name, ABSENT))))
             if self.reference:
                 few = self.reference.refitted.n
-                lines.append(f"masks below the pruned network, and refit (which closer): n={few} strings")
+                lines.append(f"masks below the pruned network, and refit (which bracket closes): n={few} strings")
             lines += [*reasons(c.refitted for c in refits.values()), *absent(lines)]
             lines.append(f"accuracy gap {estimate(self.accuracy_gap, 4, n=True)}, target minus pruned, argmax")
         else:

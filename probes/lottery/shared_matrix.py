@@ -186,7 +186,7 @@ def demonstrate_shared_matrix(
     check_room(doubles[0], sizes, weights, num_inputs, num_strings)
     data = evaluation_set(doubles[0], num_strings, seed)
     if not isinstance(data, BracketSet):
-        raise AnalysisError(f"shared matrix: {data}, on whose strings the two could be told apart")
+        raise AnalysisError(f"shared matrix: {data}, on whose strings the two could be distinguished")
     check_room(doubles[0], sizes, weights, num_inputs, data)
     tickets = tuple(prune_network(t, n, seed, sizes, working=working, patterns=shown) for t in targets)
     assert len(tickets) == 2

@@ -122,7 +122,7 @@ def _what_fits(target: Target, candidates: int, asked: Mapping[str, int | None],
     """The largest number of candidates below `candidates` whose network can be built."""
     for n in range(candidates - 1, LEAST_CANDIDATES - 1, -1):
         if network_weights(target, _rounded(sizes_needed(target, n, patterns), asked)) <= LARGEST_NETWORK:
-            return f"{n} candidates an entry fit, or a smaller target"
+            return f"{n} candidates per entry fit, or a smaller target"
     hint = ", or leave d_model and d_mlp out" if any(asked.values()) else ""
     return f"no number of candidates (at least {LEAST_CANDIDATES}) fits: take a smaller target{hint}"
 

@@ -64,9 +64,17 @@ def analyze_stack_likeness(
 
     In the result `score` and `top1` are nested, `[layer][head]`.
 
+        >>> from interp import load_checkpoint
+        >>> from probes import analyze_stack_likeness
+        >>> result = analyze_stack_likeness(load_checkpoint("constructed/stack"), "([][])()", untrained=False)
+        >>> result.score[1][0].value, result.score[1][0].null["untrained"]
+        (1.0, None)
+
+    Source: the claim is that of Ebrahimi et al. 2020, the score is ours.
+
     Raises `AnalysisError` when no grammar is known, a model is not causal, a population is empty, a model is at chance
-    in its grammar's task, a string breaks the grammar, or no input has a closer at depth >= 1; `RequestError` for
-    inputs that cannot be read and for a grammar of another number of tokens than the models.
+    in its grammar's task, a string breaks the grammar, or no input has a closing bracket at depth >= 1; `RequestError`
+    for inputs that cannot be read and for a grammar of another number of tokens than the models.
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     task_check = true_or_false("task_check", task_check)
@@ -84,7 +92,8 @@ def analyze_stack_likeness(
     if not (~queries.trivial).any():
         deeper = "max_depth=1 allows none" if grammar.max_depth == 1 else "give longer strings, such as '(()'"
         raise AnalysisError(
-            f"stack-likeness: no input has a closer at depth 1 or more, and openers are their own target: {deeper}"
+            "stack-likeness: no input has a closing bracket at depth 1 or more, and opening brackets are their own "
+            f"target: {deeper}"
         )
     checked = check_task(models, grammar, tokens, seed, "stack-likeness", task_check)
     measured = _measure_all(models, tokens, queries, grammar.pad)
@@ -323,7 +332,7 @@ def _score(mass: Array, chance: Array) -> Array:
 
 def _not_causal() -> AnalysisError:
     return AnalysisError(
-        "stack-likeness: this model attends to later keys, where the last unmatched opener is no stack's top: "
+        "stack-likeness: this model attends to later keys, where the last unmatched open bracket is no stack's top: "
         "pass a model with causal attention"
     )
 

@@ -17,10 +17,10 @@ Array = NDArray[np.float64]
 
 NAME = "Stack-likeness (closers)"  # the audit's "claim score" is over other queries
 RIVALS = {
-    "unmatched": "all unmatched openers",
-    "same_depth": "all openers at this depth",
-    "all_openers": "all openers so far",
-    "most_recent_opener": "most recent opener",
+    "unmatched": "all unmatched open brackets",
+    "same_depth": "all opening brackets at this depth",
+    "all_openers": "all opening brackets so far",
+    "most_recent_opener": "most recent opening bracket",
     "previous_token": "previous token",
     "start": "START",
 }
@@ -81,7 +81,7 @@ def stack_figure(
             )  # fmt: skip
             fig.add_trace(box)
     for name, words, colour, dash in (
-        ("permuted", "targets permuted among openers", PALETTE[1], "dash"),
+        ("permuted", "targets permuted among opening brackets", PALETTE[1], "dash"),
         ("untrained", "untrained models", PALETTE[2], "dashdot"),
     ):
         values = [null_of(e)[name] for e in estimates]
@@ -108,7 +108,7 @@ def stack_figure(
     ticks = {"tickvals": list(range(count)), "ticktext": names, "range": [-0.6, count - 0.4]}
     return finish(
         fig,
-        f"{NAME}, attention to the last unmatched opener: {told}",
+        f"{NAME}, attention to the last unmatched open bracket: {told}",
         f"{note}; dotted, named at the right: a head that attends evenly to these keys",
         width=max(960, 500 + (90 if count <= 12 else 20) * count),
         height=430,

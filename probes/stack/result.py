@@ -30,16 +30,16 @@ class StackResult(Result):
     number is the mean over inputs of the mean over the input's queries. Heads of a population are taken
     by index: head 1 is the mean over the head 1 of every seed, whatever each has become (see `best`).
 
-    - `score`: mean of (m - c) / (1 - c) over closers at depth >= 1.
+    - `score`: mean of (m - c) / (1 - c) over closing brackets at depth >= 1.
     - `top1`: how often the target holds the largest weight; tied weights share the place.
-    - `score_trivial`, `top1_trivial`: the same over openers, which are their own target.
-    - `best`: a layer's best head, one Estimate a layer: chosen on every other input and scored on the
+    - `score_trivial`, `top1_trivial`: the same over opening brackets, which are their own target.
+    - `best`: a layer's best head, one Estimate per layer: chosen on every other input and scored on the
       rest, and the other way round, in each model by itself. No winner's curse.
     - `untrained`: `score` of the same config and seeds before training, or None.
     - `by_distance`: `[layer][head]` distance from query to target -> mean score of those queries, mean over
       models; `queries_by_distance`: how many there are.
     - `rivals`: what heads with a simple rule would score on the same queries (see `RIVALS`; None for START
-      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opener at
+      where inputs have none). Each spreads its weight evenly over the keys it names. The latest opening bracket at
       the query's depth *is* the target: `same_depth` spreads over all of them, matched ones too.
     - `per_model`: per layer [models, heads], what the means over seeds are taken of.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
@@ -48,8 +48,8 @@ class StackResult(Result):
       left out and counted.
 
     The `null` of each Estimate holds the rivals under the same rule, `uniform` (score 0; top-1 rate: mean
-    of c), `untrained`, and `permuted`: the target replaced by an opener drawn from those visible, the target among
-    them. It is exact: the mean weight of visible openers. (`best` has the first three nulls only,
+    of c), `untrained`, and `permuted`: the target replaced by an opening bracket drawn from those visible, the target
+    among them. It is exact: the mean weight of visible opening brackets. (`best` has the first three nulls only,
     `permuted` of the chosen heads.)
 
     Intervals are over seeds for a population, over inputs for one model.
@@ -77,12 +77,12 @@ class StackResult(Result):
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
-        """A table, a line a head, with what to compare it with."""
+        """A table, a line per head, with what to compare it with."""
         lines = [
-            f"{NAME}: attention to the last unmatched opener, {counted(self.num_models, 'model')}",
-            f"{counted(self.num_inputs, 'input')} of N <= {self.positions} positions, "
-            f"{counted(self.queries, 'closer')} inside a bracket",
-            f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on openers':>12}",
+            f"{NAME}: attention to the last unmatched open bracket",
+            f"{counted(self.num_models, 'model')}, {counted(self.num_inputs, 'input')} of N <= {self.positions} "
+            f"positions, {counted(self.queries, 'closing bracket')} inside a pair",
+            f"{'head':>6}  {'stack-likeness':<25}{'permuted':>9}{'untrained':>10}{'top-1':>8}{'on opening':>12}",
         ]
         heads = [(layer, head) for layer, row in enumerate(self.score) for head in range(len(row))]
         shown = heads
@@ -103,7 +103,7 @@ class StackResult(Result):
         if len(heads) > SHOWN:
             lines.append(f"       (the {SHOWN} highest of {len(heads)} heads)")
         if choice:
-            lines.append("best head a layer, chosen on one half of the inputs, scored on the other:")
+            lines.append("best head per layer, chosen on one half of the inputs, scored on the other:")
             for layer, e in enumerate(choice):
                 null = null_of(e) if e.null else {}
                 lines.append(
@@ -111,7 +111,7 @@ class StackResult(Result):
                     f"{number(null.get('untrained'), none=ABSENT):>10}"
                 )
         lines += [f"intervals: {cells.over}", *reasons(estimates), *absent(lines)]
-        lines.append("rivals on the same closers (a uniform head scores 0):")
+        lines.append("rivals on the same closing brackets (a uniform head scores 0):")
         lines += [f"  {number(value):>6}  {name}" for name, value in merged(self.rivals)]
         if self.excluded:
             lines.append(f"left out, since they see one key only: {counted(self.excluded, 'query', 'queries')}")

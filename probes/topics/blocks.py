@@ -80,6 +80,14 @@ def analyze_topic_blocks(
     `untrained`
         Measures the config and seeds before training as well, where they can be rebuilt. A given array has none.
 
+        >>> import numpy as np
+        >>> from probes import analyze_topic_blocks
+        >>> blocks = np.kron(np.eye(3), np.ones((4, 4)))  # three topics of four words
+        >>> print(analyze_topic_blocks(blocks, labels=np.repeat(range(3), 4)).contrast)
+        1.000 [1.000, 1.000] (n=12 words)
+
+    Source: Li et al. 2023, Theorems 2.1.1 to 2.1.4; contrast and its tests are ours.
+
     Raises `RequestError` or `AnalysisError` for labels that do not fit, fewer than two topics, a topic of one word, a
     matrix that is not square or not finite, or a model without the weights asked for.
     """

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicBlocksResult(Result):
-    """What one matrix of word pairs, or one a seed, holds of the topics. Rows left out ([MASK]) take no part.
+    """What one matrix of word pairs, or one per seed, holds of the topics. Rows left out ([MASK]) take no part.
 
     Within rows, over all words; the first three are the headline:
 
     - `contrast`: share of the variance within rows that "same topic" explains (R^2), negative where same-topic entries
-      are the smaller ones. Ideal blocks 1, whatever is added to a row; 10 x 10 words on a diagonal .09, random .01.
-    - `diagonality`: the same for "the word itself". A diagonal 1, ideal blocks of 10 x 10 words .09.
+      are the smaller ones. Ideal blocks 1, whatever is added to a row; 10 x 10 words on a diagonal 0.09, random 0.01.
+    - `diagonality`: the same for "the word itself". A diagonal 1, ideal blocks of 10 x 10 words 0.09.
     - `ari`: topics found from the matrix alone against the labels, adjusted Rand index: 1 all found, 0 chance.
     - `p_value`: share of relabellings of the words (topics keep their sizes) in which same-topic entries, the diagonal
       left out, exceed the others by as much on average. `p_diagonal`: the same when each row's own entry changes
       places with one of its topic (without labels: of its cluster). Seeds are relabelled alike, each in its own unit.
-    - `structure`: "blocks" where p_value <= .01, "diagonal" where p_diagonal <= .01, "blocks and diagonal", or "none";
-      what stands out a tenth as much as the other or less is not named. None without labels.
+    - `structure`: "blocks" where p_value <= 0.01, "diagonal" where p_diagonal <= 0.01, "blocks and diagonal", or
+      "none"; what stands out a tenth as much as the other or less is not named. None without labels.
     - `contrast_off_diagonal`: `contrast` without the diagonal.  `raw_contrast`, `raw_contrast_off_diagonal`: mean over
       rows of the mean same-topic less the mean different-topic entry.
     - `uniformity`: c^2 / (c^2 + s^2) over rows, c the raw contrast off the diagonal and s^2 the variance of the

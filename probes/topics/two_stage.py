@@ -59,6 +59,14 @@ def analyze_two_stages(
     `layer`
         Of a population, from 0 or negative from the end; the last by default.
 
+        >>> import numpy as np
+        >>> from probes import analyze_two_stages
+        >>> step = np.arange(20.0)
+        >>> late = np.maximum(step - 8, 0) + 0.1
+        >>> print(analyze_two_stages({"W_V": np.minimum(step, 8) + 0.1, "W_Q": late, "W_K": late}).share)
+        1.000 [0.025, 1.000] (n=1 seed)
+
+    Source: thesis of Y. Li, section 2.1.4.1; the rule is ours.
     Raises `AnalysisError` where a population carries no such norms, `RequestError` for arrays that do not fit.
     """
     at = None
@@ -218,7 +226,7 @@ def _run(steps: Array, attention: Array, value: Array, begins: Array, left: Arra
     if slope <= 0 or slope < RISE * sigma:
         return _none("W_K and W_Q do not rise above their scatter")
     if effective * math.log(float(left[0] / left[at])) - math.log(effective) < EVIDENCE:
-        return _none("W_K and W_Q grow from the start, as far as can be told")
+        return _none("W_K and W_Q grow from the start, as far as these steps show")
     low, high = _profile(begins, left, effective)
     before, after = _level(steps, value, steps[0]), _level(steps, value, steps[-1])
     middle = _level(steps, value, corner)

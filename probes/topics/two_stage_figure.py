@@ -28,7 +28,7 @@ def two_stage_figure(
     boundary: Estimate,
     share: Estimate,
 ) -> "go.Figure":
-    """Norms [run, step] over steps, a line a run, with the boundary; rotation below where there are snapshots.
+    """Norms [run, step] over steps, a line per run, with the boundary; rotation below where there are snapshots.
 
     `staged`: whether each run has two stages. The other arguments are what `TwoStageResult` has under these names.
     """

@@ -93,7 +93,7 @@ class TwoStageResult(Result):
         return fold(lines)
 
     def figure(self) -> "go.Figure":
-        """Norms over steps, a line a run, with the boundary; rotation below where there are snapshots."""
+        """Norms over steps, a line per run, with the boundary; rotation below where there are snapshots."""
         return two_stage_figure(
             self.steps,
             self.norms,

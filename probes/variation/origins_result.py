@@ -19,12 +19,12 @@ WORDS = {"weights": "first weights", "data": "order of data", "both": "both toge
 
 @dataclass(frozen=True)
 class OriginsResult(Result):
-    """Attention variation of a crossed population, split by origin; one entry a layer.
+    """Attention variation of a crossed population, split by origin; one entry per layer.
 
     - `variation`: mean squared Frobenius distance of models that share neither first weights nor data, as seeds of a
       usual population do; heads matched and nulls as in `VariationResult.variation`.
     - `weights`, `data`, `both`: the shares of it that first weights make, that data make, and that are due to neither
-      alone (which weights meet which data). They sum to 1. A share is estimated by a difference of means and comes out
+      alone (which weights meet which data). They sum to 1. A share is estimated by a difference of means and is
       below 0 where there is next to nothing: it is not cut. Their `null` holds
       `independent`: what seeds give of which neither weights nor data say anything: 0, 0 and 1 (exact);
       `untrained`: the same models before training, whose first weights are all there is: 1, 0 and 0; or None.
@@ -74,7 +74,7 @@ class OriginsResult(Result):
         lines += [
             f"intervals: {cells.over} of weights and of data, jackknife over both",
             *reasons(every),
-            "Independent seeds: 0, 0, 1; untrained models: 1, 0, 0. A share may come out below 0.",
+            "Independent seeds: 0, 0, 1; untrained models: 1, 0, 0. A share may be estimated below 0.",
         ]
         if self.task_check is not None:
             lines.append(str(self.task_check))

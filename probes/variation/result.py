@@ -20,7 +20,7 @@ MOST_PAIRS = 1_000  # of models, a layer: beyond, quantiles are written
 
 @dataclass(frozen=True)
 class VariationResult(Result):
-    """Attention variation of a population, one entry a layer.
+    """Attention variation of a population, one entry per layer.
 
     - `variation`: mean over pairs of models of the squared Frobenius distance; with several heads the
       mean over heads, after those of each pair have been matched by optimal assignment on their
@@ -34,7 +34,7 @@ class VariationResult(Result):
     - `untrained`: the untrained population's variation with its interval, or None.
     - `by_input`: per layer [inputs], the mean over pairs on each input (heads unmatched).
     - `pairs`, `untrained_pairs`: per layer [S(S-1)/2], what the means over pairs are taken of; in `to_dict`, and in a
-      result that was read from a file of `--json`, 101 quantiles beyond 1,000 pairs a layer.
+      result that was read from a file of `--json`, 101 quantiles beyond 1,000 pairs per layer.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
 
@@ -64,7 +64,7 @@ class VariationResult(Result):
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
-        """A table, a line a layer, with what to compare it with."""
+        """A table, a line per layer, with what to compare it with."""
         heads = "" if max(self.num_heads) == 1 else f", {max(self.num_heads)} heads matched in pairs"
         shown = f" {self.inputs[0]}" if len(self.inputs) == 1 and len(self.inputs[0]) <= 30 else ""
         lines = [
@@ -103,7 +103,7 @@ class VariationResult(Result):
         for name in ("pairs", "untrained_pairs"):
             each = getattr(self, name)
             if each is not None and number > MOST_PAIRS:
-                many = f"{number} pairs of models a layer, more than {MOST_PAIRS}"
+                many = f"{number} pairs of models per layer, more than {MOST_PAIRS}"
                 brief[name] = {
                     "of": f"{many}: quantiles from 0 to 1 by 0.01",
                     "quantiles": [np.quantile(pairs, np.linspace(0, 1, 101)).tolist() for pairs in each],

@@ -297,8 +297,8 @@ def test_another_devices_numbers_stand_beside_and_by_wall_time():
     assert page.index("## step") < page.index("### step on H100") < page.index("## study")
     study = {**results["study"], "machine": step["machine"]}
     told = tables.whole(results, {"study-cuda": study}).split("### study on H100")[1].split("##")[0]
-    assert "s a seed by the clock; peak memory" in told
-    assert "CPU s a seed" not in told, "what the CPU did is not what the device did"
+    assert "s per seed by the clock; peak memory" in told
+    assert "CPU s per seed" not in told, "what the CPU did is not what the device did"
 
 
 def test_tables_are_made_whole_or_not_at_all(monkeypatch, tmp_path, capsys):

@@ -143,14 +143,14 @@ def test_families_that_are_compared_are_trained():
     assert all(family in trained for family in TWO_KINDS)
 
 
-@pytest.mark.parametrize(("p", "said"), [(0.05, "due to the kind (n=40 seeds, p = 0.05)."), (0.051, "dealt at random")])
+@pytest.mark.parametrize(("p", "said"), [(0.05, "due to the kind (n=40 seeds, p = 0.05)."), (0.051, "at random")])
 def test_what_is_said_of_two_populations_follows_p(p, said):
     e = Estimate(0.4, None, None, 40, "seeds", {"mean": 0.0, "95 in 100 below": 0.1}, "why")
     text = apart_parts([Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e, p)], [])[-1]
     assert said in text
 
 
-@pytest.mark.parametrize(("modes", "said"), [(True, "has more than one mode"), (False, "no two kinds are told")])
+@pytest.mark.parametrize(("modes", "said"), [(True, "has more than one mode"), (False, "two kinds are not shown")])
 def test_what_is_said_of_kinds_follows_their_modes(modes, said):
     e = Estimate(0.4, None, None, 40, "seeds", {"mean": 0.0, "95 in 100 below": 0.1}, "why")
     text = apart_parts([], [Apart("them", ("a", "b"), (20, 20), 2.0, (1.0, 1.0), e, 0.01, modes)])[-1]

@@ -143,7 +143,7 @@ def shares(weights, data, both):
     [
         (((0.6, 0.1), (0.2, 0.1), (0.2, 0.1)), "is that of first weights: more than either of the others."),
         (((0.2, 0.1), (0.6, 0.1), (0.2, 0.1)), "is that of the order of data: more than either of the others."),
-        (((0.3, 0.1), (0.2, 0.1), (0.5, 0.1)), "is that of which weights meet which data: not told apart"),
+        (((0.3, 0.1), (0.2, 0.1), (0.5, 0.1)), "is that of which weights meet which data: not separated"),
     ],
 )
 def test_the_largest_share_is_named_and_how_sure_that_is(given, told):

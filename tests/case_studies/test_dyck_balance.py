@@ -168,7 +168,7 @@ def test_further_seeds_decide_by_themselves_what_the_first_left_undecided(correl
     assert later[0].name == LATER
     assert later[0].adjusted == later[0].p
     page = html.unescape(render(report(f, "interp report dyck-balance")))
-    assert re.search(r"further seeds a training .*? the rank correlation " + re.escape(said), page)
+    assert re.search(r"further seeds per training .*? the rank correlation " + re.escape(said), page)
     assert "7 comparisons are primary" in page
     results = to_results(f)
     assert results["primary"][-1] == LATER
@@ -272,7 +272,7 @@ def test_the_released_codes_beta_has_a_sentence_of_its_own(either):
     said = definition_sentence(found)
     assert "released code, complete strings: 0." in clause(said, "positive")
     assert clause(said, "positive").count("seeds") == 1
-    assert "the rank correlation of balance violation and accuracy on non-trivial closers" in answers(found)[0]
+    assert "the rank correlation of balance violation and accuracy on non-trivial closing brackets" in answers(found)[0]
     assert "within the standard arm is negative" in answers(found)[0]
 
 

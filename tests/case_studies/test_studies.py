@@ -266,7 +266,7 @@ def test_an_unknown_study_is_refused_with_the_nearest_name(name, near, tmp_path,
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert f"no study {name!r}" in error
-    assert (f"did you mean {near}?" in error) if near else ("did you mean" not in error)
+    assert (f"did you mean {near!r}?" in error) if near else ("did you mean" not in error)
     assert all(known in error for known in BUILT_IN)
     assert not list(tmp_path.iterdir())
 

@@ -559,8 +559,8 @@ def test_inputs_of_a_model_read_start_brackets_pad(start):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ([[0, 1, 6], [0, 1, 1]], r"row 1, position 2: '\)' closes nothing; an opener would be right there"),
-        ([[0, 3]], r"row 0, position 1: '\]' does not close '\('; '\)' or an opener would be right there"),
+        ([[0, 1, 6], [0, 1, 1]], r"row 1, position 2: '\)' closes nothing; an opening bracket would be right there"),
+        ([[0, 3]], r"row 0, position 1: '\]' does not close '\('; '\)' or an opening bracket would be right there"),
         ([[0, 2, 1]], r"row 0, position 2: '\)' does not close '\['; '\]' would be right there"),
         ([[0, 2, 0]], r"row 0, position 2: '\(' goes over max_depth 2; '\]' would be right there"),
         ([[0, 7]], "row 0, position 1: 7 is no token id; ids are 0 to 6"),
@@ -611,8 +611,8 @@ def test_text_forms():
         ),
         ("({", r"text '\(\{' position 1: '\{' is not a bracket"),
         ("(4)4", r"position 0: '\(4' is not a bracket"),
-        ("( ]", r"text '\( \]' position 2: '\]' does not close '\('; '\)' or an opener would be right there"),
-        ("())", r"position 2: '\)' closes nothing; an opener would be right there"),
+        ("( ]", r"text '\( \]' position 2: '\]' does not close '\('; '\)' or an opening bracket would be right there"),
+        ("())", r"position 2: '\)' closes nothing; an opening bracket would be right there"),
         ("((((([", r"position 4: '\(' goes over max_depth 4; '\)' would be right there"),
     ],
 )

@@ -109,7 +109,7 @@ def test_overlays_box_the_true_cells():
     cells = [(1, 1), (2, 2), (3, 1), (5, 5)]
     path = "".join(f"M{k - 0.5},{q - 0.5}H{k + 0.5}V{q + 0.5}H{k - 0.5}Z" for q, k in cells)
     assert [shape.path for shape in top.layout.shapes] == [path]
-    assert "last unmatched opening bracket" in top.layout.title.subtitle.text
+    assert "last unmatched open bracket" in top.layout.title.subtitle.text
     partner = attention_heatmap(p, TEXT, overlay="partner", grammar=GRAMMAR)
     assert partner.layout.shapes[0].path.count("M") == 3
     assert attention_heatmap(p, TEXT, overlay=cells).layout.shapes[0].path == path

@@ -104,7 +104,10 @@ def test_where_nothing_says_how_long_strings_are_none_is_refused():
     "made", [world(kind=Odd), world(Derived, kind=Odd), world(longest=lambda recipe: recipe.nosuch)]
 )
 def test_what_a_world_cannot_say_is_one_line(made):
-    with trying(made), pytest.raises(WorldError, match="world 'parity': how long its strings are cannot be told") as e:
+    with (
+        trying(made),
+        pytest.raises(WorldError, match="world 'parity': how long its strings are cannot be determined") as e,
+    ):
         make_recipe("learned")
     assert "\n" not in str(e.value)
 

@@ -356,7 +356,7 @@ def test_what_is_outside_the_theory_is_refused(change, message):
 
 
 def test_wrong_requests_are_named():
-    with pytest.raises(RequestError, match="tau=5 topics a document: a whole number from 1 to 4"):
+    with pytest.raises(RequestError, match="tau=5 topics per document: a whole number from 1 to 4"):
         SMALL.loss_block(1, 5)
     with pytest.raises(RequestError, match=r"shape \[12, 12\] is not \[13, 13\]: \[MASK\] and 4 x 3 words"):
         SMALL.project(np.zeros((12, 12)))

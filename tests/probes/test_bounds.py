@@ -111,7 +111,7 @@ REFUSED = {
     "complete strings": lambda p, t: DyckGrammar().sample(1, seed=0, max_length=10**9),
     "a law": lambda p, t: DyckGrammar(2, 10**4).length_distribution(2, 10**5),
     "a floor": lambda p, t: DyckGrammar().entropy_floor(mode="prefix", length=10**9),
-    "unmatched openers": lambda p, t: DyckGrammar().unmatched(np.zeros((100, 10**4), dtype=int)),
+    "unmatched open brackets": lambda p, t: DyckGrammar().unmatched(np.zeros((100, 10**4), dtype=int)),
     "next tokens": lambda p, t: DyckGrammar(10**4, 2).next_token_probs(np.full((400, 100), 2 * 10**4)),
     "documents": lambda p, t: TopicGrammar().sample(10**9, seed=0),
     "held-out strings": lambda p, t: held_out(DyckGrammar(), 10**9),
@@ -251,7 +251,7 @@ def test_variation_of_a_thousand_seeds_is_written_as_quantiles():
     assert count > MOST_PAIRS
     for name in ("pairs", "untrained_pairs"):
         brief = written[name]
-        assert brief["of"].startswith(f"{count} pairs of models a layer, more than {MOST_PAIRS}")
+        assert brief["of"].startswith(f"{count} pairs of models per layer, more than {MOST_PAIRS}")
         assert [len(layer) for layer in brief["quantiles"]] == [101, 101]
         for layer, pairs in zip(brief["quantiles"], getattr(result, name), strict=True):
             assert layer[0] == pairs.min()

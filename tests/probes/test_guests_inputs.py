@@ -163,7 +163,7 @@ def test_a_grammar_of_other_tokens_is_refused_although_it_has_as_many(trained):
         lambda: analyze_topic_blocks(trained[0], grammar=other, matrix="embedding"),
         lambda: attention_heatmap(trained[0], [0, 1], grammar=other),
     ):
-        with pytest.raises(RequestError, match="calls the tokens otherwise"):
+        with pytest.raises(RequestError, match="names the tokens differently"):
             call()
 
 

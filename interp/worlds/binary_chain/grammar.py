@@ -30,6 +30,8 @@ class BinaryChain:
 
     The first state has the stationary law (q, p) / (p + q), and the label of each position is the next state
     (Makkuva's slides, L1800-1819). At p + q = 1 states are independent; above, the chain tends to switch.
+
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
     """
 
     KIND: ClassVar[str] = "binary-chain"

@@ -19,8 +19,11 @@ class BracketStrings(DyckGrammar):
     """A `DyckGrammar` that takes strings it would not produce: a classifier's inputs need not be balanced.
 
     Ground truth holds up to the first bracket that breaks a string (closes nothing, closes another type, or goes over
-    `max_depth`): from there on there is no stack, so no partner, no stack top and no unmatched opener. Depth goes on
-    counting openers less closers. `names`: how each id is spelled. `append_end`: a text gets END after it.
+    `max_depth`): from there on there is no stack, so no partner, no stack top and no unmatched open bracket. Depth goes
+    on counting opening brackets less closing ones. `names`: how each id is spelled. `append_end`: a text gets END
+    after it.
+
+    Raises `GrammarError` for numbers and `names` that make no grammar; methods for texts that are no brackets.
     """
 
     KIND: ClassVar[str] = "brackets"

@@ -74,7 +74,7 @@ def as_uniforms(uniforms: ArrayLike) -> NDArray[np.floating]:
 
 
 def per_row(name: str, value: ArrayLike, count: int, limit: int) -> Ints:
-    """A whole number, or one a row, within 0..limit-1, as int64 [count]."""
+    """A whole number, or one per row, within 0..limit-1, as int64 [count]."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or array.shape not in ((), (count,)):
         raise GrammarError(f"{name} {quoted(value)}: give a whole number, or one for each of the {count} rows")

@@ -53,11 +53,20 @@ class DyckGrammar:
 
     open_prob: q, the probability to open at 0 < depth < D. end_prob: the probability of END at depth 0
     of a complete string. Ids: type t opens as 2t and closes as 2t+1, then START, END, PAD. The depth
-    of an opener counts itself (1..D); a closer has the depth after closing (0..D-1).
+    of an opening bracket counts itself (1..D); a closing one has the depth after closing (0..D-1).
 
     Methods take token arrays [..., pos] of any integer type. START, END and PAD leave the stack as it
-    is, so ground truth may be asked of model inputs as they are. Arrays that break the grammar raise
-    `GrammarError` with row and position. Nats everywhere.
+    is, so ground truth may be asked of model inputs as they are. Nats everywhere. Source: Wen et al.
+    2023, Definition 1.
+
+        >>> from interp import DyckGrammar
+        >>> grammar = DyckGrammar(num_types=2, max_depth=4)
+        >>> tokens = grammar.to_tokens("([])")  # START first
+        >>> grammar.depth(tokens).tolist(), grammar.partner(tokens).tolist()
+        ([[0, 1, 2, 1, 0]], [[-1, 4, 3, 2, 1]])
+
+    Raises `GrammarError` for numbers that make no grammar; methods, with row and position, for arrays and
+    texts that break it.
     """
 
     KIND: ClassVar[str] = "dyck"
@@ -65,7 +74,7 @@ class DyckGrammar:
     copies: ClassVar[bool] = False  # each bracket is its own label, instead of what follows it
 
     num_types: Annotated[int, Interval(ge=1, le=MAX_TYPES), doc("types of brackets")] = 2
-    max_depth: Annotated[int, Interval(ge=1, le=MAX_DEPTH), doc("brackets that are open at once, at most")] = 4
+    max_depth: Annotated[int, Interval(ge=1, le=MAX_DEPTH), doc("largest number of brackets that are open at once")] = 4
     open_prob: Annotated[float, doc("probability to open where closing is possible too, above 0 and below 1")] = 0.5
     end_prob: Annotated[float, doc("probability that a complete string ends at depth 0, above 0 and up to 1")] = 0.5
 
@@ -250,6 +259,14 @@ class DyckGrammar:
         mode "prefix": [count, length] (28); `length` may be a pair (low, high): uniform, both included.
         int16 (ids always fit) keeps memory at a quarter; cast to int64 to index an embedding.
         A pure function of its arguments; the first rows do not depend on `count`.
+
+            >>> from interp import DyckGrammar
+            >>> grammar = DyckGrammar()
+            >>> [grammar.format(row) for row in grammar.sample(2, seed=0, max_length=8)]
+            ['[]', '[[]]']
+
+        Raises `GrammarError` for options of the other mode, for bounds that no string keeps, and for more than memory
+        holds.
         """
         count = whole("count", count, 0, None)
         mode, low, high = of_mode(mode, min_length, max_length, length=length)
@@ -314,14 +331,14 @@ class DyckGrammar:
         return self._structure(tokens).partner
 
     def stack_top(self, tokens: ArrayLike) -> Ints:
-        """Index of the last unmatched opener once the token is processed, -1 at depth 0: [..., pos].
+        """Index of the last unmatched open bracket once the token is processed, -1 at depth 0: [..., pos].
 
-        For an opener that is the opener itself.
+        For an opening bracket that is the bracket itself.
         """
         return self._structure(tokens).top
 
     def unmatched(self, tokens: ArrayLike) -> Bools:
-        """[..., query, key]: is `key` (<= query) an opener still unmatched once `query` is processed."""
+        """[..., query, key]: is `key` (<= query) an opening bracket still unmatched once `query` is processed."""
         array = self._ids(tokens)
         self._check_pairs(array)
         found = self._structure(array)
@@ -464,7 +481,7 @@ class DyckGrammar:
     ) -> float:
         """Least loss, nats per prediction, of a predictor that sees depth and stack top, not position.
 
-        `start_visible` (True): it may tell the query START from a closer that returns to depth 0, as every
+        `start_visible` (True): it may tell the query START from a closing bracket that returns to depth 0, as every
         model without positions can; matters when min_length > 0, since END cannot follow START then.
         """
         if start_visible is not None:
@@ -539,9 +556,9 @@ class DyckGrammar:
         self._check_size(f"token ids of {rows:,} texts, {longest:,} brackets the longest,", 64 * rows * longest)
 
     def _check_pairs(self, array: Ints) -> None:
-        """One truth value a pair of positions of [..., pos]."""
+        """One truth value per pair of positions of [..., pos]."""
         shape = [*array.shape, array.shape[-1]]
-        self._check_size(f"unmatched openers of shape {shape}", 2 * math.prod(shape))
+        self._check_size(f"unmatched open brackets of shape {shape}", 2 * math.prod(shape))
 
     def _check_size(self, what: str, need: int) -> None:
         check_memory(what, need, "take fewer or shorter ones", GrammarError)
@@ -582,9 +599,9 @@ class DyckGrammar:
                 return f"{name} goes over max_depth {self.max_depth}; {shut} would be right there"
             stack.append(token)
         elif not stack:
-            return f"{name} closes nothing; an opener would be right there"
+            return f"{name} closes nothing; an opening bracket would be right there"
         elif stack[-1] != token - 1:
-            right = shut if deepest else f"{shut} or an opener"
+            right = shut if deepest else f"{shut} or an opening bracket"
             return f"{name} does not close {self._name(stack[-1])!r}; {right} would be right there"
         else:
             stack.pop()

@@ -142,7 +142,7 @@ PRESETS: Mapping[str, Preset] = {
 CONSTRUCTED: Mapping[str, str] = {
     "constructed/balanced": "Theorem 1: matched pairs cancel under a balanced, non-uniform attention; exact law",
     "constructed/uniform": "Corollary 1: uniform attention in both layers, no positions; exact law",
-    "constructed/stack": "layer 1 finds the depth, layer 2 attends to the last unmatched opener; exact law",
+    "constructed/stack": "layer 1 finds the depth, layer 2 attends to the last unmatched open bracket; exact law",
     "constructed/constant": "Proposition 1: the attention of constructed/stack, a constant output",
 }
 

@@ -42,8 +42,8 @@ class DyckSettings(TrainingSettings):
     ] = "nested"
     targets: Annotated[Literal["all", "closers"], doc("predictions on which the loss is taken")] = "all"
     data: Annotated[Literal["complete", "prefix"], doc("whole strings, or prefixes of one length")] = "complete"
-    min_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("brackets of a complete string, at least")] = 2
-    max_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("brackets of a complete string, at most")] = 26
+    min_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("smallest number of brackets of a complete string")] = 2
+    max_length: Annotated[int, Interval(ge=0, le=LONGEST), doc("largest number of brackets of a complete string")] = 26
     length: Annotated[int, Interval(ge=1, le=LONGEST), doc("brackets of a prefix")] = 28
     corpus: Annotated[int, Interval(ge=0, le=10**7), doc("tokens of one corpus for all; 0: always new strings")] = 0
     compute: Annotated[

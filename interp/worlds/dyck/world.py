@@ -20,10 +20,10 @@ OVERLAYS = {
     "stack_top": Overlay(
         "targets",
         lambda tokens, grammar: grammar.stack_top(tokens),
-        "last unmatched opening bracket (top of the true stack)",
+        "last unmatched open bracket (top of the true stack)",
         usual=True,
     ),
-    "partner": Overlay("targets", _partner, "the bracket that a closer closes"),
+    "partner": Overlay("targets", _partner, "the bracket that a closing one closes"),
     "depth": Overlay("levels", lambda tokens, grammar: grammar.depth(tokens), "depth"),
 }
 

@@ -97,7 +97,7 @@ class Fact:
     kinds: ClassVar[tuple[str, ...]] = ("subject", "relation")
 
     def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int, kind: str = "subject") -> Items:
-        """Minimal pairs of a kind; at most one an input."""
+        """Minimal pairs of a kind; at most one per input."""
         if kind not in self.kinds:
             raise RequestError(f"kind={quoted(kind)} is none of {', '.join(self.kinds)}")
         of = _known(grammar)

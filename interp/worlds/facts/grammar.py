@@ -36,6 +36,10 @@ class FactsGrammar:
     relations, noise, END. Answers of relation r are r * `answers` to (r + 1) * `answers` - 1.
 
     The table is drawn from `table_seed`, each answer evenly from its block, and written into files.
+
+    Source: Nichani et al. 2024.
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
+    A table that was changed in a file is refused likewise.
     """
 
     KIND: ClassVar[str] = "facts"
@@ -44,9 +48,9 @@ class FactsGrammar:
     subjects: Annotated[int, Interval(ge=2, le=MOST), doc("subjects that a string may hold")] = 16
     relations: Annotated[int, Interval(ge=2, le=MOST), doc("relations that a string may hold")] = 4
     answers: Annotated[int, Interval(ge=2, le=MOST), doc("answers of each relation")] = 8
-    noise: Annotated[int, Interval(ge=1, le=MOST), doc("tokens that say nothing")] = 20
+    noise: Annotated[int, Interval(ge=1, le=MOST), doc("noise tokens, which carry no information")] = 20
     length: Annotated[int, Interval(ge=3, le=2000), doc("tokens of a string, END included")] = 32
-    table_seed: Annotated[int, Interval(ge=0, le=2**31 - 1), doc("what the table of facts is drawn from")] = 0
+    table_seed: Annotated[int, Interval(ge=0, le=2**31 - 1), doc("seed that the table of facts is drawn from")] = 0
 
     def __post_init__(self) -> None:
         check_fields(self, GrammarError)

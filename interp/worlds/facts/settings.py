@@ -20,5 +20,5 @@ class FactsSettings(TrainingSettings):
     """
 
     start: Annotated[Literal["drawn", "slides"], doc("first weights")] = "drawn"
-    alpha: Annotated[float, Interval(gt=0, le=1), doc("all weights of start=slides")] = 1e-3
+    alpha: Annotated[float, Interval(gt=0, le=1), doc("value of all weights of start=slides")] = 1e-3
     trained: Annotated[Literal["all", "maps"], doc("weights that learn: all, or not embedding and unembedding")] = "all"

@@ -166,7 +166,7 @@ class StoredBit:
     kinds: ClassVar[tuple[str, ...]] = ("content", "address")
 
     def items(self, tokens: Ints, grammar: Any, rows: Bools, seed: int, kind: str = "content") -> Items:
-        """Minimal pairs of a kind; at most one an input."""
+        """Minimal pairs of a kind; at most one per input."""
         if kind not in self.kinds:
             raise RequestError(f"kind={quoted(kind)} is none of {', '.join(self.kinds)}")
         last = _known(grammar).last_write(tokens)

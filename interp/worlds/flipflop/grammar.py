@@ -44,6 +44,9 @@ class FlipFlopGrammar:
 
     `mode`: labels at every token, the one that follows (`generative`), or at r alone, where it is certain
     (`deterministic`).
+
+    Source: Liu et al. 2023; thesis of B. Liu, section 3.5.1.
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
     """
 
     KIND: ClassVar[str] = "flipflop"
@@ -277,6 +280,8 @@ class TransductionGrammar:
 
     The first token is a write, so that every state was written. Each further one is a no-op with probability
     `ignore`, and either write is equally likely. Several values of `ignore` are the uniform mixture of their laws.
+
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
     """
 
     KIND: ClassVar[str] = "flipflop-transduction"

@@ -23,10 +23,10 @@ class FlipFlopSettings(TrainingSettings):
     sharpen: Annotated[Literal["none", "entropy", "l2norm", "maximum"], doc("penalty that sharpens attention")] = "none"
     sharpen_weight: Annotated[float, Interval(ge=0, le=LARGEST), doc("weight of that penalty")] = 0.01
     sharpen_schedule: Annotated[
-        Literal["constant", "linear", "oscillating"], doc("how that weight goes with the steps")
+        Literal["constant", "linear", "oscillating"], doc("how that weight changes over the steps")
     ] = "constant"
     sharpen_from: Annotated[int, Interval(ge=0, le=MOST), doc("the first step with the penalty")] = 0
-    sharpen_period: Annotated[int, Interval(ge=2, le=MOST), doc("steps of a round of sharpen_schedule=oscillating")] = (
+    sharpen_period: Annotated[int, Interval(ge=2, le=MOST), doc("period of sharpen_schedule=oscillating, in steps")] = (
         200
     )
     sharpen_layers: Annotated[Literal["all", "first"], doc("layers whose attention is sharpened")] = "all"

@@ -20,7 +20,7 @@ MOST_CONTEXTS = 4096
 MOST_LISTED = 10**6
 LONGEST = 2000
 States = Annotated[int, Interval(ge=2, le=len(LETTERS)), doc("states that a token can have")]
-Order = Annotated[int, Interval(ge=1, le=8), doc("earlier tokens that decide the law of the next")]
+Order = Annotated[int, Interval(ge=1, le=8), doc("earlier tokens that determine the law of the next one")]
 Length = Annotated[int, Interval(ge=2, le=LONGEST), doc("tokens of a string")]
 
 
@@ -37,7 +37,7 @@ class InContext:
     states: States = 3
     order: Order = 1
     length: Length = 64
-    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 1.0
+    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("parameter of the Dirichlet law of a kernel's rows")] = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self, GrammarError)

@@ -133,7 +133,7 @@ class Successor:
     kinds: tuple[str, ...] = ("content", "address")
 
     def items(self, tokens: Ints, grammar: InContext, rows: Bools, seed: int, kind: str = "content") -> Items:
-        """Minimal pairs [item, pos] of one kind, one an input that has a row for it."""
+        """Minimal pairs [item, pos] of one kind, one per input that has a row for it."""
         source, n, states = generator(seed, f"markov/{kind}"), tokens.shape[1], grammar.states
         text, at, key, times = _likeliest(tokens, grammar, rows)
         places = key[:, None] if kind == "content" else grammar.parents_of(n)[key]

@@ -37,7 +37,12 @@ GRAMS = ("unigram", "bigram", "trigram")
 
 @dataclass(frozen=True)
 class MarkovGrammar(InContext):
-    """Chains of `length` tokens. `first`: the first `order` tokens are drawn from the stationary law, or evenly."""
+    """Chains of `length` tokens. `first`: the first `order` tokens are drawn from the stationary law, or evenly.
+
+    Every string has a kernel of its own, whose rows are drawn from Dirichlet(`beta`); a token follows from the `order`
+    tokens before it. Losses are in nats. Source: tutorial slides, after Edelman et al. 2024.
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
+    """
 
     KIND: ClassVar[str] = "markov"
 
@@ -135,7 +140,7 @@ class MarkovGrammar(InContext):
         return found
 
     def latent_rungs(self, rng: np.random.Generator, count: int) -> dict[str, Floats]:
-        """{"kernel": nats at each label of who knows the kernel} of the strings that `draw` draws from this state."""
+        """{"kernel": nats at each label of a predictor that knows the kernel}, of the strings `draw` gives here."""
         tokens, kernel = self.draw_all(rng, count)
         each, contexts = np.arange(count)[:, None], self.contexts(tokens)
         chance = kernel[each, np.maximum(contexts, 0), tokens]
@@ -165,7 +170,10 @@ class MarkovGrammar(InContext):
 
 @dataclass(frozen=True)
 class OrderGrammar(MarkovGrammar):
-    """The same of a higher order, with longer strings, as the slides have it for order k (L2769-2773, L2895-2897)."""
+    """The same of a higher order, with longer strings, as the slides have it for order k (L2769-2773, L2895-2897).
+
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
+    """
 
     KIND: ClassVar[str] = "markov-k"
 

@@ -31,15 +31,18 @@ class CausalGraphGrammar(InContext):
     just before it (`chain`), those of its group of `order` + 1, which has one child (`pairs`), or earlier ones drawn
     evenly with the seed `graph_seed` (`random`). The first `order` tokens have none. The parents of the answer are the
     query, its digits in the order of their positions, as for all.
+
+    Source: Nichani et al. 2024.
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
     """
 
     KIND: ClassVar[str] = "causal-graph"
 
     states: States = 3
     length: Length = 13
-    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("of the Dirichlet law of each row of a kernel")] = 0.5
+    beta: Annotated[float, Interval(ge=0.05, le=1e3), doc("parameter of the Dirichlet law of a kernel's rows")] = 0.5
     graph: Annotated[Graph, doc("which earlier tokens are parents")] = "random"
-    graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("of graph='random'")] = 0
+    graph_seed: Annotated[int, Interval(ge=0, le=MAX_SEED), doc("seed of graph='random'")] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +121,7 @@ class CausalGraphGrammar(InContext):
         return found
 
     def latent_rungs(self, rng: np.random.Generator, count: int) -> dict[str, Floats]:
-        """{"kernel": nats at the label of who knows the kernel} of the strings that `draw` draws from this state."""
+        """{"kernel": nats at the label of a predictor that knows the kernel}, of the strings `draw` gives here."""
         tokens, kernel = self.draw_all(rng, count)
         chance = kernel[np.arange(count)[:, None], np.maximum(self.contexts(tokens), 0), tokens]
         return {"kernel": next_labels(-np.log(np.maximum(chance, TINY)))}

@@ -84,7 +84,7 @@ class Recall:
     kinds: tuple[str, ...] = ("content", "address")
 
     def items(self, tokens: Ints, grammar: RecallGrammar, rows: Bools, seed: int, kind: str = "content") -> Items:
-        """Minimal pairs [item, pos] of one kind, one an input that has a row for it."""
+        """Minimal pairs [item, pos] of one kind, one per input that has a row for it."""
         last, place = grammar.last_copy(tokens), np.arange(tokens.shape[1])
         before = np.where(last < 0, -1, np.take_along_axis(last, np.maximum(last, 0), axis=1))
 

@@ -30,6 +30,9 @@ class RecallGrammar:
 
     The label of a position is the symbol that followed the last earlier copy of its token; a token that was not there
     before has none. Symbols have the ids 0 to `symbols` - 1, START the next one.
+
+    Source: tutorial slides (*Sandbox for the Blackbox*).
+    Raises `GrammarError` for numbers that make no grammar; methods for texts and ids that break it.
     """
 
     KIND: ClassVar[str] = "recall"

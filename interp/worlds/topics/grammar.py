@@ -54,6 +54,15 @@ class TopicGrammar:
     - Document lengths are uniform on `min_length`..`max_length`.
     - Each position is chosen with `mask_prob`; a chosen position shows its own word with `keep_prob`, a word drawn
       uniformly from all Tv with `random_prob` (it may be its own, never [MASK]), else [MASK].
+
+    Source: Li et al. 2023, section 2; thesis section 2.1.
+
+        >>> from interp import TopicGrammar
+        >>> grammar = TopicGrammar(num_topics=2, words_per_topic=2)
+        >>> grammar.vocab, grammar.topic_of.tolist()
+        (('[MASK]', 't0w0', 't0w1', 't1w0', 't1w1'), [-1, 0, 0, 1, 1])
+
+    Raises `GrammarError` for numbers that make no grammar; methods for words that it does not have.
     """
 
     KIND: ClassVar[str] = "topics"
@@ -62,10 +71,10 @@ class TopicGrammar:
     num_topics: Annotated[int, Interval(ge=1), doc("topics")] = 10
     words_per_topic: Annotated[int, Interval(ge=1), doc("words of each topic")] = 10
     law: Annotated[Law, doc("how a document gets its topics")] = "lda"
-    alpha: Annotated[float, Interval(ge=1e-3, le=1e6), doc("of the Dirichlet law of topic proportions")] = 0.1
+    alpha: Annotated[float, Interval(ge=1e-3, le=1e6), doc("parameter of the Dirichlet law of topic proportions")] = 0.1
     topics_per_document: Annotated[int, Interval(ge=1), doc("topics of a document of law='idealised'")] = 2
-    min_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at least")] = 100
-    max_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("words of a document, at most")] = 150
+    min_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("smallest number of words of a document")] = 100
+    max_length: Annotated[int, Interval(ge=1, le=LONGEST), doc("largest number of words of a document")] = 150
     mask_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that a position is to be predicted")] = 0.15
     keep_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that such a position shows its word")] = 0.1
     random_prob: Annotated[float, Interval(ge=0, le=1), doc("probability that it shows a random word")] = 0.1

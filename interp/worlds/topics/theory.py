@@ -133,7 +133,7 @@ class TopicTheory(ValueTheory):
     def best_diagonal(self, tau: int) -> DiagonalOptimum:
         """(alpha*, beta*): as `best_block` over alpha, with the best beta of each alpha.
 
-        With many words a topic (T = 100, v = 300, say) less same-topic attention is always better: alpha* = 0. The
+        With many words per topic (T = 100, v = 300, say) less same-topic attention is always better: alpha* = 0. The
         loss hardly feels alpha there: at alpha = 1 it is 7e-7 higher.
         """
         self._attended()

@@ -132,7 +132,7 @@ class ValueTheory:
     def _tau(self, tau: int) -> int:
         if isinstance(tau, bool) or not isinstance(tau, (int, np.integer)) or not 1 <= tau <= self.num_topics:
             raise RequestError(
-                f"tau={quoted(tau)} topics a document: a whole number from 1 to {self.num_topics} is needed"
+                f"tau={quoted(tau)} topics per document: a whole number from 1 to {self.num_topics} is needed"
             )
         return int(tau)
 
@@ -154,7 +154,7 @@ class ValueTheory:
         return (self.c2 * self.c3 - self.c1 * self.num_words) / (self.c2**2 + self.num_words)
 
     def _check_pairs(self) -> None:
-        """Refuse a matrix with a number a pair of words that would not fit; closed forms need none."""
+        """Refuse a matrix with a number per pair of words that would not fit; closed forms need none."""
         check_memory(f"a matrix of {self.num_words} words", 40 * self.num_words**2, "take fewer topics or words")
 
     def value_matrix(self) -> Array:

@@ -894,7 +894,7 @@ def test_bad_input_is_one_line_before_any_work(build, options, quoted, monkeypat
 
 def test_a_network_beyond_what_is_built_is_refused():
     model = tiny(n_layers=3, d_model=40, d_head=40, d_mlp=40, init_std=0.1)
-    with pytest.raises(AnalysisError, match="5 candidates an entry fit, or a smaller target"):
+    with pytest.raises(AnalysisError, match="5 candidates per entry fit, or a smaller target"):
         demonstrate_lottery_ticket(model)
     target = read_target(model)
     sizes_used(target, 5)

@@ -507,7 +507,7 @@ def test_summary_fits_80_columns_and_names_the_rivals(population, several):
         lines = result.summary().splitlines()
         assert max(map(len, lines)) <= 80
         assert len(lines) < 45
-        for words in ("all unmatched openers", "all openers at this depth", "most recent opener", "permuted"):
+        for words in ("all unmatched open", "all opening brackets at", "most recent opening", "permuted"):
             assert words in result.summary()
     assert "(the 16 highest of 18 heads)" in many.summary()
     highest = max((e.value, f"{i}.{h}") for i, row in enumerate(many.score) for h, e in enumerate(row))[1]
@@ -524,7 +524,7 @@ def test_figure_shows_every_seed_and_every_line(population):
     boxes = [trace for trace in fig.data if trace.type == "box"]
     assert [list(box.y) for box in boxes] == [list(result.per_model[at][:, h]) for at in (0, 1) for h in (0, 1)]
     lines = {trace.name for trace in fig.data if trace.type == "scatter" and trace.mode == "lines"}
-    assert lines == {"targets permuted among openers", "untrained models"}
+    assert lines == {"targets permuted among opening brackets", "untrained models"}
     drawn = {round(shape.y0, 6) for shape in fig.layout.shapes}
     assert drawn == {0.0} | {round(v, 6) for v in result.rivals.values()}
     labels = [note.y for note in fig.layout.annotations]
@@ -552,7 +552,7 @@ def test_refusals_name_the_analyzer_and_the_way_out(population):
     both = SandboxTransformer.init(config(direction="bidirectional"), 0, GRAMMAR)
     refused("later keys.*causal attention", both)
     refused("later keys", Stub(lambda tokens: uniform(tokens)[..., ::-1].copy()), "(()")
-    refused(r"no input has a closer at depth 1 or more.*'\(\(\)'", model, ["()", "(("])
+    refused(r"no input has a closing bracket at depth 1 or more.*'\(\(\)'", model, ["()", "(("])
     refused("max_depth=1 allows none", model, grammar=DyckGrammar(2, 1))
     refused("num_inputs=0 is not a whole number of at least 1", model, num_inputs=0)
     refused("num_inputs=3 changes nothing here: inputs are given", model, "(()", num_inputs=3)

@@ -120,7 +120,7 @@ def test_monotone_growth_from_the_start_has_no_two_stages(kind, noise):
     r = analyze_two_stages(curves(at_once(kind), plateau(), 60, noise), steps=STEPS)
     assert not r.two_stages
     assert r.share.value <= 0.05
-    assert r.reason == "W_K and W_Q grow from the start, as far as can be told"
+    assert r.reason == "W_K and W_Q grow from the start, as far as these steps show"
 
 
 def test_norms_that_stay_have_no_two_stages():
@@ -170,7 +170,7 @@ def test_the_boundary_is_taken_over_runs_that_have_one():
     assert (r.share.value, r.share.n, r.boundary.n) == (0.6, 5, 3)
     r = analyze_two_stages({name: np.concatenate([one[name] for one in mixed])[2:] for name in mixed[0]}, steps=STEPS)
     assert not r.two_stages
-    assert r.reason == "W_K and W_Q grow from the start, as far as can be told"
+    assert r.reason == "W_K and W_Q grow from the start, as far as these steps show"
 
 
 # ---- rotation ------------------------------------------------------------------------------------

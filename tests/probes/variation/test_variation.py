@@ -424,7 +424,7 @@ def test_many_pairs_are_written_as_quantiles(monkeypatch):
     for name in ("pairs", "untrained_pairs"):
         (pairs,) = getattr(result, name)
         brief = result.to_dict()[name]
-        assert brief["of"].startswith("3 pairs of models a layer, more than 2")
+        assert brief["of"].startswith("3 pairs of models per layer, more than 2")
         (quantiles,) = brief["quantiles"]
         assert len(quantiles) == 101
         assert (quantiles[0], quantiles[50], quantiles[100]) == pytest.approx(tuple(np.sort(pairs)))
