@@ -73,7 +73,16 @@ MOST_CLAIMS = 10_000  # of one audit, and relations of one's own: a scan of 144 
 def audit_claim(
     model: Any, claim: Claim | str, inputs: Any = None, task: Task | None = None, **how: Any
 ) -> AuditResult:
-    """Audit one claim about a model or a population; arguments as for `audit_claims`."""
+    """Audit one claim about a model or a population; arguments and errors are those of `audit_claims`.
+
+    Raises `RequestError` where something given is not understood, `AnalysisError` where it cannot be measured.
+
+    >>> from interp import load_checkpoint
+    >>> claim = "L1H0 uses the last unmatched open bracket to predict closing brackets"
+    >>> found = audit_claim(load_checkpoint("constructed/constant"), claim, num_inputs=200, length=16)
+    >>> found.verdict, found.pattern, found.use
+    ('misleading', 'holds', 'unused')
+    """
     return audit_claims(model, [claim], inputs, task, **how)[0]
 
 

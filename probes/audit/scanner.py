@@ -50,7 +50,8 @@ def scan_heads(
     best relation of each kind of every head, with the word of the audit's rules, and whether the head matters.
     Of several, where the numbering of heads means nothing: in which share of seeds the best head of a layer (chosen
     on half A) has a relation. Scores are corrected for all heads x relations (p-values by Holm), effects for all heads
-    x kinds of minimal pair.
+    x kinds of minimal pair. Of a model of more than 64 heads those 64 are exchanged that slopes put first.
+    Raises `RequestError` or `AnalysisError` as `audit_claims` does.
     """
     given = signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
     given.apply_defaults()
