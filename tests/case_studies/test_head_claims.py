@@ -107,7 +107,7 @@ def test_another_auditor_or_other_inputs_are_not_served_from_the_file(tmp_path, 
     for inputs in (tokens, tokens, tokens[:50]):
         audits.kept("x", Models(model, "same"), claims, tmp_path, inputs, grammar=None)
     assert len(calls) == 2
-    monkeypatch.setattr(audits, "auditor", lambda: {"version": "0", "digest": "another"})
+    monkeypatch.setattr(audits, "asked_auditor", lambda: {"version": "0", "digest": "another"})
     audits.kept("x", Models(model, "same"), claims, tmp_path, tokens, grammar=None)
     assert len(calls) == 3
 
