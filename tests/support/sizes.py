@@ -6,9 +6,9 @@ from interp.training import task
 from interp.worlds.dyck import task as dyck
 
 
-def hold_out_few(patch: Any, count: int = 40, long: int = 3) -> None:
-    """`count` held-out strings in each evaluation of a training run, `long` of them long, as long as `patch` holds."""
+def hold_out_few(patch: Any, count: int = 40, final: int | None = None, long: int = 3) -> None:
+    """Few held-out strings of every world (`final`: at the end of training), and few long ones, while `patch` holds."""
     for module in (task, dyck):
-        for name in ("EVAL_STRINGS", "FINAL_STRINGS"):
-            patch.setattr(module, name, count)
+        patch.setattr(module, "EVAL_STRINGS", count)
+        patch.setattr(module, "FINAL_STRINGS", final or count)
     patch.setattr(dyck.long_prefixes, "__defaults__", (long,))
