@@ -231,7 +231,7 @@ def test_guesses_are_taken_off_where_sizes_are_above_them():
 
 
 def test_seeds_that_diverged_are_left_out_of_stages():
-    population = train_population("facts", seeds=2, steps=2)
+    population = train_population("facts", seeds=2, steps=2, workers=1)
     gone = replace(population, provenance={**population.provenance, "diverged": {"1": 1}})
     found = stages(gone)
     assert (found.seeds, found.diverged.value, len(found.right)) == ((0,), 0.5, 1)

@@ -181,7 +181,7 @@ def test_further_seeds_are_a_population_of_their_own(tmp_path):
     assert first.source(tmp_path, "cpu") != later.source(tmp_path, "cpu")
     one = replace(Wanted(family, 3), first=0)
     assert one.source(tmp_path, "cpu") == first.source(tmp_path, "cpu") == str(family.file(tmp_path, 3))
-    run = Run(1, tmp_path, {"all": [first, later]})
+    run = Run(1, tmp_path, {"all": [first, later]}, workers=1)
     whole, rest = (one.population for one in run.obtain("all"))
     assert (whole.seeds, rest.seeds) == ((0, 1, 2), (3, 4))
 
