@@ -407,10 +407,10 @@ def test_a_number_that_is_told_wrong_is_found():
 ELSEWHERE = {"mass > 0.8": "the rule", "(0.8 of the tokens": "a law", "rare (0.98)": "a law", "read (0.1)": "a law"}
 
 
-def worst_glitches(name: str, law: str) -> dict[str, Any]:
-    """Errors a read of the worst seed of a bundled flip-flop population on strings of one law."""
-    each = analyze_glitches(load_checkpoint(name), reads=10_000).each[law]
-    return max(each, key=lambda one: one.value or 0.0).to_dict()
+def worst_glitches(name: str) -> list[dict[str, Any]]:
+    """Errors a read of the worst seed of a bundled flip-flop population on strings of each law."""
+    found = analyze_glitches(load_checkpoint(name), reads=10_000, untrained=False).each
+    return [max(found[law], key=lambda one: one.value or 0.0).to_dict() for law in ("0.8", "0.98", "0.1")]
 
 
 @pytest.fixture(scope="module")
@@ -429,9 +429,7 @@ def shipped() -> dict[str, Any]:
             min(row["accuracy"] for row in load_checkpoint(name).final_metrics()) for name in ("recall", "facts")
         ],
         "markov": max(row["loss"] - row["rung/bigram"] for row in load_checkpoint("markov").final_metrics()),
-        "glitches": [
-            worst_glitches(name, law) for name in ("flipflop-1l1h", "flipflop") for law in ("0.8", "0.98", "0.1")
-        ],
+        "glitches": [worst_glitches(name) for name in ("flipflop-1l1h", "flipflop")],
         "floors": RESULTS["dyck_attention"]["floors"],
         "constructed": [analyze_stack_likeness(model).score[-1][0].to_dict() for model in constructed.values()],
         "balance": [analyze_balance(constructed[name]).to_dict() for name in ("balanced", "uniform", "stack")],

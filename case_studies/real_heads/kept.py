@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from case_studies.head_claims.audits import auditor
+from case_studies.head_claims.audits import asked_auditor
 from case_studies.real_heads.ablation import Ablated, Nats
 from case_studies.real_heads.decoder import Patterns
 from case_studies.real_heads.inputs import Inputs
@@ -38,7 +38,7 @@ def kept_scan(
     auditor.
     """
     asked = None if relations is None else [str(getattr(one, "name", one)) for one in relations]
-    path = _path(folder, f"scan-{name}", [identity, _of(tokens), asked, auditor()])
+    path = _path(folder, f"scan-{name}", [identity, _of(tokens), asked, asked_auditor()])
     if not path.is_file():
         arrays = AttentionArrays(patterns(), tokens, grammar=words)
         found = scan_heads(arrays[0], relations, tokens, **how)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from case_studies.dyck_attention import measure, study
 from case_studies.dyck_attention.families import MAIN, OTHER_PREFIXES, OTHERS, PREFIXES, TABLE
-from case_studies.dyck_attention.measure import EDITED_STRINGS, measure_cell
+from case_studies.dyck_attention.measure import measure_cell
 from case_studies.dyck_attention.sections import ON_PREFIXES, table_parts
 from case_studies.dyck_attention.study import run
 from case_studies.page import Table
@@ -19,6 +20,7 @@ from interp.patterns import attention_patterns
 from interp.worlds.dyck.evaluate import closing_rules
 from interp.worlds.dyck.task import in_distribution
 from intervals import INTERVAL, unnamed_of_page
+from sizes import hold_out_few
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +28,13 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    run(out, seeds=2, steps=3, workers=1)
-    return out
+    with pytest.MonkeyPatch.context() as patch:
+        hold_out_few(patch)
+        for module in (study, measure):
+            patch.setattr(module, "FINAL_STRINGS", 40)
+        patch.setattr(measure, "EDITED_STRINGS", 200)
+        run(out, seeds=2, steps=3, workers=1)
+        yield out
 
 
 def test_every_interval_says_its_n(folder):
@@ -85,7 +92,7 @@ def test_cost_of_even_attention_equals_an_edit_of_one_model_at_a_time(folder):
     """Each model by itself, its last pattern replaced by hand; the study edits all seeds in one pass."""
     results = json.loads((folder / "results.json").read_text())
     recipe = MAIN[0].recipe
-    data = in_distribution(recipe, EDITED_STRINGS)
+    data = in_distribution(recipe, measure.EDITED_STRINGS)
     path = replace(MAIN[0], steps=3).file(folder / "populations", 2)
     target, weight = torch.from_numpy(data.targets), np.broadcast_to(data.weight[:, None], data.targets.shape)
 

@@ -44,6 +44,7 @@ from interp.header import read_header
 from interp.stats import spearman, t_interval
 from intervals import INTERVAL, unnamed_of_page
 from probes.balance import analyze_balance
+from sizes import hold_out_few
 
 SEEDS = 40
 ALL = {f"{training}, {data}": pair_name(training, data) for training in TRAININGS for data in DATA}
@@ -466,6 +467,7 @@ def test_what_moves_every_so_many_steps_moves_at_the_same_shares_of_a_shorter_tr
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setattr(measure, "LONG_PREFIXES", 3)
+    hold_out_few(patch)
     out = tmp_path_factory.mktemp("balance")
     study.run(out, seeds=4, steps=3, workers=1)
     patch.undo()

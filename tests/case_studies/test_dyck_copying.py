@@ -22,6 +22,7 @@ from interp.presets import make_recipe
 from interp.stats import POSITIVE, Estimate, holm
 from intervals import INTERVAL, unnamed_of_page
 from probes.claims import RELATIONS
+from sizes import hold_out_few
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +33,7 @@ DRAWN = 60
 def folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setattr(study, "STRINGS", DRAWN)
+    hold_out_few(patch)
     out = tmp_path_factory.mktemp("copying")
     run(out, seeds=2, steps=3, workers=1)
     yield out

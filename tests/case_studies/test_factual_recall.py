@@ -29,6 +29,7 @@ from interp.stats import clopper_pearson
 from interp.worlds.facts import FactsGrammar
 from interp.worlds.facts.constructed import lookup
 from intervals import unnamed_of_page
+from sizes import hold_out_few
 
 GRAMMAR = FactsGrammar()
 
@@ -230,7 +231,7 @@ def test_guesses_are_taken_off_where_sizes_are_above_them():
 
 
 def test_seeds_that_diverged_are_left_out_of_stages():
-    population = train_population("facts", seeds=2, steps=2)
+    population = train_population("facts", seeds=2, steps=2, workers=1)
     gone = replace(population, provenance={**population.provenance, "diverged": {"1": 1}})
     found = stages(gone)
     assert (found.seeds, found.diverged.value, len(found.right)) == ((0,), 0.5, 1)
@@ -241,7 +242,9 @@ def test_seeds_that_diverged_are_left_out_of_stages():
 
 
 @pytest.mark.slow
-def test_the_study_runs_end_to_end(tmp_path):
+def test_the_study_runs_end_to_end(tmp_path, monkeypatch):
+    hold_out_few(monkeypatch)
+    monkeypatch.setattr("case_studies.factual_recall.maps.WIDTHS", (16, 32))
     run(tmp_path, seeds=4, steps=6, workers=1)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["seeds"] == 4

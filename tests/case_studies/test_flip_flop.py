@@ -10,6 +10,7 @@ import torch
 
 from case_studies.corrections import p_value
 from case_studies.flip_flop import measure as study
+from case_studies.flip_flop import study as whole
 from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
 from case_studies.flip_flop.predict import among_clean, auroc, faulty, learned, newcombe, rivals, unlearned
 from case_studies.flip_flop.study import run
@@ -18,6 +19,7 @@ from interp.rng import generator
 from interp.worlds.flipflop import FlipFlopGrammar
 from interp.worlds.flipflop.constructed import memory, reader
 from intervals import unnamed_of_page
+from sizes import hold_out_few
 
 
 def test_the_auroc_is_a_share_of_pairs():
@@ -123,7 +125,9 @@ def test_errors_of_an_lstm_are_counted_a_read():
 
 @pytest.mark.slow
 def test_the_study_runs_end_to_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "READS", 60)
+    hold_out_few(monkeypatch)
+    for module in (study, whole):
+        monkeypatch.setattr(module, "READS", 60)
     monkeypatch.setattr(study, "STRINGS", 20)
     run(tmp_path, seeds=3, steps=3, workers=1)
     results = json.loads((tmp_path / "results.json").read_text())

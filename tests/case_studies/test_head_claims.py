@@ -107,7 +107,7 @@ def test_another_auditor_or_other_inputs_are_not_served_from_the_file(tmp_path, 
     for inputs in (tokens, tokens, tokens[:50]):
         audits.kept("x", Models(model, "same"), claims, tmp_path, inputs, grammar=None)
     assert len(calls) == 2
-    monkeypatch.setattr(audits, "auditor", lambda: {"version": "0", "digest": "another"})
+    monkeypatch.setattr(audits, "asked_auditor", lambda: {"version": "0", "digest": "another"})
     audits.kept("x", Models(model, "same"), claims, tmp_path, tokens, grammar=None)
     assert len(calls) == 3
 
@@ -402,11 +402,14 @@ def test_a_family_is_audited_once_a_setting_and_from_files_after_that(tmp_path, 
 
 
 @pytest.mark.slow
-def test_a_study_audits_its_trained_families_again(tmp_path):
+def test_a_study_audits_its_trained_families_again(tmp_path, monkeypatch):
     """Of a trained family, from its file; nothing of a null, of a control, or of strings as trained."""
+    monkeypatch.setattr(audits, "NUM_INPUTS", 120)
+    monkeypatch.setattr(audits, "LENGTH", 12)
+    monkeypatch.setattr(sensitivity, "AS_EVER", Setting("short", 120, 12))
     minimal = NAMED["minimal first layer (eq. 15)"]
     others = [g for g in GROUPS if g.kind == "null" or g.own_strings or g.kind == "control"]
-    settings = (Setting("other", seed=1), Setting("moved", thresholds={"SCORE": 0.2}))
+    settings = (Setting("other", 120, 12, 1), Setting("moved", 120, 12, 0, {"SCORE": 0.2}))
     size = study.Size(2, (minimal,), primary=False, settings=settings, encoder=False)
     plan = {minimal.name: (Wanted(minimal.family.in_steps(2), 2),)}
     asked = Run(size, tmp_path, plan, workers=1)

@@ -31,6 +31,7 @@ def folder(tmp_path_factory):
     patch.setattr(measure, "MORE", 12)
     patch.setattr(measure, "SUMS", (8, 10))
     patch.setattr("probes.lottery.measures.CONTROL_STRINGS", 16)
+    patch.setattr("probes.lottery.measures.FITTED_STRINGS", 16)
     for module in (words, report):
         patch.setattr(module, "N", 10)
     out = tmp_path_factory.mktemp("lottery")

@@ -19,6 +19,7 @@ from interp.training.evaluation import plain_set
 from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.binary_chain.flow import gap
 from intervals import unnamed_of_page
+from sizes import hold_out_few
 
 
 def made(way, primary=True, steps=(0, 50, 100)):
@@ -127,8 +128,11 @@ def test_cases_are_25():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("landscape")
-    replace(STUDY, quick=Size(2, 3, 2)).run(out, seeds=2, steps=3, workers=1)
-    return out
+    with pytest.MonkeyPatch.context() as patch:
+        hold_out_few(patch)
+        patch.setattr("case_studies.markov_landscape.measure.STRINGS", 100)
+        replace(STUDY, quick=Size(2, 3, 2)).run(out, seeds=2, steps=3, workers=1)
+        yield out
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from interp import TopicGrammar, load_checkpoint
 from interp.header import read_header
 from interp.worlds.topics.theory import TopicTheory
 from intervals import INTERVAL, unnamed_of_page
+from sizes import hold_out_few
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +37,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("topics")
-    run(out, seeds=2, steps=12, workers=1)
-    return out
+    with pytest.MonkeyPatch.context() as patch:
+        hold_out_few(patch)
+        patch.setattr("probes.topics.attention.DOCUMENTS", 60)
+        patch.setattr("case_studies.topics.counts.DOCUMENTS", 60)
+        for name, count in (("DOCUMENTS", 1000), ("EPOCH", 25), ("HELD_OUT", 100)):
+            patch.setattr(f"case_studies.topics.released.{name}", count)
+        run(out, seeds=2, steps=12, workers=1)
+        yield out
 
 
 def test_every_interval_says_its_n(folder):

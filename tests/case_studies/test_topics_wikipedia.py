@@ -19,6 +19,7 @@ from case_studies.topics_wikipedia import attention, contrast, corpus, encoder, 
 from case_studies.topics_wikipedia.attention import Pairs
 from case_studies.topics_wikipedia.corpus import Document, Piece, Vocabulary
 from case_studies.topics_wikipedia.lda import Labels, Topics
+from case_studies.topics_wikipedia.stages import Length
 from closeness import assert_close
 from interp.errors import AnalysisError, RequestError
 from interp.stats import Estimate
@@ -749,14 +750,19 @@ def small(tmp_path_factory):
     return folder
 
 
+def briefly(**sizes):
+    """The study whose models of Fig. 2.9 are trained half as long: of them only that they are there is asked."""
+    return replace(study.STUDY, quick=replace(study.QUICK, stages=Length(1, 20, 16), **sizes))
+
+
 @needs_gensim
 @pytest.mark.slow
 def test_the_study_runs_and_repeats_to_the_byte(small, tmp_path):
     given = {"corpus": small / "text.txt", "model": small / "bert", "topics": 3, "sequences": 40}
-    page = study.run(tmp_path / "a", **given)
+    page = briefly().run(tmp_path / "a", **given)
     assert not unnamed_of_page(page.read_text())
     first = json.loads((tmp_path / "a" / "results.json").read_text())
-    study.run(tmp_path / "b", **given)
+    briefly().run(tmp_path / "b", **given)
     assert (tmp_path / "a" / "results.json").read_bytes() == (tmp_path / "b" / "results.json").read_bytes()
     assert str(small) not in json.dumps(first)
     assert first["documents"] == 40
@@ -788,7 +794,7 @@ def test_a_study_without_pairs_of_one_topic_writes_no_nan(small, tmp_path, monke
         return {(words, mode): labels for words in lda.WORDS for mode in lda.MODES}
 
     monkeypatch.setattr(study, "all_labels", apart)
-    page = study.run(tmp_path / "out", corpus=tmp_path / "text.txt", model=small / "bert", topics=3, sequences=20)
+    page = briefly().run(tmp_path / "out", corpus=tmp_path / "text.txt", model=small / "bert", topics=3, sequences=20)
 
     def refuse(name):
         raise AssertionError(name)
@@ -854,8 +860,7 @@ def test_a_tokenizer_that_splits_every_word_is_refused(small, tmp_path, tiny):
 @needs_model
 @pytest.mark.slow
 def test_a_real_encoder_on_real_text_attends_within_topics(tmp_path):
-    small = replace(study.STUDY, quick=replace(study.QUICK, passes=5, random_encoders=1))
-    small.run(tmp_path, topics=20, sequences=110)
+    briefly(passes=5, random_encoders=1).run(tmp_path, topics=20, sequences=110)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["documents"] == 106
     row = results["trained"]["settings"]["59 words, one topic a word"]

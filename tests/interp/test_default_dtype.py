@@ -6,9 +6,9 @@ import torch
 from interp import SandboxTransformer, load_checkpoint, load_foreign, train_population
 from interp._foreign_config import to_config
 from interp.presets import PRESETS
-from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.constructed import CONSTRUCTED, construct
 from interp.worlds.topics import task as topics
+from sizes import hold_out_few
 from walk import fingerprint
 
 OTHERS = (torch.float64, torch.bfloat16)
@@ -28,8 +28,7 @@ CASES = [(preset, options) for preset in PRESETS for options in ({}, *MORE.get(p
 @pytest.fixture
 def under(monkeypatch):
     """Calls a function under another default type, and leaves the default as it was."""
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    hold_out_few(monkeypatch, 6)
     monkeypatch.setattr(topics, "FINAL_DOCUMENTS", 8)
 
     def call(dtype, function):

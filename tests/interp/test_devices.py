@@ -13,8 +13,8 @@ from interp.population import Population
 from interp.presets import make_recipe
 from interp.training.loop import _Run, initial_state
 from interp.training.run import train_population
-from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.evaluate import evaluate, held_out
+from sizes import hold_out_few
 
 DEVICES = [
     "cpu",
@@ -78,8 +78,7 @@ def test_steps_never_wait_for_the_device(preset, options):
 @every_recipe
 @pytest.mark.slow
 def test_training_and_measuring_on_a_device(monkeypatch, device, preset, options):
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 20)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 20)
+    hold_out_few(monkeypatch, 20)
     recipe = make_recipe(preset, {"eval_every": 2, **options}, steps=4, batch=3)
     population = train_population(recipe, 2, device=device, workers=1)
     assert population.device.type == "cpu", "a trained population can be saved"

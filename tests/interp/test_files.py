@@ -161,7 +161,7 @@ COMMANDS = {
     "analyze --figure": "analyze stack constructed/stack --figure {0}.html",
     "heatmap": "heatmap constructed/stack --text () --out {0}.html",
     "list": "list --json {0}.json",
-    "report": "report dyck-attention --quick --out {0}",
+    "report": "report dyck-attention --quick --seeds 1 --steps 2 --workers 1 --out {0}",
 }
 
 

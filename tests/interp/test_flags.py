@@ -24,6 +24,7 @@ from interp.cli.flags import TABLE, rules
 from interp.cli.parser import make_parser
 from interp.worlds.dyck import task as objective
 from probes import analyze_two_stages
+from sizes import hold_out_few
 from walk import fingerprint
 
 FOREIGN = {
@@ -388,8 +389,7 @@ def files(tmp_path_factory):
 def workplace(tmp_path, monkeypatch, files):
     """Files to work on, and recorders in the place of work; returns what was recorded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    hold_out_few(monkeypatch, 6)
     monkeypatch.setattr(
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
     )

@@ -19,6 +19,7 @@ from interp.worlds.markov.claims import parent
 from interp.worlds.topics import task as topics
 from probes import LabelledInput
 from probes.audit import lay_out
+from sizes import hold_out_few
 from walk import Entry, Made, Pair, cases, check, check_odd, covered, missing, public, public_methods, used
 
 GRAMMAR, START, PAD = DyckGrammar(2, 4), 4, 6
@@ -65,8 +66,7 @@ def foreign_state(scale=1.0):
 @pytest.fixture(autouse=True)
 def an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    hold_out_few(monkeypatch, 6)
     monkeypatch.setattr(topics, "FINAL_DOCUMENTS", 8)
     monkeypatch.setattr(
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)

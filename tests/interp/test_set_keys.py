@@ -20,6 +20,7 @@ from interp.unread import COMMON
 from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.topics import task as topics
+from sizes import hold_out_few
 
 # Younger worlds walk their keys beside their other tests, in tests/interp/worlds/.
 PRESETS = {name: one for world in ("copying", "dyck", "topics") for name, one in get_world(world).presets.items()}
@@ -101,8 +102,7 @@ OF_THE_MODEL_ALONE = {"n_ctx"}
 
 @pytest.fixture(autouse=True)
 def small_evaluations(monkeypatch):
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    hold_out_few(monkeypatch, 6)
     monkeypatch.setattr(
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
     )

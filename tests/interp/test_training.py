@@ -33,6 +33,7 @@ from interp.training.task import make_task
 from interp.worlds.dyck import task as objective
 from interp.worlds.dyck.settings import DyckSettings
 from interp.worlds.dyck.task import NestedPairs, Objective, contrast_of, data_source
+from sizes import hold_out_few
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,8 +41,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def small_evaluations(monkeypatch):
     """The held-out sets of these tests are small: the measuring itself is tested elsewhere."""
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 20)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 30)
+    hold_out_few(monkeypatch, 20, 30)
     monkeypatch.setattr(
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=40, score_from=30)
     )

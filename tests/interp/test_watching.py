@@ -15,14 +15,14 @@ from interp.training import loop
 from interp.training.metrics import METRICS_FILE, Metrics, Watch, read_rows
 from interp.training.writers import TensorBoardWriter, WandbWriter
 from interp.worlds.dyck import task as objective
+from sizes import hold_out_few
 
 QUICK = {"steps": 6, "batch": 2, "workers": 1, "options": {"eval_every": 2}}
 
 
 @pytest.fixture(autouse=True)
 def small_evaluations(monkeypatch):
-    monkeypatch.setattr(objective, "EVAL_STRINGS", 6)
-    monkeypatch.setattr(objective, "FINAL_STRINGS", 6)
+    hold_out_few(monkeypatch, 6)
     monkeypatch.setattr(
         objective, "long_prefixes", lambda g: objective.held_out(g, 2, data="prefix", length=20, score_from=16)
     )

@@ -52,6 +52,7 @@ from probes.lottery.ticket import (
     sizes_needed,
     sizes_used,
 )
+from sizes import hold_out_few
 
 pytestmark = pytest.mark.slow
 
@@ -966,7 +967,9 @@ def test_what_the_documents_say_works_end_to_end(tmp_path, monkeypatch, capsys):
     assert found[0] == found[1]
     train, prune = (line.split()[1:] for line in found[0])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("probes.lottery.measures.CONTROL_STRINGS", 16)
+    for name in ("CONTROL_STRINGS", "FITTED_STRINGS"):
+        monkeypatch.setattr(f"probes.lottery.measures.{name}", 16)
+    hold_out_few(monkeypatch)
     assert main([*train, "--steps", "2"]) == 0
     sizes_used(read_target(load_checkpoint("target.safetensors")), 20)  # the printed command fits
     assert main([*prune, "--candidates", "6"]) == 0

@@ -501,6 +501,7 @@ def test_bench_on_the_command_line(
     from interp.cli import main
 
     monkeypatch.setattr(bench, "FAMILIES", {name: FAMILIES[name] for name in ("solo", "uniform")})
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # in this process: others would import everything once more
     out = tmp_path / "bench.json"
     assert main(["audit", "--bench", "--per-family", "1", "--seed", "4", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
