@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from interp.checks import optional_whole, plain, true_or_false, whole_number
 from interp.errors import AnalysisError, GrammarError, RequestError, quoted
-from interp.guests import check_length, grammar_of, guest_errors, hosting, longest_input, models_of, undisturbed, untrained_of
+from interp.guests import (
+    check_length,
+    grammar_of,
+    guest_errors,
+    hosting,
+    longest_input,
+    models_of,
+    undisturbed,
+    untrained_of,
+)
 from interp.limits import check_memory
 from interp.logits import check_finite
 from interp.rng import check_seed, generator

@@ -68,12 +68,12 @@ def stack_figure(
     low = min([*points, *(v for _, v in lines), *(e.low for e in estimates if e.low is not None)])
     span = (min(low - 0.06, -0.1), max([1.05, *(e.high + 0.06 for e in estimates if e.high is not None)]))
     named = [wrap(f"{words} {number(value, 2)}", LETTERS, break_long_words=False) for words, value in lines]
-    line = 0.047 * (span[1] - span[0])
-    places = _spaced([value for _, value in lines], [line * len(words) for words in named])
-    for (_, value), words, label in zip(lines, named, places, strict=True):
+    height = 0.047 * (span[1] - span[0])  # of a line
+    places = _spaced([value for _, value in lines], [height * len(broken) for broken in named])
+    for (_, value), broken, label in zip(lines, named, places, strict=True):
         fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
         fig.add_annotation(
-            text="<br>".join(words), x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
+            text="<br>".join(broken), x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
             align="left", showarrow=False, font={"size": 11, "color": MUTED if value else INK},
         )  # fmt: skip
     if num_models > 1:

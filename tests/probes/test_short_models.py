@@ -49,7 +49,9 @@ def test_a_usual_length_is_cut_to_what_fits_and_a_given_one_is_refused(name, sho
     said = f"strings of {size} "
     assert said in result.summary()
     if name != "drift":  # which tells the length of every result
-        assert result.shorter[0].startswith(f"{said}{'tokens' if name == 'glitches' else 'brackets'}, not {USUAL[name]}")
+        assert result.shorter[0].startswith(
+            f"{said}{'tokens' if name == 'glitches' else 'brackets'}, not {USUAL[name]}"
+        )
         assert result.shorter[0] in " ".join(result.summary().split())
         assert load_result(result.save(tmp_path / "a.json")).shorter == result.shorter
     with pytest.raises(InterpError, match=f"n_ctx={room}"):

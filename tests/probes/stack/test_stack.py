@@ -583,7 +583,9 @@ def test_the_best_head_of_one_input_is_undefined_over_as_many_as_there_are():
 @pytest.mark.parametrize("apart", ["all equal", "two and two", "all different"])
 def test_labels_of_rivals_fit_beside_the_panel_and_none_lies_on_another(apart):
     """Rivals of one value share a label, which may hold all their names; its value is always there."""
-    at = {"all equal": [-0.0499] * 6, "two and two": [0.5, 0.5, 0.3, 0.3, -1e-9, 0.02], "all different": range(6)}[apart]
+    at = {"all equal": [-0.0499] * 6, "two and two": [0.5, 0.5, 0.3, 0.3, -1e-9, 0.02], "all different": range(6)}[
+        apart
+    ]
     rivals = dict(zip(NAMES, map(float, at), strict=True))
     estimate = Estimate(0.4, 0.3, 0.5, 8, "seeds", null={"permuted": 0.1, "untrained": None})
     fig = stack_figure(
