@@ -56,8 +56,8 @@ def analyze_stack_likeness(
     """Stack-likeness of every head of a model, a population, or a list of models of one shape.
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos] (START first; PAD allowed on the
-    right, never a query). Default: `num_inputs` (40) prefixes of `length` brackets (28, or the most that the model takes)
-    drawn with `seed`, as are the intervals of one model; a result says if nothing was drawn.
+    right, never a query). Default: `num_inputs` (40) prefixes of `length` brackets (28, or the most that the model
+    takes) drawn with `seed`, as are the intervals of one model; a result says if nothing was drawn.
     `grammar` replaces the models' own: it reads texts and names tokens, and a `TransformerBridge` needs it.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
