@@ -5,6 +5,8 @@ without loading torch.
 """
 
 import importlib
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ __all__ = [
     "save_checkpoint",
     "train_population",
 ]
+
+if "ipykernel.zmqshell" in sys.modules:  # libraries that are loaded later load this, and without ipywidgets it warns
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")
+        importlib.import_module("tqdm.auto")
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,10 @@ class InterpError(Exception):
         """The message on one line, with nothing in it that would steer a terminal."""
         return printable(" ".join(super().__str__().splitlines()))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show: the message, and none of our frames above it."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class RequestError(InterpError):
     """An argument, option or combination of options that cannot be honoured."""

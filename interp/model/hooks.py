@@ -15,7 +15,7 @@ from transformer_lens.utilities.slice import Slice
 from interp.checks import one_of, true_or_false, whole_number
 from interp.devices import usable_device
 from interp.errors import RequestError, quoted
-from interp.names import nearest_name
+from interp.names import nearest_name, printable
 
 Names = str | list[str] | tuple[str, ...] | Callable[[str], bool] | None
 DIRECTIONS = ("fwd", "bwd")
@@ -23,6 +23,19 @@ DIRECTIONS = ("fwd", "bwd")
 
 class NamedHooks(HookedRootModule):
     """A `HookedRootModule` that refuses, with a `RequestError`, hooks that it does not have and filters of none."""
+
+    def __repr__(self) -> str:
+        """One line: what it is called and how large it is. `print` shows its modules, as of any in PyTorch."""
+        told, cfg = getattr(self, "provenance", None) or {}, getattr(self, "cfg", None)
+        parts = [str(told["name"])] if "name" in told else []
+        parts += [f"seed {told['seed']}"] if "seed" in told else []
+        sizes = {name: getattr(cfg, name, None) for name in ("n_layers", "n_heads", "d_model")}
+        size = ", ".join(f"{name}={value}" for name, value in sizes.items() if value is not None)
+        what = f"{type(self).__name__} {', '.join(parts)}".strip()
+        return printable(f"<{what}: {size}>" if size else f"<{what}>")
+
+    def __str__(self) -> str:
+        return nn.Module.__repr__(self)
 
     def _named(self, wanted: Names, what: str = "names_filter") -> list[str]:
         """The hooks that are meant: one name, several, those that a function accepts, or all (None).

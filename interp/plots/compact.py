@@ -5,6 +5,7 @@ import json
 import tempfile
 import webbrowser
 import zlib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from interp.names import printable
 from interp.plots import notebook
 from interp.plots.export import PLACEHOLDER, PLOT_CONFIG, check_div_id, notebook_html, with_hash_id
 
@@ -28,6 +30,15 @@ class CompactFigure(go.Figure):
     (as fine as fits into 0.9 MB; the hover says which), one byte each, causal patterns without their
     upper triangle, deflated. Images are drawn from the exact weights.
     """
+
+    def __repr__(self) -> str:
+        """One line. `print` shows every property, as of any of plotly's."""
+        kinds = Counter(trace.type for trace in self.data)
+        drawn = ", ".join(f"{n} {kind} {'trace' if n == 1 else 'traces'}" for kind, n in kinds.items()) or "no traces"
+        return printable(f"<CompactFigure: {notebook.title_of(self)}; {drawn}>")
+
+    def __str__(self) -> str:
+        return str(go.Figure.__repr__(self))
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
         """As plotly's; heatmaps of over 20,000 cells in all are packed, and the div's id is a hash."""

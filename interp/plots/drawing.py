@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from html import unescape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 QUERY, KEY = "query (attends from)", "key (attended to)"
 FOUR_ABREAST = 195  # pixels a panel, so that four fit a page of 1,200 with its margins
 LONGEST_LABEL = 12  # characters of a tick label
+FOR_NOTES = 760  # pixels that notes may make a narrow figure wide; longer ones are broken
 READABLE = 11  # pixels a cell, from which each gets its token as a tick label
 STRIP, STRIP_GAP = 7, 3  # pixels: thickness of the coloured axis, and its distance
 
@@ -100,13 +102,14 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
     panelwise = [_shapes(drawing, sizes, str(i + 1) if i else "") for i in range(count)]
     shapes = [shape for same in zip(*panelwise, strict=True) for shape in same]  # alike side by side: they pack well
     left = max(76, 36 + sizes.strip + math.ceil(sizes.label))
-    longest = max((len(re.sub(r"<[^>]*>", "", note)) for note in drawing.notes), default=0)
+    longest = max(map(_letters, drawing.notes), default=0)
     right = 160 if n * drawing.block > LINEAR_UP_TO else 130  # too little, and plotly shrinks the panels
-    width = max(left + plot_width + right, left + 7 * longest + 20, 460)
+    width = max(left + plot_width + right, min(left + 7 * longest + 20, FOR_NOTES), 460)
+    notes = [line for note in drawing.notes for line in wrapped(note, (width - left - 20) // 7)]
     head = title if title is not None else _title(drawing, common)
     room = max((width - left - TOOLBAR) // 9, 20)
     lines = wrap(" ".join(str(head).split()), room, max_lines=MOST_LINES, placeholder=" …") or [""]
-    top = _top(len(lines), len(drawing.notes)) + (22 if count > 1 else 0)
+    top = _top(len(lines), len(notes)) + (22 if count > 1 else 0)
     bottom = 50 + sizes.strip + (math.ceil(sizes.label) if sizes.upright else 14)
     height = top + plot_height + bottom
     fig.update_layout(
@@ -116,7 +119,7 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
         margin={"l": left, "r": width - left - plot_width, "t": top, "b": bottom},
         title={
             "text": "<br>".join(map(escape, lines)),
-            "subtitle": {"text": "<br>".join(drawing.notes), "font": {"size": 12}},
+            "subtitle": {"text": "<br>".join(notes), "font": {"size": 12}},
             "y": 1 - (12 + LIFT * (len(lines) - 1)) / height, "yref": "container", "yanchor": "top",
         },
         coloraxis=colour_axis([p.weights for p in drawing.panels], drawing.kind, n * drawing.block, drawing.causal,
@@ -126,6 +129,21 @@ def draw(drawing: Drawing, title: str | None) -> "CompactFigure":
     )  # fmt: skip
     fig.update_annotations(font={"size": 12}, selector={"yanchor": "bottom"})
     return fig
+
+
+def wrapped(note: str, room: int) -> list[str]:
+    """A line of HTML as lines of `room` characters, tags not counted. A coloured mark stays with what it marks."""
+    lines = [""]
+    for word in re.findall(r"(?:</span> |<[^>]*>|[^ <])+ *", note):
+        if lines[-1] and _letters(lines[-1]) + _letters(word.rstrip()) > room:
+            lines.append("")
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
+
+
+def _letters(note: str) -> int:
+    """How many characters of a line of HTML are seen."""
+    return len(unescape(re.sub(r"<[^>]*>", "", note)))
 
 
 def _columns(drawing: Drawing) -> int:

@@ -3,8 +3,8 @@
 The first figure that a kernel shows is preceded by an output that holds the script, and every figure waits for it:
 so a notebook of any number of figures holds it once. Where that output is gone (cleared, or its cell deleted), a figure
 takes the same script from plotly's server, checked by its hash; where no script runs at all, it says what would be
-seen. Beside the HTML stands plotly's own type, which JupyterLab and VS Code draw without a script in the notebook, also
-in one that is not trusted.
+seen. Beside the HTML stands plotly's own type, which VS Code, and a JupyterLab that plotly is installed beside, draw
+without a script in the notebook, also in one that is not trusted.
 """
 
 import base64
@@ -50,7 +50,7 @@ def show_result(text: str, fig: "go.Figure") -> None:
 
 def figure_bundle(fig: "go.Figure") -> dict[str, Any]:
     """A figure for a notebook that holds the script: by type."""
-    told = _title(fig)
+    told = title_of(fig)
     bundle: dict[str, Any] = {"text/html": _waiting(fig, told), "text/plain": f"figure: {told}"}
     if not _packs(fig):
         plain = json.dumps(_plain(fig.to_plotly_json()), allow_nan=False)
@@ -137,9 +137,10 @@ def _packs(fig: "go.Figure") -> bool:
     return bool(light is not None and light())
 
 
-def _title(fig: "go.Figure") -> str:
+def title_of(fig: "go.Figure") -> str:
+    """The title as plain text on one line."""
     title = fig.layout.title.text or "figure"
-    return html.unescape(re.sub(r"<[^>]*>", " ", title)).strip()
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", title)).split())
 
 
 def _plain(value: Any) -> Any:

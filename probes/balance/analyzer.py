@@ -49,9 +49,10 @@ from interp.worlds.dyck.refusals import no_brackets
 from probes.balance.insertions import Insertion, insertions, rows_at_once
 from probes.balance.result import BalanceResult
 from probes.balance.table import BalanceTable, balance_table, head_states, table_bytes
-from probes.core import mean_over_inputs, mean_over_seeds, recorded
+from probes.core import cut_short, mean_over_inputs, mean_over_seeds, recorded
 
 Array = NDArray[np.float64]
+LENGTH = 28  # brackets of the strings that pairs are put before, by default
 STATE_LENGTH = 28  # brackets of the strings whose states are averaged
 MOST_CELLS = 1e11  # pairs of query and key, of all models, layers and heads: about an hour
 EXACT = 1 - 1e-6  # share of variance from which a state counts as one vector
@@ -66,14 +67,15 @@ def analyze_balance(
     layer: int | None = None,
     seed: int = 0,
     num_inputs: int = 100,
-    length: int = 28,
+    length: int | None = None,
     untrained: bool = True,
     task_check: bool = True,
 ) -> BalanceResult:
     """Balance violation of a model, a population, or (functional form only) a callable tokens -> logits.
 
     `layer`: which attention layer, from 0, negative from the end; the last by default. `grammar` replaces the models'
-    own and is needed for a bridge or a callable. `num_inputs` strings of `length` brackets are drawn with `seed`.
+    own and is needed for a bridge or a callable. `num_inputs` strings of `length` brackets are drawn with `seed`:
+    28, or where the model takes fewer the most that fit, and then the result says so.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
 
@@ -89,7 +91,8 @@ def analyze_balance(
     """
     seed, untrained = check_seed(seed), true_or_false("untrained", untrained)
     task_check = true_or_false("task_check", task_check)
-    num_inputs, length = whole_number("num_inputs", num_inputs, 2), whole_number("length", length)
+    num_inputs = whole_number("num_inputs", num_inputs, 2)
+    given = None if length is None else whole_number("length", length)
     models, hooked = _given(model)
     grammar = grammar_of(model, models, grammar, "balance")
     if not isinstance(grammar, DyckGrammar):
@@ -103,14 +106,16 @@ def analyze_balance(
     else:
         why = "a callable shows no attention: only the functional form applies"
         not_read(why, layer=layer, untrained=None if untrained else False)
+    length = _fitting(first, grammar) if given is None else given
     counts = _counts(first, grammar, length)
     _check_size(models, hooked, grammar, counts, num_inputs, length)
     checked = check_task(models, grammar, None, seed, "balance", task_check)
     functional = [_functional(m, grammar, counts, num_inputs, length, seed) for m in models]
     tables = [balance_tables(m, layer, grammar, seed) for m in models] if layer is not None else []
     fresh = untrained_of(model) if tables and untrained else None
-    null = None if fresh is None else _mean_beta([balance_tables(m, layer or 0, grammar, seed)[0] for m in fresh]).value
-    return replace(_result(functional, tables, null, layer, first, grammar), task_check=checked)
+    start = None if fresh is None else [balance_tables(m, layer or 0, grammar, seed)[0] for m in fresh]
+    shorter = () if given is not None else cut_short(length, LENGTH, "bracket", first)
+    return replace(_result(functional, tables, start, layer, first, grammar), task_check=checked, shorter=shorter)
 
 
 def _given(model: Any) -> tuple[Sequence[Any], bool]:
@@ -139,6 +144,13 @@ def _check_depth(models: Sequence[Any], grammar: DyckGrammar) -> None:
                 f"balance: grammar={quoted(grammar)} has max_depth={grammar.max_depth}, and {name} was made for "
                 f"max_depth={made}: pass grammar={quoted(replace(grammar, max_depth=made))}, or leave grammar= out"
             )
+
+
+def _fitting(model: Any, grammar: DyckGrammar) -> int:
+    """The usual number of brackets, or the most that leave room for START and D pairs; the usual one if none does."""
+    most = longest_input(model)
+    room = LENGTH if most is None else most - 1 - 2 * grammar.max_depth
+    return min(room, LENGTH) if room >= 1 else LENGTH
 
 
 def _counts(model: Any, grammar: DyckGrammar, length: int) -> list[int]:
@@ -228,7 +240,7 @@ def _functional(
 def _result(
     functional: list[tuple[list[Insertion], float]],
     tables: list[tuple[list[BalanceTable], float]],
-    null: float | None,
+    start: list[list[BalanceTable]] | None,
     layer: int | None,
     first: Any,
     grammar: DyckGrammar,
@@ -254,7 +266,7 @@ def _result(
         by_head: tuple[Estimate, ...] = ()
         released = condition = beta
     else:
-        by_head = tuple(_mean_beta([t[h] for t, _ in tables]) for h in range(len(tables[0][0])))
+        by_head = tuple(_beta_of(h, [t for t, _ in tables], start) for h in range(len(tables[0][0])))
         firsts = [t[0] for t, _ in tables]
         beta = by_head[0]
         if len(by_head) > 1:
@@ -267,7 +279,7 @@ def _result(
     if explained is not None and not np.isfinite(explained):
         explained = None
     return BalanceResult(
-        beta=beta.with_null(null),
+        beta=beta,
         functional=over_models([np.mean([r.tv for r in rows[:nested]], 0) for rows, _ in functional]).with_null(
             unrelated
         ),
@@ -287,9 +299,11 @@ def _result(
     )
 
 
-def _mean_beta(tables: list[BalanceTable] | list[Any]) -> Estimate:
-    tables = [t[0] if isinstance(t, list) else t for t in tables]
-    return _mean([t.beta for t in tables], tables)
+def _beta_of(head: int, tables: list[list[BalanceTable]], start: list[list[BalanceTable]] | None) -> Estimate:
+    """Beta of a head, beside that of the same head before training."""
+    of = _mean([t[head].beta for t in tables], [t[head] for t in tables])
+    null = None if start is None else _mean([t[head].beta for t in start], [t[head] for t in start]).value
+    return of.with_null(null)
 
 
 def _mean(values: list[float | None], tables: list[BalanceTable]) -> Estimate:

@@ -26,7 +26,7 @@ from probes.core.origin import Origin, recorded, release
 from probes.core.plain import to_json
 from probes.core.reading import LeftOut, hints
 from probes.core.replaying import Replay, replay
-from probes.core.result import Result, unread_seed
+from probes.core.result import Result, cut_short, unread_seed
 from probes.core.wording import counted
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "argument_from",
     "clopper_pearson",
     "counted",
+    "cut_short",
     "file_of",
     "get_kind",
     "header_of_command",

@@ -7,12 +7,14 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from interp.guests import longest_input
 from interp.names import printable
 from interp.stats import Estimate
 from probes.core.files import save
 from probes.core.frames import estimate_rows, frame, table_rows
 from probes.core.origin import Origin
 from probes.core.plain import to_json
+from probes.core.wording import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -128,6 +130,13 @@ def unread_seed(seed: int, *, read: bool) -> tuple[str, ...]:
     drawn at random, but whoever gave one is told that another would have given the same numbers.
     """
     return () if read or seed == 0 else (f"seed={seed} changes nothing here: nothing was drawn at random",)
+
+
+def cut_short(length: int, usual: int, unit: str, model: Any) -> tuple[str, ...]:
+    """What a result says of strings that nobody gave a length and that are shorter than usual, as the model needs."""
+    if length == usual:
+        return ()
+    return (f"strings of {counted(length, unit)}, not {usual}: the model takes {longest_input(model)} tokens at most",)
 
 
 def _for_notebooks(figure: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -82,6 +82,7 @@ def analyze_drift(
         raise RequestError(f"{WHO}: strings of {size} tokens with before={before} have no gap: give a longer length")
     asked = drift_strings(grammar, size, gaps, before, seed=seed)
     common = grammar.draw(generator(seed, "drift/heads"), PAIRED)
+    common = common[:, : longest_input(models[0])]  # causal models take beginnings
     checked = check_task(models, grammar, common, seed, WHO, task_check)
     _check_size(models[0], asked)
     measured = _measure(models, grammar, asked, common)

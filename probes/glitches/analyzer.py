@@ -13,14 +13,23 @@ from numpy.typing import NDArray
 
 from interp.checks import optional_whole, plain, true_or_false, whole_number
 from interp.errors import AnalysisError, GrammarError, RequestError, quoted
-from interp.guests import check_length, grammar_of, guest_errors, hosting, models_of, undisturbed, untrained_of
+from interp.guests import (
+    check_length,
+    grammar_of,
+    guest_errors,
+    hosting,
+    longest_input,
+    models_of,
+    undisturbed,
+    untrained_of,
+)
 from interp.limits import check_memory
 from interp.logits import check_finite
 from interp.rng import check_seed, generator
 from interp.stats import SHARE, Estimate
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import clopper_pearson, mean_over_seeds, recorded
+from probes.core import clopper_pearson, cut_short, mean_over_seeds, recorded
 from probes.glitches.counts import share_of_reads
 from probes.glitches.result import GlitchResult, Spread
 
@@ -51,7 +60,7 @@ def analyze_glitches(
 
     Reads are positions after r; of transduction, no-ops. An answer is right if the stored bit has the largest logit
     of all. Strings are drawn with `seed`, the same for all models, until they hold `reads` reads (4,000 per law);
-    `length` (the grammar's own) is how many tokens each has.
+    `length` is how many tokens each has: the grammar's own number, or the most that the models take.
 
     The interval of one model is Clopper and Pearson's with strings as clusters (`share_of_reads`); that of a
     population is over seeds. Null: the same before training, a model that answers either bit at random, and one that
@@ -64,7 +73,7 @@ def analyze_glitches(
     reads = whole_number("reads", reads, 1, 10**8)
     models = models_of(model, WHO)
     grammar = flipflop_of(model, models, grammar, WHO)
-    size = optional_whole("length", length, grammar.length, 2)
+    size = optional_whole("length", length, _fitting(models[0], grammar), 2)
     check_length(models[0], size, WHO)
     chosen = checked_laws(laws)
     drawn = {law: glitch_strings(grammar, law, size, reads, seed) for law in chosen}
@@ -83,7 +92,16 @@ def analyze_glitches(
         length=size,
         num_models=len(models),
         task_check=checked,
+        shorter=() if length is not None else cut_short(size, grammar.length, "token", models[0]),
     )
+
+
+def _fitting(model: Any, grammar: Any) -> int:
+    """Tokens of a string of the grammar, or the most that the model takes and a string may have."""
+    most = longest_input(model)
+    if most is None or most >= grammar.length:
+        return int(grammar.length)
+    return max(2, most - most % 2 if isinstance(grammar, FlipFlopGrammar) else most)
 
 
 def _flag(task_check: Any) -> bool:

@@ -38,6 +38,8 @@ class GlitchResult(Result):
     - `spread`: how it is distributed over seeds.  `reads`, `strings`: how many were asked, each of every seed.
     - `trained_on`: p_i of the grammar.  `length`: tokens of a string.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
+    - `shorter`: says so where the models have no room for strings of the grammar's length; in `to_dict` where there is
+      one.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ("errors",)
@@ -51,6 +53,7 @@ class GlitchResult(Result):
     length: int
     num_models: int
     task_check: TaskCheck | None = field(default=None)
+    shorter: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """A table, a line a law; then seed by seed."""
@@ -81,6 +84,7 @@ class GlitchResult(Result):
                 lines.append(f"{law:>6} {told}{more}")
         if self.task_check is not None:
             lines.append(str(self.task_check))
+        lines += self.shorter
         return fold([*lines, *absent(lines)])
 
     def figure(self) -> "go.Figure":

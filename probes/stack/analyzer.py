@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interp.checks import not_read, optional_whole, true_or_false
+from interp.checks import not_read, optional_whole, true_or_false, whole_number
 from interp.errors import AnalysisError, GrammarError
 from interp.grammars import DyckGrammar
-from interp.guests import grammar_of, hosting, layers_and_heads, models_of, read_tokens, untrained_of
+from interp.guests import grammar_of, hosting, layers_and_heads, longest_input, models_of, read_tokens, untrained_of
 from interp.limits import check_memory
 from interp.rng import check_seed
 from interp.stats import GAP, SHARE, Estimate, Support
 from interp.task_check import check_task
 from interp.worlds.dyck.refusals import no_brackets
-from probes.core import mean_over_inputs, mean_over_seeds, recorded, unread_seed
+from probes.core import cut_short, mean_over_inputs, mean_over_seeds, recorded, unread_seed
 from probes.stack.figure import RIVALS
 from probes.stack.result import Nested, StackResult
 
@@ -56,8 +56,8 @@ def analyze_stack_likeness(
     """Stack-likeness of every head of a model, a population, or a list of models of one shape.
 
     `inputs`: a text, a list of texts, or token ids [pos] or [batch, pos] (START first; PAD allowed on the
-    right, never a query). Default: `num_inputs` (40) prefixes of `length` (28) brackets drawn with `seed`, as are
-    the intervals of one model; a result says if nothing was drawn.
+    right, never a query). Default: `num_inputs` (40) prefixes of `length` brackets (28, or the most that the model
+    takes) drawn with `seed`, as are the intervals of one model; a result says if nothing was drawn.
     `grammar` replaces the models' own: it reads texts and names tokens, and a `TransformerBridge` needs it.
     `untrained=True` also measures the config and seeds before training, where they can be rebuilt.
     `task_check=False` measures models that do not do their grammar's task as well (see `interp.task_check`).
@@ -101,7 +101,9 @@ def analyze_stack_likeness(
     start = None if fresh is None else _measure_all(fresh, tokens, queries, grammar.pad)
     read = inputs is None or checked is not None  # inputs, or a check, are drawn
     result = _result(measured, start, tokens, queries, grammar)
-    return replace(result, task_check=checked, unread=unread_seed(seed, read=read))
+    drawn = inputs is None and length is None
+    shorter = cut_short(_usual(models[0]), LENGTH, "bracket", models[0]) if drawn else ()
+    return replace(result, task_check=checked, unread=unread_seed(seed, read=read), shorter=shorter)
 
 
 # -- inputs and queries ----------------------------------------------------------------------------
@@ -125,13 +127,19 @@ def _tokens(
     """Token ids [inputs, pos]."""
     if inputs is None:
         count = optional_whole("num_inputs", num_inputs, NUM_INPUTS)
-        size = optional_whole("length", length, LENGTH)
+        size = _usual(model) if length is None else whole_number("length", length)
         _check_size(model, count, size + 1)
         return grammar.to_tokens(grammar.sample(count, mode="prefix", length=size, seed=seed))
     not_read("inputs are given", num_inputs=num_inputs, length=length)
     tokens = read_tokens(inputs, model, grammar, "stack-likeness")
     _check_size(model, *tokens.shape)
     return tokens
+
+
+def _usual(model: Any) -> int:
+    """Brackets of a drawn string where nobody says how many: START stands before them."""
+    most = longest_input(model)
+    return LENGTH if most is None else max(1, min(LENGTH, most - 1))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The picture of a stack-likeness result, and the names it shares with the summary."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 NAME = "Stack-likeness (closers)"  # the audit's "claim score" is over other queries
+BESIDE, LETTERS = 310, 44  # pixels right of the panel, and characters of a line there
 RIVALS = {
     "unmatched": "all unmatched open brackets",
     "same_depth": "all opening brackets at this depth",
@@ -65,11 +67,14 @@ def stack_figure(
     points = [x for layer in per_model for x in layer.ravel()]
     low = min([*points, *(v for _, v in lines), *(e.low for e in estimates if e.low is not None)])
     span = (min(low - 0.06, -0.1), max([1.05, *(e.high + 0.06 for e in estimates if e.high is not None)]))
-    for (words, value), label in zip(lines, _spaced([v for _, v in lines], 0.047 * (span[1] - span[0])), strict=True):
+    named = [wrap(f"{words} {number(value, 2)}", LETTERS, break_long_words=False) for words, value in lines]
+    height = 0.047 * (span[1] - span[0])  # of a line
+    places = _spaced([value for _, value in lines], [height * len(broken) for broken in named])
+    for (_, value), broken, label in zip(lines, named, places, strict=True):
         fig.add_hline(y=value, line={"color": MUTED if value else INK, "width": 1, "dash": "dot" if value else "solid"})
         fig.add_annotation(
-            text=f"{words} {number(value, 2)}", x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
-            showarrow=False, font={"size": 11, "color": MUTED if value else INK},
+            text="<br>".join(broken), x=1, xshift=8, xref="paper", y=label, xanchor="left", yanchor="middle",
+            align="left", showarrow=False, font={"size": 11, "color": MUTED if value else INK},
         )  # fmt: skip
     if num_models > 1:
         for at, (layer, head) in enumerate(heads):
@@ -112,7 +117,7 @@ def stack_figure(
         f"{note}; dotted, named at the right: a head that attends evenly to these keys",
         width=max(960, 500 + (90 if count <= 12 else 20) * count),
         height=430,
-        margin={"r": 310},
+        margin={"r": BESIDE},
         xaxis={**ticks, "showgrid": False, "title": {"text": "" if single_head else "layer.head"}},
         yaxis={
             "title": {"text": "stack-likeness (closers): (m - c) / (1 - c)"},
@@ -123,23 +128,28 @@ def stack_figure(
     )
 
 
-def _spaced(values: Sequence[float], gap: float) -> list[float]:
-    """Heights of labels for lines at `values`, moved apart to `gap` where lines lie closer, order kept."""
+def _spaced(values: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Places of labels of these heights for lines at `values`, moved apart where they would overlap, order kept."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     groups: list[list[int]] = []  # labels that touch, centred together on the mean of their lines
 
     def centre(group: list[int]) -> float:
         return sum(values[i] for i in group) / len(group)
 
+    def height(group: list[int]) -> float:
+        return sum(heights[i] for i in group)
+
     for i in order:
         groups.append([i])
         while len(groups) > 1:
             low, high = groups[-2:]
-            if centre(high) - centre(low) >= gap * (len(low) + len(high)) / 2:
+            if centre(high) - centre(low) >= (height(low) + height(high)) / 2:
                 break
             groups[-2:] = [low + high]
     out = [0.0] * len(values)
     for group in groups:
-        for step, i in enumerate(group):
-            out[i] = centre(group) + gap * (step - (len(group) - 1) / 2)
+        below = centre(group) - height(group) / 2
+        for i in group:
+            out[i] = below + heights[i] / 2
+            below += heights[i]
     return out

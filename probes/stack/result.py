@@ -44,6 +44,7 @@ class StackResult(Result):
     - `per_model`: per layer [models, heads], what the means over seeds are taken of.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `unread`: says so of a seed that was given and not read, since nothing was drawn; in `to_dict` where there is one.
+    - `shorter`: says so where the model has no room for strings of the usual length; in `to_dict` where there is one.
     - `queries`, `queries_trivial`, `excluded`: how many queries; those that see one key only (c = 1) are
       left out and counted.
 
@@ -75,6 +76,7 @@ class StackResult(Result):
     per_model: tuple[Array, ...] = field(repr=False)
     task_check: TaskCheck | None = None
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
+    shorter: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
     def summary(self) -> str:
         """A table, a line per head, with what to compare it with."""
@@ -117,7 +119,7 @@ class StackResult(Result):
             lines.append(f"left out, since they see one key only: {counted(self.excluded, 'query', 'queries')}")
         if self.task_check is not None:
             lines.append(str(self.task_check))
-        lines += self.unread
+        lines += [*self.shorter, *self.unread]
         return fold(lines)
 
     def figure(self) -> "go.Figure":

@@ -2,13 +2,17 @@
 
 import json
 import re
+import subprocess
 import sys
+import traceback
 import types
 
 import numpy as np
 import pytest
+from torch import nn
 
-from interp import load_checkpoint
+from interp import InterpError, SandboxTransformer, load_checkpoint
+from interp.model.hooks import NamedHooks
 from interp.plots import attention_heatmap, learning_curves, notebook
 from interp.plots.compact import CompactFigure
 from probes import analyze_variation, audit_claim
@@ -246,3 +250,75 @@ def test_the_line_of_a_result_has_no_address():
     found = audit_claim(load_checkpoint("dyck-minimal")[0], "L0H0 attends to START", num_inputs=120)
     assert re.fullmatch(r"<AuditResult: L0H0 attends to START; Verdict: [^\n]*>", repr(found))
     assert len(repr(found)) < 200
+
+
+def test_models_and_figures_have_one_line_and_print_as_ever(result):
+    """A list of them, or the end of a cell in a plain terminal, is read and not scrolled."""
+    population = load_checkpoint("dyck-standard")
+    models = [population[3], SandboxTransformer(population.config), load_checkpoint("constructed/stack")]
+    figures = [result.figure(), attention_heatmap(population[0], "()"), learning_curves(population), CompactFigure()]
+    for thing in [*models, *figures]:
+        assert re.fullmatch(rf"<{type(thing).__name__}[ :>][^\n]*", repr(thing)), repr(thing)[:200]
+        assert len(repr(thing)) < 250
+        assert len(str(thing).splitlines()) > 1 or thing is figures[-1]
+    assert "dyck-standard, seed 3" in repr(models[0])
+    assert repr(figures[1]).startswith("<CompactFigure: Attention")
+    assert repr(figures[1]).endswith("2 heatmap traces>")
+    assert str(models[0]) == nn.Module.__repr__(models[0])
+    assert all(kind.__repr__ is NamedHooks.__repr__ for kind in NamedHooks.__subclasses__())  # guests as well
+    named = SandboxTransformer(population.config, provenance={"name": "a\nb\x1b[31m"})
+    assert repr(named).isprintable()
+
+
+def raised(error):
+    """Every error of ours: with the message of one, as IPython would show it."""
+    try:
+        raise error
+    except InterpError as caught:
+        return caught
+
+
+def test_a_refusal_is_one_line_in_a_notebook_and_has_its_frames_in_python():
+    kinds, found = [InterpError], set()
+    while kinds:
+        kind = kinds.pop()
+        found.add(kind)
+        kinds += kind.__subclasses__()
+    assert len(found) > 10
+    for kind in found:
+        error = raised(kind("k=0 is\nno number \x1b[31m"))
+        (line,) = error._render_traceback_()
+        assert line == f"{kind.__name__}: {error}"
+        assert line.isprintable()
+        plain = traceback.format_exception(error)
+        assert len(plain) > 2  # with frames
+        assert any("in raised" in part for part in plain)
+
+
+QUIET = """
+import sys, types, warnings
+sys.modules["ipywidgets"] = None
+sys.modules["ipykernel.zmqshell"] = types.ModuleType("zmqshell")
+import IPython
+IPython.get_ipython = lambda: type("ZMQInteractiveShell", (), {})()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import FIRST
+    import interp.foreign.live, interp.model, probes, case_studies.registry, transformer_lens, transformers
+    import huggingface_hub.hf_api
+    before = len([w for w in told if "IProgress" in str(w.message)])
+    del sys.modules["tqdm.auto"], sys.modules["tqdm.autonotebook"]
+    import tqdm.auto
+    after = len([w for w in told if "IProgress" in str(w.message)])
+print(before, after)
+"""
+
+
+@pytest.mark.parametrize("first", ["interp", "probes", "case_studies"])
+def test_the_first_import_writes_no_warning_into_a_notebook(first):
+    """Whoever loads tqdm's bars for notebooks without ipywidgets is warned, and their other warnings stay."""
+    pytest.importorskip("IPython")
+    found = subprocess.run(
+        [sys.executable, "-c", QUIET.replace("FIRST", first)], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.split() == ["0", "1"], found.stderr

@@ -1,9 +1,11 @@
 """Heatmaps show the patterns they are given; files are whole, offline and the same every time."""
 
 import math
+import re
 import subprocess
 import sys
 import types
+from html import unescape
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from interp.errors import ExportError, OutputError, PatternError, RequestError
 from interp.grammars import DyckGrammar
 from interp.plots import attention_heatmap, figure_html, save_figure
 from interp.plots.arrays import check_patterns
-from interp.plots.drawing import KEY, QUERY
+from interp.plots.drawing import KEY, QUERY, Drawing, draw
 from interp.plots.export import _without_chance, find_browser
+from interp.plots.overlays import Strip, _legend
+from interp.plots.panels import Panel
 from interp.plots.style import SEQUENTIAL, colorscale, escape, label_last_rows, log_axis, shorten
 
 GRAMMAR = DyckGrammar(2, 4)
@@ -498,3 +502,28 @@ def test_tokens_that_cannot_be_seen_get_a_sign():
 def test_a_scale_that_is_none_is_refused(fig, tmp_path, scale):
     with pytest.raises(RequestError, match="is not a number above 0"):
         save_figure(fig, tmp_path / "x.png", scale=scale)
+
+
+NOTED = "not trained here on this grammar: it was asked 40 strings, and gives the closing bracket in 0.97 [0.95, 0.98] "
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+@pytest.mark.parametrize("panels", [1, 2, 6])
+def test_notes_are_broken_to_the_width_of_the_figure(times, panels):
+    """Whoever writes them: the truth over a pattern, the check of a stranger's task, nulls, what is left out."""
+    strip = Strip(np.array([0, 1, 2] * 3), ("#111", "#222", "#333"), ("a & b", "c < d", "level two"), ("a", "b", "c"))
+    legend = _legend("the depth of every bracket, as far as it was read " * times, strip)
+    notes = (legend, escape((NOTED * times).strip()), "short")
+    weights = np.eye(9)
+    panel = [Panel(f"layer 0 head {i}", "", weights) for i in range(panels)]
+    fig = draw(Drawing(tuple(panel), tuple("abcdefghi"), tuple("012345678"), notes, "", "weight", strip=strip), None)
+    plain = draw(Drawing(tuple(panel), tuple("abcdefghi"), tuple("012345678"), (), "", "weight", strip=strip), None)
+    assert fig.layout.width <= max(plain.layout.width, 760)
+    lines = fig.layout.title.subtitle.text.split("<br>")
+    seen = [unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
+    assert max(7 * len(line) for line in seen) <= fig.layout.width - fig.layout.margin.l - 20
+    assert " ".join(" ".join(seen).split()) == " ".join(unescape(re.sub(r"<[^>]*>", "", " ".join(notes))).split())
+    assert not any(line.endswith("■") for line in seen)  # a mark stays with its name
+    assert fig.layout.margin.t - plain.layout.margin.t >= 16 * len(lines)
+    assert fig.layout.height - fig.layout.margin.t == plain.layout.height - plain.layout.margin.t
+    assert seen[-1] == "short"

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
@@ -557,3 +558,27 @@ def test_a_grammar_of_another_depth_than_the_models_is_refused(depth, several):
         assert "\n" not in said
     own = replace(population.grammar, open_prob=0.4)  # another law of the same depth is another sample
     assert analyze_balance(population[0], grammar=own, num_inputs=4, length=6, untrained=False).beta.value is not None
+
+
+@pytest.mark.parametrize(("heads", "seeds"), [(1, 4), (2, 4), (4, 1), (20, 4)])
+def test_beta_of_every_head_stands_in_the_summary(heads, seeds):
+    recipe = make_recipe("dyck-standard", {"heads": heads, "width": 20, "depth": 2})
+    population = Population.init(recipe.config, range(seeds), recipe.grammar)
+    result = analyze_balance(population, num_inputs=4, length=6, task_check=False)
+    lines = result.summary().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(result.by_head) == heads
+    assert all(e.null == pytest.approx(e.value) for e in result.by_head)  # each head beside itself: it *is* untrained
+    if heads == 1:
+        assert result.beta == result.by_head[0]
+        assert not any("by_head" in line for line in lines)
+        return
+    assert result.beta.null is None  # no head's is that of all
+    rows = {int(found[1]): found[2] for line in lines if (found := re.match(r" +(\d+)  (.*)", line))}
+    lowest = sorted(range(heads), key=lambda head: result.by_head[head].value)[:16]
+    assert sorted(rows) == sorted(lowest)
+    for head, row in rows.items():
+        e = result.by_head[head]
+        assert row.startswith(f"{e.value:.3f} {'[no interval]' if seeds == 1 else f'[{e.low:.3f}, {e.high:.3f}]'}")
+        assert row.endswith(f" {e.null:.3f}")
+    assert (f"(the 16 lowest of {heads} heads)" in result.summary()) == (heads > 16)

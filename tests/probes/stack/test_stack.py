@@ -1,7 +1,9 @@
 """Stack-likeness against a literal loop over stacks, hand-worked numbers, and heads whose truth is known."""
 
 import copy
+import itertools
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -19,8 +21,11 @@ from interp.config import TransformerConfig
 from interp.errors import AnalysisError, InterpError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
+from interp.numbers import number
 from interp.population import Population
-from interp.stats import GAP, mean_over_inputs, mean_over_seeds
+from interp.stats import GAP, Estimate, mean_over_inputs, mean_over_seeds
+from probes.stack.figure import RIVALS as NAMES
+from probes.stack.figure import merged, stack_figure
 
 # Most models here are stubs or untrained: whether they close brackets is not the question.
 analyze_stack_likeness = partial(probes.stack.analyze_stack_likeness, task_check=False)
@@ -573,3 +578,25 @@ def test_the_best_head_of_one_input_is_undefined_over_as_many_as_there_are():
     for models, n, over in ((population, 3, "seeds"), (population[0], 1, "inputs")):
         best = analyze_stack_likeness(models, "([])", untrained=False).best[0]
         assert (best.value, best.n, best.over) == (None, n, over)
+
+
+@pytest.mark.parametrize("apart", ["all equal", "two and two", "all different"])
+def test_labels_of_rivals_fit_beside_the_panel_and_none_lies_on_another(apart):
+    """Rivals of one value share a label, which may hold all their names; its value is always there."""
+    at = {"all equal": [-0.0499] * 6, "two and two": [0.5, 0.5, 0.3, 0.3, -1e-9, 0.02], "all different": range(6)}[
+        apart
+    ]
+    rivals = dict(zip(NAMES, map(float, at), strict=True))
+    estimate = Estimate(0.4, 0.3, 0.5, 8, "seeds", null={"permuted": 0.1, "untrained": None})
+    fig = stack_figure(
+        [[estimate]], rivals=rivals, per_model=[np.full((8, 1), 0.4)], num_models=8, num_inputs=3, queries=9
+    )
+    labels = [note for note in fig.layout.annotations if note.xref == "paper"]
+    lines = [line for label in labels for line in label.text.split("<br>")]
+    assert max(map(len, lines)) * 7 <= fig.layout.margin.r
+    told = [" ".join(label.text.split("<br>")) for label in labels]
+    assert told == [f"{words} {number(value, 2)}" for words, value in [*merged(rivals), ("every visible key", 0.0)]]
+    assert not any(re.search(r" -0(\.0*)?$", text) for text in told)
+    low, high = fig.layout.yaxis.range
+    taken = sorted((label.y, 0.047 * (high - low) * len(label.text.split("<br>")) / 2) for label in labels)
+    assert all(b - a >= (half + more) * (1 - 1e-9) for (a, half), (b, more) in itertools.pairwise(taken))
