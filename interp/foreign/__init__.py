@@ -12,7 +12,7 @@ holds the models that stay what they are.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
 from interp.foreign.files import files_of, is_hugging_face, read_state, settings_of
 from interp.foreign.formats import recognised
+from interp.foreign.given import beside_only, merged, neighbour
 from interp.foreign.guest import Adapted, Spoken
 from interp.foreign.ids import Meaning, read_meaning, with_pad
 from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder, open_gguf
@@ -158,14 +159,15 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
     if isinstance(source, SandboxTransformer):
         raise CheckpointError("this is a model of ours already: analyzers take it as it is")
     if is_bridge(source) or is_hugging_face_model(source):
-        not_read("the model has its own", config=config, class_names=given["class_names"])
-        if is_bridge(source):
-            not_read("the bridge has its own", tokenizer=tokenizer)
-            (ours, model, told), tokenizer = of_bridge(source), getattr(source, "tokenizer", None)
-        else:
-            ours, model, told = of_hugging_face(source, tokenizer)
-        settings = None if ours is None else ours.settings
-        return _Opened(type(source).__name__, type(source).__name__, told, ours, model, tokenizer, None, settings)
+        settings = beside_only(config, "the model has its own")
+        not_read("the model has its own", class_names=given["class_names"])
+        kind = type(source).__name__
+        if not is_bridge(source):
+            return _of_hugging_face(kind, kind, source, tokenizer, settings)
+        not_read("the bridge has its own", tokenizer=tokenizer)
+        (ours, model, told), tokenizer = of_bridge(source), getattr(source, "tokenizer", None)
+        known = ({} if ours is None else ours.settings) | (settings or {})
+        return _Opened(kind, kind, told, ours, model, tokenizer, None, known)
     if isinstance(source, nn.Module) or (callable(source) and not isinstance(source, type)):
         not_read("the function's tokens are ids", tokenizer=tokenizer, class_names=given["class_names"])
         return _open_function(source, config)
@@ -175,19 +177,20 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
     )
 
 
-def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _Opened:
+def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any, beside: Path | None = None) -> _Opened:
+    """A state dict, or its file; `beside`: the config.json of a folder that was named."""
     not_read("a state dict's texts are read by vocab=", tokenizer=tokenizer)
     settings = None if config is None else settings_of(config)
     found = read_state(source)
-    if settings is None and found.beside:
-        settings = settings_of(found.beside)
-    name = str(source) if isinstance(source, (str, Path)) else "a state dict"
-    beside = Path(name).with_name("config.json")
-    if settings is None and isinstance(source, (str, Path)) and beside.is_file():
-        settings = settings_of(beside)
+    name, aside = str(source) if isinstance(source, (str, Path)) else "a state dict", ""
+    if beside is not None:
+        settings = merged(settings_of(beside), quoted(str(beside)), settings)
+    elif isinstance(source, (str, Path)):
+        settings, aside = neighbour(Path(name), settings)
+    settings = merged(found.beside, found.source, settings)
     one, raw = recognised(found)
     state, told, supposed = one.convert(raw, settings, name)
-    said = f"{one.name}{f'; {supposed}' if supposed else ''}"
+    said = "; ".join(part for part in (one.name, supposed, aside) if part)
     classes = (settings or {}).get("class_names") if given["class_names"] is None else given["class_names"]
     try:
         ours = to_config(told, classes)
@@ -197,7 +200,7 @@ def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any)
         model = one.bridge(raw, told)
         return _Opened(Path(name).stem, name, f"{said}, as a hooked bridge", None, model, settings=settings)
     check_tensors(state, ours, name)
-    shown = said if one.bridge is not None or supposed else ""
+    shown = said if one.bridge is not None or supposed or aside else ""
     return _Opened(Path(name).stem, f"{one.name} state dict", shown, Ours(ours, state, told), settings=settings)
 
 
@@ -206,19 +209,25 @@ def _open_folder(folder: Path, config: Any, given: dict[str, Any], tokenizer: An
         path, beside, vocab = files_of(folder)
         if path.suffix == GGUF:
             return _open_gguf(path, config, given, tokenizer, folder.name)
-        opened = _open_state(path, beside if config is None else config, given, tokenizer)
-        return _Opened(**{**vars(opened), "name": folder.name, "vocab": vocab})
-    not_read("the folder has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
+        opened = _open_state(path, config, given, tokenizer, beside)
+        return replace(opened, name=folder.name, vocab=vocab)
+    settings = beside_only(config, "the folder has its own")
+    not_read("the folder has its own", class_names=given["class_names"], tokenizer=tokenizer)
     model, own = open_folder(folder)
-    ours, hooked, told = of_hugging_face(model, own)
-    return _Opened(folder.name, str(folder), told, ours, hooked, own, None, None if ours is None else ours.settings)
+    return _of_hugging_face(folder.name, str(folder), model, own, settings)
+
+
+def _of_hugging_face(name: str, source: str, model: Any, tokenizer: Any, settings: Any) -> _Opened:
+    ours, hooked, told = of_hugging_face(model, tokenizer)
+    known = ({} if ours is None else ours.settings) | (settings or {})
+    return _Opened(name, source, told, ours, hooked, tokenizer, None, known)
 
 
 def _open_gguf(file: Path, config: Any, given: dict[str, Any], tokenizer: Any, name: str) -> _Opened:
-    not_read("the file has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
+    settings = beside_only(config, "the file has its own")
+    not_read("the file has its own", class_names=given["class_names"], tokenizer=tokenizer)
     model, own = open_gguf(file)
-    ours, hooked, told = of_hugging_face(model, own)
-    return _Opened(name, str(file), told, ours, hooked, own, None, None if ours is None else ours.settings)
+    return _of_hugging_face(name, str(file), model, own, settings)
 
 
 def _open_function(run: Callable[..., Any], config: Any) -> _Opened:

@@ -28,14 +28,14 @@ _CALLED = {
     "act_fn": ("act_fn", "activation_function", "hidden_act", "activation"),
     "eps": ("eps", "layer_norm_epsilon", "layer_norm_eps"),
 }
-_MEANS = {called: name for name, all_called in _CALLED.items() for called in all_called}
-_IDLE = (
+MEANS = {called: name for name, all_called in _CALLED.items() for called in all_called}
+IDLE = (
     "bias", "dropout", "embd_pdrop", "attn_pdrop", "resid_pdrop", "model_type", "device", "compile", "dtype",
     "batch_size", "learning_rate", "max_iters", "eval_interval", "eval_iters", "pad_token", "max_depth", "class_names",
     "default_prepend_bos", "default_padding_side", "attention_dir", "weight_tying", "tie_weights",
 )  # fmt: skip
 # Of a Hugging Face config: what our blocks do not compute, with the values that change nothing.
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[Any, ...]] = {
     "scale_attn_by_inverse_layer_idx": (False, None), "add_cross_attention": (False, None),
     "is_encoder_decoder": (False, None),
 }  # fmt: skip
@@ -243,17 +243,17 @@ def _read(config: Settings | None, source: str, usual: Settings) -> Settings:
     told = dict(usual)
     foreign = "model_type" in (config or {}) and "architectures" in (config or {})  # Hugging Face says much more
     for name, value in (config or {}).items():
-        if name in _NEUTRAL and value not in _NEUTRAL[name]:
+        if name in NEUTRAL and value not in NEUTRAL[name]:
             raise ConfigError(f"config setting {name}={quoted(value)} is not supported: our blocks do not compute it")
         if name in ("scale_attn_weights", "use_attn_scale"):
             told["use_attn_scale"] = value
-        elif name in _MEANS and value is not None:
-            told[_MEANS[name]] = value
+        elif name in MEANS and value is not None:
+            told[MEANS[name]] = value
         elif name == "attention_dir":
             told[name] = value
-        elif name not in (*_IDLE, *_NEUTRAL) and value is not None and not foreign:
-            near = nearest_name(name, _MEANS)
-            hint = f"known are {', '.join(sorted(_MEANS))}" if near is None else f"did you mean {near!r}?"
+        elif name not in (*IDLE, *NEUTRAL) and value is not None and not foreign:
+            near = nearest_name(name, MEANS)
+            hint = f"known are {', '.join(sorted(MEANS))}" if near is None else f"did you mean {near!r}?"
             raise ConfigError(f"config setting {quoted(name)}={quoted(value)} of {source} is unknown: {hint}")
     return told
 
