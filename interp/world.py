@@ -191,7 +191,8 @@ class World:
       `check_world` reads them, for a world whose own grammars draw otherwise.
     - `reference`: "module:attribute" of a `Reference`: a literal implementation of labels, law, relations, overlays.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
-      a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
+      a grammar of this world, None where it is of another (or in words what is wrong with one that is nearly of this);
+      with a `grammar` that it does not fit, a `RequestError`.
 
     Raises `WorldError` for parts that contradict each other; what is loaded late is checked when it is used.
     """

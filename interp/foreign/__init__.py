@@ -27,15 +27,16 @@ from interp.foreign.files import files_of, is_hugging_face, read_state, settings
 from interp.foreign.formats import recognised
 from interp.foreign.given import beside_only, merged, neighbour
 from interp.foreign.guest import Adapted, Spoken
-from interp.foreign.ids import Meaning, read_meaning, with_pad
+from interp.foreign.ids import Meaning, read_meaning, spare_names, with_pad
 from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder, open_gguf
 from interp.foreign.ours import Ours, check_tensors, is_classifier, reordered
 from interp.grammars import Grammar
-from interp.guests import TokenizerVocabulary, is_bridge
+from interp.guests import is_bridge
 from interp.header import GGUF
 from interp.model import SandboxTransformer
 from interp.packaged import is_packaged, packaged_file
 from interp.task_check import check_task
+from interp.tokenizer_vocabulary import TokenizerVocabulary
 from interp.torch_modes import ordinary_torch
 from interp.vocabulary import Vocabulary
 
@@ -118,8 +119,9 @@ def load_foreign(
     if opened.tokenizer is not None:
         words = opened.tokenizer.convert_ids_to_tokens(list(range(min(cfg.d_vocab, len(opened.tokenizer)))))
         known: list[str] | None = [str(w) for w in words]
+        spare = spare_names(opened.tokenizer)
     else:
-        known = None
+        known, spare = None, frozenset()
     longest = cfg.n_ctx if isinstance(cfg.n_ctx, int) and cfg.n_ctx > 0 else 2**20
     meaning = read_meaning(
         opened.vocab if vocab is None else vocab,
@@ -129,6 +131,7 @@ def load_foreign(
         classifier=classifier,
         longest=longest,
         tokenizer_names=known,
+        spare=spare,
     )
     prepends = _reads_texts_as(told, meaning.language)
     pad, meaning = with_pad(given["pad_token"], meaning, cfg.d_vocab)
