@@ -38,7 +38,7 @@ def needed_nowhere(token: str) -> bool:
 
 
 def _bare(token: str) -> str:
-    """The word within the signs around a special token, "" for a token that is none: "end" may be a word like others."""
+    """The word within the signs of a special token, "" for a token that is none: "end" may be a word like others."""
     bare = token.strip().lower()
     for left, right in _AROUND:
         if bare.startswith(left) and bare.endswith(right) and len(bare) > len(left + right):

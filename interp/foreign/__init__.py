@@ -25,11 +25,11 @@ from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
 from interp.foreign.files import files_of, is_hugging_face, read_state, settings_of
 from interp.foreign.formats import recognised
-from interp.foreign.given import beside_only, merged, neighbour
+from interp.foreign.given import beside_only, checked_adapter, merged, neighbour
 from interp.foreign.guest import Adapted, Spoken
 from interp.foreign.ids import Meaning, read_meaning, spare_names, with_pad
 from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder, open_gguf
-from interp.foreign.ours import Ours, check_tensors, is_classifier, reordered
+from interp.foreign.ours import Ours, check_outputs, check_tensors, is_classifier, reordered
 from interp.grammars import Grammar
 from interp.guests import is_bridge
 from interp.header import GGUF
@@ -202,6 +202,7 @@ def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any,
             raise
         model = one.bridge(raw, told)
         return _Opened(Path(name).stem, name, f"{said}, as a hooked bridge", None, model, settings=settings)
+    check_outputs(ours, settings or {}, name)
     check_tensors(state, ours, name)
     shown = said if one.bridge is not None or supposed or aside else ""
     return _Opened(Path(name).stem, f"{one.name} state dict", shown, Ours(ours, state, told), settings=settings)
@@ -235,11 +236,7 @@ def _open_gguf(file: Path, config: Any, given: dict[str, Any], tokenizer: Any, n
 
 def _open_function(run: Callable[..., Any], config: Any) -> _Opened:
     settings = {} if config is None else settings_of(config)
-    known = ("n_ctx", "d_vocab", "n_layers", "n_heads", "d_model", "d_head", "attention_dir", "device", "pad_token",
-             "max_depth")  # fmt: skip
-    if unknown := next((name for name in settings if name not in known), None):
-        raise ConfigError(f"config setting {quoted(unknown)} of an adapter is unknown: known are {', '.join(known)}")
-    model = Adapted(run, settings)
+    model = Adapted(run, checked_adapter(settings, run))
     name = getattr(run, "__name__", type(run).__name__)
     shown = "logits and patterns" if model.blocks else "logits alone"
     return _Opened(name, "adapter", f"{shown} through an adapter", None, model, settings=settings)

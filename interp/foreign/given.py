@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from interp._foreign_config import _HARMLESS, _READ_BESIDE, ACTIVATIONS, KNOWN
-from interp.checks import not_read
+from interp.checks import not_read, whole_number
 from interp.errors import ConfigError, quoted
 from interp.foreign import gpt
 from interp.foreign.files import settings_of
 
 Settings = dict[str, Any]
 _CHANGE_NOTHING = {*gpt.IDLE, *(name for names in _HARMLESS.values() for name in names)} - {*_READ_BESIDE}
+_SIZES = ("n_ctx", "d_vocab", "n_layers", "n_heads", "d_model", "d_head")
 _ANY = {*KNOWN, *gpt.MEANS, *gpt.IDLE, *gpt.NEUTRAL, "scale_attn_weights"}
 
 
@@ -54,6 +57,28 @@ def beside_only(config: Any, why: str) -> Settings | None:
     if not set(settings) <= {"pad_token", "max_depth"}:
         not_read(f"{why}, beside which pad_token and max_depth may be said", config=config)
     return settings
+
+
+def checked_adapter(settings: Settings, run: Any) -> Settings:
+    """The settings of a function. Raises `ConfigError` for one that is unknown, or that is no whole number."""
+    known = (*_SIZES, "attention_dir", "device", "pad_token", "max_depth")
+    if (unknown := next((name for name in settings if name not in known), None)) is not None:
+        weights = (
+            "; to have its weights read instead, where they are of a known format, pass its .state_dict()"
+            if isinstance(run, nn.Module)
+            else ""
+        )
+        raise ConfigError(
+            f"config setting {quoted(unknown)} of an adapter is unknown: known are {', '.join(known)}{weights}"
+        )
+    whole = {
+        name: whole_number(f"config setting {name}", settings[name], error=ConfigError)
+        for name in _SIZES
+        if settings.get(name) is not None and (name not in ("n_layers", "n_heads") or settings[name] != 0)
+    }
+    if (way := settings.get("attention_dir", "causal")) not in ("causal", "bidirectional"):
+        raise ConfigError(f"config setting attention_dir={quoted(way)} is neither 'causal' nor 'bidirectional'")
+    return settings | whole
 
 
 def neighbour(file: Path, given: Settings | None) -> tuple[Settings | None, str]:

@@ -108,7 +108,7 @@ def open_gguf(file: Path) -> tuple[Any, Any]:
             f"{str(file)!r} is a GGUF file, which the package gguf reads: pip install 'interp-sandbox[llm]'"
         )
     if not os.path.isfile(file):  # unlike Path.is_file, takes any name
-        raise CheckpointError(f"no file {str(file)!r}: give a GGUF file")
+        raise CheckpointError(f"no file {str(file)!r}, and nothing is downloaded: give a GGUF file")
     return _pretrained(file, str(file.parent), True, {"gguf_file": file.name})
 
 
@@ -135,8 +135,8 @@ def _pretrained(source: Path, folder: str, has_tokenizer: bool, file: dict[str, 
     if told.get("mismatched_keys"):
         key, there, wanted = sorted(told["mismatched_keys"], key=lambda one: str(one[0]))[0]
         raise CheckpointError(
-            f"{quoted(name)}: tensor {quoted(key)} has shape {list(there)}, and config.json makes it {list(wanted)}: its "
-            "sizes are to be those of the weights"
+            f"{quoted(name)}: tensor {quoted(key)} has shape {list(there)}, and config.json makes it {list(wanted)}: "
+            "its sizes are to be those of the weights"
         )
     missing = [key for key in told["missing_keys"] if loader is transformers.AutoModelForCausalLM]
     if missing:

@@ -50,7 +50,8 @@ def adopt(
 def _wrong(names: Sequence[str]) -> str | None:
     """What keeps names with brackets among them from being a vocabulary of brackets; None without any bracket."""
     brackets = [bracket for pair in PAIRS for bracket in pair]
-    half = [(one, other) for a, b in PAIRS for one, other in ((a, b), (b, a)) if one in names and other not in names]
+    whole = [(pair[0], pair[1]) for pair in PAIRS]
+    half = [(one, other) for a, b in whole for one, other in ((a, b), (b, a)) if one in names and other not in names]
     meanings = [special_meaning(name) for name in names]
     if not any(bracket in names for bracket in brackets):
         return None
