@@ -79,9 +79,10 @@ def load_foreign(
       function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or (logits, [patterns [batch, head,
       query, key] of each layer]).
     - `config`: a dict, a JSON file of it, or an object: of TransformerLens's formats its settings, of the GPT family
-      {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. Beside those it may say
-      `pad_token`, `max_depth` and `class_names`, which the arguments of these names override. A setting that is
-      neither read nor known to change nothing is refused.
+      {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. It adds to what a file
+      says of itself, and is refused where it contradicts that. Beside those it may say `pad_token`, `max_depth` and
+      `class_names`, which the arguments of these names override. A setting that is neither read nor known to change
+      nothing is refused.
     - `vocab`: names of the token ids, a list or {name: id}; or what ids mean ({0: "START", 1: "(", ...}, several
       tokens for an id as a list; names of a `tokenizer` may stand for ids); or a JSON file of either. Without it the
       model takes ids, or what its tokenizer reads. Texts get START first if there is one, unless the config says

@@ -123,9 +123,15 @@ def files_of(folder: Path) -> tuple[Path, Path | None, Path | None]:
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder is a model that `save_pretrained` wrote: its config.json names a type of model."""
+    """Whether a folder is a model that `save_pretrained` wrote: its config.json names a type of model.
+
+    minGPT's config does so too: beside files of tensors that are none of Hugging Face's it says nothing.
+    """
     path = folder / "config.json"
-    return path.is_file() and "model_type" in settings_of(path)
+    if not path.is_file() or "model_type" not in settings_of(path):
+        return False
+    there = {one.suffix for one in folder.iterdir()}
+    return bool(there & {".safetensors", ".bin"}) or not there & {*TENSORS}
 
 
 def check_dense(name: str, tensor: Tensor, source: str) -> None:

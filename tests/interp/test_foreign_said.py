@@ -67,8 +67,9 @@ def test_so_it_does_to_a_config_that_lies_beside_the_file(there):
     source = "out" if there == "folder" else "out/ckpt.pt"
     model = load_foreign(source, "depth.json", "vocab.json", **QUIET)
     assert (model.config.n_heads, model.grammar.max_depth) == (2, 3)
-    how = ["--model-config", "depth.json", "--vocab", "vocab.json", "--no-task-check", "--json", "s.json"]
-    assert main(["analyze", "stack", source, *how]) == 0
+    how = ["--model-config", "depth.json", "--vocab", "vocab.json", "--no-task-check"]
+    assert main(["heatmap", source, *how, "--text", "([])", "--out", "map.html"]) == 0
+    assert main(["heatmap", source, *how, "--text", "(((())))", "--out", "deep.html"]) == 2  # deeper than 3
 
 
 @pytest.mark.parametrize("name", [name for name, meant in MEANS.items() if meant in ("n_heads", "n_layers", "n_ctx")])
