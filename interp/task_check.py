@@ -148,12 +148,10 @@ def _cause(model: Any, grammar: Any, exam: Exam) -> str:
     own = getattr(model, "grammar", None)
     if own is not None and own != grammar and exam.kin(own):
         return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
-    depth = getattr(grammar, "max_depth", None)
-    deep = "" if depth is None else " or less deep"
-    trained = f"it is not trained to do this, or on shorter{deep} strings than these"
+    beyond = f", or {exam.beyond}" if exam.beyond else ""
+    trained = f"it is not trained to do this, or on shorter strings than these{beyond}"
     if (getattr(model, "provenance", None) or {}).get("mapped"):
-        other = "" if depth is None else f" (max_depth={depth} is asked; load it with max_depth=N for another)"
-        return f"vocab= says of its token ids something else than they mean, or {trained}{other}"
+        return f"vocab= says of its token ids something else than they mean, or {trained}"
     if is_bridge(model):
         return f"Its token ids are not those of {grammar!r}, or {trained}"
     mapped = "load it with load_foreign(..., vocab=[...]), which maps them"

@@ -83,6 +83,8 @@ class Exam:
     - `also_legal(best, tokens)`: which tokens [input, pos] are legal beside the right answer.
     - `draw(count, length, seed)`: model inputs [count, length] to ask on.
     - `kin(grammar)`: whether another grammar reads the same kind of strings.
+    - `beyond`: in words, which of its strings a model may not be trained on though it does the task, how one asks for
+      others; or "".
     """
 
     task: str
@@ -93,6 +95,7 @@ class Exam:
     also_legal: Callable[[Ints, Ints], NDArray[np.bool_]]
     draw: Callable[[int, int, int], Ints]
     kin: Callable[[Any], bool]
+    beyond: str = ""
 
 
 @dataclass(frozen=True)

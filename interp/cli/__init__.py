@@ -57,7 +57,6 @@ _IN_FLAGS = (
     ("task_check=False", "--no-task-check"),
     (", or load it with load_foreign(..., vocab=[...]), which says what its ids mean", ""),
     ("load_foreign(..., vocab=[...])", "--model-config and --vocab"),
-    ("load it with max_depth=N for another", '{"max_depth": N} in --model-config FILE.json asks another'),
     ("vocab=[...]", "--vocab FILE.json"),
     (" (train_population(..., seeds=8)) or a list of models", " (interp train PRESET --seeds 8)"),
 )

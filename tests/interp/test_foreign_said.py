@@ -96,7 +96,7 @@ def test_depth_is_named_among_the_causes_and_may_be_given_to_any_model():
     state = nano_state(load_checkpoint("dyck-standard")[0], list(range(7)))
     wrong = {0: "(", 3: ")", 2: "[", 1: "]", 4: "START", 5: "END", 6: "PAD"}
     how = {"n_head": 1, "act_fn": "gelu_new"}
-    refused(AnalysisError, "less deep strings", "max_depth=N", run=lambda: load_foreign(state, how, wrong))
+    refused(AnalysisError, "on less deep ones: max_depth=4", "max_depth=N", run=lambda: load_foreign(state, how, wrong))
     folder(word_level(BRACKETS))
     assert load_foreign("hf", {"max_depth": 3}, **QUIET).grammar == DyckGrammar(2, 3)
     refused(RequestError, "'n_head'", "pad_token and max_depth", run=lambda: load_foreign("hf", {"n_head": 3}))
