@@ -7,8 +7,9 @@ a library, or of a guest's own code, leaves bare: see `guest_errors`.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import wraps
 from inspect import signature
+from textwrap import shorten
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,8 +20,8 @@ from interp.errors import AnalysisError, InterpError, RequestError, quoted
 from interp.names import nearest_name
 from interp.numeric_arrays import id_array
 from interp.settings import first_seed
+from interp.tokenizer_vocabulary import TokenizerVocabulary
 from interp.torch_modes import ordinary_torch
-from interp.vocabulary import padded
 
 Ints = NDArray[np.int64]
 MOST = 2**31
@@ -43,6 +44,21 @@ def is_model(thing: Any) -> bool:
 def is_bridge(model: Any) -> bool:
     """Whether it is TransformerLens's wrapper of someone else's model."""
     return hasattr(model, "original_model")
+
+
+def name_of(model: Any) -> str:
+    """What messages call a guest: its class, or where ours wraps it (`called`), what the user knows it by."""
+    return str(model.called) if hasattr(type(model), "called") else type(model).__name__
+
+
+def check_attention(guest: Any, who: str) -> None:
+    """Raise `AnalysisError` for a model, or one of several, of which no attention can be seen."""
+    for model in guest if isinstance(guest, (list, tuple)) else [guest]:
+        if getattr(model, "shows_attention", True) is False:
+            raise AnalysisError(
+                f"{who}: {name_of(model)} gives logits alone, so its attention cannot be seen: return (logits, "
+                "[patterns of each layer]) from the function that is passed to load_foreign"
+            )
 
 
 def gives_logits(model: Any) -> bool:
@@ -143,57 +159,6 @@ def _redrawn(given: Any) -> bool:
 # -- grammars and vocabularies --------------------------------------------------------------------------
 
 
-class TokenizerVocabulary:
-    """A tokenizer in the place of a grammar: names of ids, special tokens, and reading of texts.
-
-    `read` gives the ids of one text with the special tokens that the tokenizer, or its bridge, puts around it.
-    """
-
-    def __init__(self, tokenizer: Any, vocab_size: int, read: Callable[[str], Iterable[int]]):
-        self.tokenizer, self.vocab_size, self._read = tokenizer, vocab_size, read
-        self.start: int | None = tokenizer.bos_token_id if tokenizer.cls_token_id is None else tokenizer.cls_token_id
-        self.end: int | None = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
-        # Where START or END also pads, as in GPT-2's tokenizer, an id does not tell which of them it is.
-        self.pad: int | None = None if tokenizer.pad_token_id in (self.start, self.end) else tokenizer.pad_token_id
-        self.has_start = self.start is not None
-
-    @classmethod
-    def alone(cls, tokenizer: Any, vocab_size: int) -> "TokenizerVocabulary":
-        """Of a model without a bridge; texts begin with START, as TransformerLens has them, if there is one."""
-
-        def read(text: str) -> list[int]:
-            ids, start = list(tokenizer(text)["input_ids"]), tokenizer.bos_token_id
-            return ids if start is None or ids[:1] == [start] else [start, *ids]
-
-        return cls(tokenizer, vocab_size, read)
-
-    @cached_property
-    def vocab(self) -> tuple[str, ...]:
-        return tuple(map(str, self.tokenizer.convert_ids_to_tokens(range(self.vocab_size))))
-
-    @cached_property
-    def token_ids(self) -> dict[str, int]:
-        """Id of each token by its name; the first where several have one name."""
-        return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
-
-    def read(self, text: str) -> list[int]:
-        """Ids of one text."""
-        if self.tokenizer.cls_token_id is not None:
-            return list(self.tokenizer(text)["input_ids"])
-        return [int(i) for i in self._read(text)]
-
-    def to_tokens(self, texts: str | Sequence[str]) -> Ints:
-        """[batch, longest], PAD on the right."""
-        return padded([self.read(text) for text in ([texts] if isinstance(texts, str) else texts)], self.pad)
-
-    def to_dict(self) -> dict[str, Any]:
-        """No file of ours holds a tokenizer's rules: `RequestError`."""
-        raise RequestError(
-            "this model's texts are read by a tokenizer, which no checkpoint of ours holds: keep its folder, or load "
-            "it with vocab=[names of its ids]"
-        )
-
-
 def language_of(model: Any) -> TokenizerVocabulary | None:
     """The vocabulary of a bridge's tokenizer, None without."""
     if not is_bridge(model) or getattr(model, "tokenizer", None) is None:
@@ -282,6 +247,11 @@ def read_tokens(inputs: Any, model: Any, grammar: Any, who: str) -> Ints:
 def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints:
     """Token ids [text, longest] of texts, PAD on the right where their lengths differ."""
     own = getattr(model, "grammar", None)
+    read_by = next((one for one in (grammar, own, language_of(model)) if one is not None), None)
+    if isinstance(read_by, TokenizerVocabulary):
+        with guest_errors(who, model, f"cannot read {quoted(texts[0])}", RequestError):
+            for text in texts:
+                read_by.check_known(text)
     if own is not None and hasattr(model, "to_tokens") and grammar in (None, own):
         return np.asarray(model.to_tokens(list(texts)).cpu(), dtype=np.int64)
     if grammar is not None:
@@ -386,9 +356,15 @@ def guest_errors(who: str, model: Any, doing: str = "fails", kind: type[InterpEr
     except InterpError:
         raise
     except Exception as error:  # a library, a tokenizer, a user's hook or module: they raise what they like
-        said = (str(error).strip().splitlines() or [""])[0]
-        told = f"{type(error).__name__}: {said[:200]}" if said else type(error).__name__
-        raise kind(f"{who}: {type(model).__name__} {doing} ({told})") from error
+        said = shortened(error)
+        told = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        raise kind(f"{who}: {name_of(model)} {doing} ({told})") from error
+
+
+def shortened(error: Exception) -> str:
+    """The first line of what an exception says, with what a colon at its end announces; not cut within a word."""
+    lines = str(error).strip().splitlines() or [""]
+    return shorten(" ".join(lines if lines[0].rstrip().endswith(":") else lines[:1]), 200, placeholder=" ...")
 
 
 def _with_nearest(said: str, known: Iterable[str]) -> str:
@@ -428,6 +404,7 @@ def hosting(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if name in shape.parameters and bound.arguments.get(name) is None:
                     bound.arguments[name] = own
             with _ONE_AT_A_TIME, ordinary_torch(), guest_errors(who, guest, "could not be measured"):
+                check_attention(guest, who)
                 return run(*bound.args, **bound.kwargs)
 
         return hosted

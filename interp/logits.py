@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from interp.errors import AnalysisError, RequestError
+from interp.guests import name_of
 
 if TYPE_CHECKING:
     import torch
@@ -37,4 +38,4 @@ def refuse_probabilities(logits: "torch.Tensor", who: str, model: Any) -> None:
 
 
 def _name(model: Any) -> str:
-    return type(getattr(model, "model", model)).__name__  # of a model that is run with its padding masked, that model
+    return name_of(getattr(model, "model", model))  # of a model that is run with its padding masked, that model

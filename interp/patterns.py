@@ -9,7 +9,7 @@ from torch import Tensor
 
 from interp.config import TransformerConfig
 from interp.errors import AnalysisError
-from interp.guests import check_length, guest_errors, is_bridge, undisturbed
+from interp.guests import check_attention, check_length, guest_errors, is_bridge, undisturbed
 
 
 def attention_patterns(
@@ -45,6 +45,7 @@ def patterns_and_norms(
 
     No norms where they are not asked for, or the model shows no values. Our own models run no further than needed.
     """
+    check_attention(model, "attention patterns")
     chosen = list(range(model.cfg.n_layers)) if layers is None else layers
     for layer in chosen:
         if not 0 <= layer < model.cfg.n_layers:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interp.errors import AnalysisError, RequestError, quoted
-from interp.guests import Ints, gives_logits, guest_errors, is_bridge, is_model, longest_input, undisturbed
+from interp.guests import Ints, gives_logits, guest_errors, is_bridge, is_model, longest_input, name_of, undisturbed
 from interp.label_exam import label_exam
 from interp.logits import check_finite, refuse_probabilities
 from interp.numbers import number, percent
@@ -148,7 +148,8 @@ def _cause(model: Any, grammar: Any, exam: Exam) -> str:
     own = getattr(model, "grammar", None)
     if own is not None and own != grammar and exam.kin(own):
         return f"It carries {own!r}, whose task is another than that of {grammar!r}: leave out grammar="
-    trained = "it is not trained to do this, or on shorter strings than these"
+    beyond = f", or {exam.beyond}" if exam.beyond else ""
+    trained = f"it is not trained to do this, or on shorter strings than these{beyond}"
     if (getattr(model, "provenance", None) or {}).get("mapped"):
         return f"vocab= says of its token ids something else than they mean, or {trained}"
     if is_bridge(model):
@@ -238,7 +239,7 @@ def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model
     """Logits [batch, pos, vocab] as float64 on the CPU. Raises `RequestError` for anything else."""
     import torch
 
-    name = type(model).__name__
+    name = name_of(model)
     if not isinstance(logits, torch.Tensor):
         alone = "; task_check=False measures its attention alone" if is_model(model) else ""
         raise RequestError(

@@ -21,6 +21,7 @@ _SPECIALS = {
     "end": ("end", "eos", "/s", "sep", "endoftext"),
     "pad": ("pad", "padding"),
 }
+_NO_TASKS = ("unk", "unknown", "mask")  # what tokenizers have besides, and no language needs
 _MEANING = {word: meaning for meaning, words in _SPECIALS.items() for word in words}
 _BORROWED = ("[CLS]", "[SEP]")  # a model that has them calls them so: no other names of START and END
 _AROUND = (("[", "]"), ("<|", "|>"), ("<", ">"), ("{", "}"))
@@ -28,11 +29,21 @@ _AROUND = (("[", "]"), ("<|", "|>"), ("<", ">"), ("{", "}"))
 
 def special_meaning(token: str) -> str | None:
     """ "start", "end" or "pad" for what is usually called so ([start], <s>, BOS, [PAD], ...), None for others."""
+    return _MEANING.get(_bare(token))
+
+
+def needed_nowhere(token: str) -> bool:
+    """Whether it is usually called so that no language needs it: a tokenizer's unknown or masked token."""
+    return _bare(token) in _NO_TASKS
+
+
+def _bare(token: str) -> str:
+    """The word within the signs of a special token, "" for a token that is none: "end" may be a word like others."""
     bare = token.strip().lower()
     for left, right in _AROUND:
         if bare.startswith(left) and bare.endswith(right) and len(bare) > len(left + right):
-            return _MEANING.get(bare[len(left) : -len(right)])
-    return _MEANING.get(bare) if token.strip().isupper() and len(bare) > 2 else None  # "end" may be a word like others
+            return bare[len(left) : -len(right)]
+    return bare if token.strip().isupper() and len(bare) > 2 else ""
 
 
 def find_token(grammar: Any, text: str) -> int | None:

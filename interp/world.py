@@ -83,6 +83,8 @@ class Exam:
     - `also_legal(best, tokens)`: which tokens [input, pos] are legal beside the right answer.
     - `draw(count, length, seed)`: model inputs [count, length] to ask on.
     - `kin(grammar)`: whether another grammar reads the same kind of strings.
+    - `beyond`: in words, which of its strings a model may not be trained on though it does the task, how one asks for
+      others; or "".
     """
 
     task: str
@@ -93,6 +95,7 @@ class Exam:
     also_legal: Callable[[Ints, Ints], NDArray[np.bool_]]
     draw: Callable[[int, int, int], Ints]
     kin: Callable[[Any], bool]
+    beyond: str = ""
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,8 @@ class World:
       `check_world` reads them, for a world whose own grammars draw otherwise.
     - `reference`: "module:attribute" of a `Reference`: a literal implementation of labels, law, relations, overlays.
     - `adopt` (names, grammar, max_depth, classifier, longest) -> `Adopted`: a vocabulary of other people's mapped onto
-      a grammar of this world, None where it is of another; with a `grammar` that it does not fit, a `RequestError`.
+      a grammar of this world, None where it is of another (or in words what is wrong with one that is nearly of this);
+      with a `grammar` that it does not fit, a `RequestError`.
 
     Raises `WorldError` for parts that contradict each other; what is loaded late is checked when it is used.
     """

@@ -55,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 # What a message of the library advises in Python, as the command line has it.
 _IN_FLAGS = (
     ("task_check=False", "--no-task-check"),
+    (", or load it with load_foreign(..., vocab=[...]), which says what its ids mean", ""),
     ("load_foreign(..., vocab=[...])", "--model-config and --vocab"),
     ("vocab=[...]", "--vocab FILE.json"),
     (" (train_population(..., seeds=8)) or a list of models", " (interp train PRESET --seeds 8)"),

@@ -308,7 +308,7 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE.json",
         help="CHECKPOINT is a state dict of this config: TransformerLens's, or what a file of the GPT family does not "
-        'say ({"n_head": 4})',
+        'say ({"n_head": 4}); it adds to what the file says of itself',
     )
     parser.add_argument(
         "--vocab",

@@ -12,7 +12,7 @@ holds the models that stay what they are.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,18 @@ from interp.errors import CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
 from interp.foreign.files import files_of, is_hugging_face, read_state, settings_of
 from interp.foreign.formats import recognised
+from interp.foreign.given import beside_only, checked_adapter, merged, neighbour
 from interp.foreign.guest import Adapted, Spoken
-from interp.foreign.ids import Meaning, read_meaning, with_pad
+from interp.foreign.ids import Meaning, read_meaning, spare_names, with_pad
 from interp.foreign.live import is_hugging_face_model, of_bridge, of_hugging_face, open_folder, open_gguf
-from interp.foreign.ours import Ours, check_tensors, is_classifier, reordered
+from interp.foreign.ours import Ours, check_outputs, check_tensors, is_classifier, reordered
 from interp.grammars import Grammar
-from interp.guests import TokenizerVocabulary, is_bridge
+from interp.guests import is_bridge
 from interp.header import GGUF
 from interp.model import SandboxTransformer
 from interp.packaged import is_packaged, packaged_file
 from interp.task_check import check_task
+from interp.tokenizer_vocabulary import TokenizerVocabulary
 from interp.torch_modes import ordinary_torch
 from interp.vocabulary import Vocabulary
 
@@ -77,9 +79,10 @@ def load_foreign(
       function (also an `nn.Module`) of tokens [batch, pos] that gives logits, or (logits, [patterns [batch, head,
       query, key] of each layer]).
     - `config`: a dict, a JSON file of it, or an object: of TransformerLens's formats its settings, of the GPT family
-      {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. Beside those it may say
-      `pad_token`, `max_depth` and `class_names`, which the arguments of these names override. A setting that is
-      neither read nor known to change nothing is refused.
+      {"n_head": ...} unless the file says it, of a function {"n_ctx": ...} if it is bounded. It adds to what a file
+      says of itself, and is refused where it contradicts that. Beside those it may say `pad_token`, `max_depth` and
+      `class_names`, which the arguments of these names override. A setting that is neither read nor known to change
+      nothing is refused.
     - `vocab`: names of the token ids, a list or {name: id}; or what ids mean ({0: "START", 1: "(", ...}, several
       tokens for an id as a list; names of a `tokenizer` may stand for ids); or a JSON file of either. Without it the
       model takes ids, or what its tokenizer reads. Texts get START first if there is one, unless the config says
@@ -117,8 +120,9 @@ def load_foreign(
     if opened.tokenizer is not None:
         words = opened.tokenizer.convert_ids_to_tokens(list(range(min(cfg.d_vocab, len(opened.tokenizer)))))
         known: list[str] | None = [str(w) for w in words]
+        spare = spare_names(opened.tokenizer)
     else:
-        known = None
+        known, spare = None, frozenset()
     longest = cfg.n_ctx if isinstance(cfg.n_ctx, int) and cfg.n_ctx > 0 else 2**20
     meaning = read_meaning(
         opened.vocab if vocab is None else vocab,
@@ -128,6 +132,7 @@ def load_foreign(
         classifier=classifier,
         longest=longest,
         tokenizer_names=known,
+        spare=spare,
     )
     prepends = _reads_texts_as(told, meaning.language)
     pad, meaning = with_pad(given["pad_token"], meaning, cfg.d_vocab)
@@ -158,14 +163,15 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
     if isinstance(source, SandboxTransformer):
         raise CheckpointError("this is a model of ours already: analyzers take it as it is")
     if is_bridge(source) or is_hugging_face_model(source):
-        not_read("the model has its own", config=config, class_names=given["class_names"])
-        if is_bridge(source):
-            not_read("the bridge has its own", tokenizer=tokenizer)
-            (ours, model, told), tokenizer = of_bridge(source), getattr(source, "tokenizer", None)
-        else:
-            ours, model, told = of_hugging_face(source, tokenizer)
-        settings = None if ours is None else ours.settings
-        return _Opened(type(source).__name__, type(source).__name__, told, ours, model, tokenizer, None, settings)
+        settings = beside_only(config, "the model has its own")
+        not_read("the model has its own", class_names=given["class_names"])
+        kind = type(source).__name__
+        if not is_bridge(source):
+            return _of_hugging_face(kind, kind, source, tokenizer, settings)
+        not_read("the bridge has its own", tokenizer=tokenizer)
+        (ours, model, told), tokenizer = of_bridge(source), getattr(source, "tokenizer", None)
+        known = ({} if ours is None else ours.settings) | (settings or {})
+        return _Opened(kind, kind, told, ours, model, tokenizer, None, known)
     if isinstance(source, nn.Module) or (callable(source) and not isinstance(source, type)):
         not_read("the function's tokens are ids", tokenizer=tokenizer, class_names=given["class_names"])
         return _open_function(source, config)
@@ -175,19 +181,20 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
     )
 
 
-def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _Opened:
+def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any, beside: Path | None = None) -> _Opened:
+    """A state dict, or its file; `beside`: the config.json of a folder that was named."""
     not_read("a state dict's texts are read by vocab=", tokenizer=tokenizer)
     settings = None if config is None else settings_of(config)
     found = read_state(source)
-    if settings is None and found.beside:
-        settings = settings_of(found.beside)
-    name = str(source) if isinstance(source, (str, Path)) else "a state dict"
-    beside = Path(name).with_name("config.json")
-    if settings is None and isinstance(source, (str, Path)) and beside.is_file():
-        settings = settings_of(beside)
+    name, aside = str(source) if isinstance(source, (str, Path)) else "a state dict", ""
+    if beside is not None:
+        settings = merged(settings_of(beside), quoted(str(beside)), settings)
+    elif isinstance(source, (str, Path)):
+        settings, aside = neighbour(Path(name), settings)
+    settings = merged(found.beside, found.source, settings)
     one, raw = recognised(found)
     state, told, supposed = one.convert(raw, settings, name)
-    said = f"{one.name}{f'; {supposed}' if supposed else ''}"
+    said = "; ".join(part for part in (one.name, supposed, aside) if part)
     classes = (settings or {}).get("class_names") if given["class_names"] is None else given["class_names"]
     try:
         ours = to_config(told, classes)
@@ -196,8 +203,9 @@ def _open_state(source: Any, config: Any, given: dict[str, Any], tokenizer: Any)
             raise
         model = one.bridge(raw, told)
         return _Opened(Path(name).stem, name, f"{said}, as a hooked bridge", None, model, settings=settings)
+    check_outputs(ours, settings or {}, name)
     check_tensors(state, ours, name)
-    shown = said if one.bridge is not None or supposed else ""
+    shown = said if one.bridge is not None or supposed or aside else ""
     return _Opened(Path(name).stem, f"{one.name} state dict", shown, Ours(ours, state, told), settings=settings)
 
 
@@ -206,28 +214,30 @@ def _open_folder(folder: Path, config: Any, given: dict[str, Any], tokenizer: An
         path, beside, vocab = files_of(folder)
         if path.suffix == GGUF:
             return _open_gguf(path, config, given, tokenizer, folder.name)
-        opened = _open_state(path, beside if config is None else config, given, tokenizer)
-        return _Opened(**{**vars(opened), "name": folder.name, "vocab": vocab})
-    not_read("the folder has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
+        opened = _open_state(path, config, given, tokenizer, beside)
+        return replace(opened, name=folder.name, vocab=vocab)
+    settings = beside_only(config, "the folder has its own")
+    not_read("the folder has its own", class_names=given["class_names"], tokenizer=tokenizer)
     model, own = open_folder(folder)
-    ours, hooked, told = of_hugging_face(model, own)
-    return _Opened(folder.name, str(folder), told, ours, hooked, own, None, None if ours is None else ours.settings)
+    return _of_hugging_face(folder.name, str(folder), model, own, settings)
+
+
+def _of_hugging_face(name: str, source: str, model: Any, tokenizer: Any, settings: Any) -> _Opened:
+    ours, hooked, told = of_hugging_face(model, tokenizer)
+    known = ({} if ours is None else ours.settings) | (settings or {})
+    return _Opened(name, source, told, ours, hooked, tokenizer, None, known)
 
 
 def _open_gguf(file: Path, config: Any, given: dict[str, Any], tokenizer: Any, name: str) -> _Opened:
-    not_read("the file has its own", config=config, class_names=given["class_names"], tokenizer=tokenizer)
+    settings = beside_only(config, "the file has its own")
+    not_read("the file has its own", class_names=given["class_names"], tokenizer=tokenizer)
     model, own = open_gguf(file)
-    ours, hooked, told = of_hugging_face(model, own)
-    return _Opened(name, str(file), told, ours, hooked, own, None, None if ours is None else ours.settings)
+    return _of_hugging_face(name, str(file), model, own, settings)
 
 
 def _open_function(run: Callable[..., Any], config: Any) -> _Opened:
     settings = {} if config is None else settings_of(config)
-    known = ("n_ctx", "d_vocab", "n_layers", "n_heads", "d_model", "d_head", "attention_dir", "device", "pad_token",
-             "max_depth")  # fmt: skip
-    if unknown := next((name for name in settings if name not in known), None):
-        raise ConfigError(f"config setting {quoted(unknown)} of an adapter is unknown: known are {', '.join(known)}")
-    model = Adapted(run, settings)
+    model = Adapted(run, checked_adapter(settings, run))
     name = getattr(run, "__name__", type(run).__name__)
     shown = "logits and patterns" if model.blocks else "logits alone"
     return _Opened(name, "adapter", f"{shown} through an adapter", None, model, settings=settings)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,10 +52,26 @@ def read_state(weights: Mapping[str, Any] | str | Path) -> Found:
                 beside = next(told, beside)
             found = found if inner is None else inner
     if not isinstance(found, Mapping) or not any(isinstance(value, Tensor) for value in found.values()):
-        what = f"keys {', '.join(map(repr, list(found)[:4]))}" if isinstance(found, Mapping) else type(found).__name__
-        raise CheckpointError(f"{source} holds {what} and no tensors: save model.state_dict()")
+        raise CheckpointError(f"{source} {_without_tensors(found)}: save model.state_dict()")
+    for name, value in found.items():
+        if isinstance(value, (list, tuple, np.ndarray)) and "." in str(name):  # so are weights called, and no lists
+            kind = type(value).__name__
+            raise CheckpointError(
+                f"{source}: {quoted(name)} is of type {kind}, and weights are tensors: save model.state_dict()"
+            )
     state = {_bare(str(name)): value for name, value in found.items() if isinstance(value, Tensor)}
     return Found(state, source, beside)
+
+
+def _without_tensors(found: Any) -> str:
+    """What there is where a state dict should be, in words."""
+    if not isinstance(found, Mapping):
+        return f"holds {type(found).__name__} and no tensors"
+    if not found:
+        return "is empty"
+    name, value = next(iter(found.items()))
+    first = f" ({quoted(name)} is of type {type(value).__name__})"
+    return f"holds keys {', '.join(map(quoted, list(found)[:4]))} and no tensors{first}"
 
 
 def _weights(found: Mapping[str, Any]) -> Iterator[Any]:
@@ -72,7 +89,10 @@ def _bare(name: str) -> str:
 def _read(path: Path) -> Any:
     name = repr(str(path))
     if not os.path.isfile(path):  # unlike Path.is_file, takes any name
-        raise CheckpointError(f"no file {name}: give a state dict saved by torch.save or safetensors")
+        raise CheckpointError(
+            f"no file or folder {name}, and nothing is downloaded: give a state dict saved by torch.save or safetensors"
+            ", a GGUF file, or the folder of a Hugging Face model (model.save_pretrained(folder) writes it)"
+        )
     try:
         with path.open("rb") as file:
             begin = file.read(9)
@@ -103,9 +123,15 @@ def files_of(folder: Path) -> tuple[Path, Path | None, Path | None]:
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder is a model that `save_pretrained` wrote: its config.json names a type of model."""
+    """Whether a folder is a model that `save_pretrained` wrote: its config.json names a type of model.
+
+    minGPT's config does so too: beside files of tensors that are none of Hugging Face's it says nothing.
+    """
     path = folder / "config.json"
-    return path.is_file() and "model_type" in settings_of(path)
+    if not path.is_file() or "model_type" not in settings_of(path):
+        return False
+    there = {one.suffix for one in folder.iterdir()}
+    return bool(there & {".safetensors", ".bin"}) or not there & {*TENSORS}
 
 
 def check_dense(name: str, tensor: Tensor, source: str) -> None:
@@ -121,14 +147,31 @@ def check_dense(name: str, tensor: Tensor, source: str) -> None:
         raise CheckpointError(f"{source}: tensor {quoted(name)} {what}: save dense tensors, with their numbers")
 
 
+def check_numbers(name: str, tensor: Tensor, source: str) -> None:
+    """Raise `CheckpointError` for a tensor that is not one of finite floating-point numbers, one by one."""
+    check_dense(name, tensor, source)
+    if not tensor.is_floating_point():
+        raise CheckpointError(f"{source}: tensor {quoted(name)} holds {tensor.dtype}, and weights are floating-point")
+    if not bool(tensor.isfinite().all()):
+        raise CheckpointError(f"{source}: tensor {quoted(name)} holds numbers that are not finite")
+
+
 def settings_of(config: Any) -> dict[str, Any]:
     """A config's fields: a dict, a JSON file of one, or an object that has them."""
+    given = config
     if isinstance(config, (str, Path)):
-        config = read_json(config, "config")
+        told = read_json(config, "config")
+        if not isinstance(told, Mapping):
+            raise ConfigError(
+                f"the config {str(config)!r} holds {quoted(told)}: an object of names and values is needed"
+            )
+        config = told
     if not isinstance(config, Mapping):
         config = config.to_dict() if hasattr(config, "to_dict") else getattr(config, "__dict__", None)
     if not isinstance(config, Mapping):
-        raise ConfigError("config is neither a dict, a JSON file of one, nor an object with TransformerLens's fields")
+        raise ConfigError(
+            f"config={quoted(given)} is neither a dict, a JSON file of one, nor an object with TransformerLens's fields"
+        )
     return {str(name): plain(value) for name, value in config.items()}
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from interp.checks import whole_number
 from interp.errors import CheckpointError, ConfigError, quoted
-from interp.foreign.files import State
+from interp.foreign.files import State, check_numbers
 from interp.foreign.lens import per_head
 from interp.names import nearest_name
 
@@ -28,14 +29,14 @@ _CALLED = {
     "act_fn": ("act_fn", "activation_function", "hidden_act", "activation"),
     "eps": ("eps", "layer_norm_epsilon", "layer_norm_eps"),
 }
-_MEANS = {called: name for name, all_called in _CALLED.items() for called in all_called}
-_IDLE = (
+MEANS = {called: name for name, all_called in _CALLED.items() for called in all_called}
+IDLE = (
     "bias", "dropout", "embd_pdrop", "attn_pdrop", "resid_pdrop", "model_type", "device", "compile", "dtype",
     "batch_size", "learning_rate", "max_iters", "eval_interval", "eval_iters", "pad_token", "max_depth", "class_names",
     "default_prepend_bos", "default_padding_side", "attention_dir", "weight_tying", "tie_weights",
 )  # fmt: skip
 # Of a Hugging Face config: what our blocks do not compute, with the values that change nothing.
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[Any, ...]] = {
     "scale_attn_by_inverse_layer_idx": (False, None), "add_cross_attention": (False, None),
     "is_encoder_decoder": (False, None),
 }  # fmt: skip
@@ -49,12 +50,20 @@ class _Source:
 
     def take(self, name: str, *more: str) -> Tensor:
         for one in (name, *more):
-            if one in self.state:
-                return self.state.pop(one)
+            if (tensor := self.get(one)) is not None:
+                return tensor
         raise CheckpointError(f"{self.source}: tensor {quoted(name)} is missing")
 
     def get(self, name: str) -> Tensor | None:
-        return self.state.pop(name, None)
+        """Checked under the name that its owner knows."""
+        if name not in self.state:
+            return None
+        check_numbers(name, self.state[name], self.source)
+        return self.state.pop(name)
+
+    def drop(self, name: str) -> None:
+        """A buffer that says nothing."""
+        self.state.pop(name, None)
 
     def fail(self, name: str, shape: Any, right: str) -> CheckpointError:
         return CheckpointError(f"{self.source}: tensor {quoted(name)} of shape {list(shape)} is not {right}")
@@ -72,8 +81,7 @@ def convert_gpt2(state: State, config: Settings | None, source: str) -> Converte
     s = _Source({_without(name): x for name, x in state.items()}, source)
     wte, wpe = s.take("wte.weight"), s.take("wpe.weight")
     layers, d = _layers(state, "h."), _width(wte, "wte.weight", s)
-    first = state["h.0.attn.c_attn.weight"]
-    turned = tuple(first.shape) == (d, 3 * d)  # Hugging Face's Conv1D; of other shapes `linear` complains
+    turned = _turned(state, d)
     head = s.get("lm_head.weight")
     tied = head is None or _same(head, wte)
     # Only minGPT unties its head, and it has GPT-2's first form of the activation; nanoGPT has torch's.
@@ -86,7 +94,7 @@ def convert_gpt2(state: State, config: Settings | None, source: str) -> Converte
         there, here = f"h.{layer}.", f"blocks.{layer}."
         seen = _direction(s, f"{there}attn.bias")
         direction = direction or seen
-        s.get(f"{there}attn.masked_bias")
+        s.drop(f"{there}attn.masked_bias")
         w, b = _linear(s, f"{there}attn.c_attn", d, 3 * d, turned)
         for name, x, bias in zip("QKV", w.split(d, 1), b.split(d), strict=True):
             out |= _attention(here, name, x, bias, heads, source)
@@ -178,6 +186,16 @@ def _width(embedding: Tensor, name: str, s: _Source) -> int:
     return int(embedding.shape[1])
 
 
+def _turned(state: State, d: int) -> bool:
+    """Whether maps lie as [in, out], as in Hugging Face's Conv1D: most of those that are not square say it."""
+    votes = 0
+    for name, x in state.items():
+        wider = name.endswith((".attn.c_attn.weight", ".mlp.c_fc.weight"))
+        if x.ndim == 2 and x.shape[0] != x.shape[1] and (wider or name.endswith(".mlp.c_proj.weight")):
+            votes += 1 if (x.shape[0] == d) == wider else -1
+    return votes > 0
+
+
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and bool(torch.equal(one, other))
 
@@ -187,7 +205,8 @@ def _linear(s: _Source, name: str, n_in: int, n_out: int, turned: bool = False) 
     w, b = s.take(f"{name}.weight"), s.get(f"{name}.bias")
     right = (n_in, n_out) if turned else (n_out, n_in)
     if tuple(w.shape) != right:
-        raise s.fail(f"{name}.weight", w.shape, f"of shape {list(right)}")
+        also = ", and is so transposed, unlike the others" if tuple(w.shape) == right[::-1] else ""
+        raise s.fail(f"{name}.weight", w.shape, f"of shape {list(right)}{also}")
     if b is not None and tuple(b.shape) != (n_out,):
         raise s.fail(f"{name}.bias", b.shape, f"of shape {[n_out]}")
     return w if turned else w.T, torch.zeros(n_out) if b is None else b
@@ -240,33 +259,42 @@ def _direction(s: _Source, name: str) -> str | None:
 
 def _read(config: Settings | None, source: str, usual: Settings) -> Settings:
     """The config's settings by TransformerLens's names, the usual ones where it says nothing."""
-    told = dict(usual)
+    told = {**usual, "called": {}}
     foreign = "model_type" in (config or {}) and "architectures" in (config or {})  # Hugging Face says much more
     for name, value in (config or {}).items():
-        if name in _NEUTRAL and value not in _NEUTRAL[name]:
+        if name in NEUTRAL and value not in NEUTRAL[name]:
             raise ConfigError(f"config setting {name}={quoted(value)} is not supported: our blocks do not compute it")
         if name in ("scale_attn_weights", "use_attn_scale"):
             told["use_attn_scale"] = value
-        elif name in _MEANS and value is not None:
-            told[_MEANS[name]] = value
+        elif name in MEANS and value is not None:
+            told[MEANS[name]] = value
+            told["called"][MEANS[name]] = name
         elif name == "attention_dir":
             told[name] = value
-        elif name not in (*_IDLE, *_NEUTRAL) and value is not None and not foreign:
-            near = nearest_name(name, _MEANS)
-            hint = f"known are {', '.join(sorted(_MEANS))}" if near is None else f"did you mean {near!r}?"
+        elif name not in (*IDLE, *NEUTRAL) and value is not None and not foreign:
+            near = nearest_name(name, MEANS)
+            hint = f"known are {', '.join(sorted(MEANS))}" if near is None else f"did you mean {near!r}?"
             raise ConfigError(f"config setting {quoted(name)}={quoted(value)} of {source} is unknown: {hint}")
     return told
 
 
 def _heads(told: Settings, d: int, source: str) -> int:
     heads = told.get("n_heads")
-    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or d % heads:
-        said = "does not say how many heads it has" if heads is None else f"has width {d}, no multiple of {heads} heads"
-        raise ConfigError(
-            f"{source} {said}: give config={{'n_head': N}} (on the command line --model-config FILE.json); its tensors "
-            "are the same whatever N is"
-        )
+    cure = (
+        "give config={'n_head': N} (on the command line --model-config FILE.json); its tensors are the same whatever N "
+        "is"
+    )
+    if heads is None:
+        raise ConfigError(f"{source} does not say how many heads it has: {cure}")
+    heads = whole_number(_called(told, "n_heads"), heads, error=ConfigError)
+    if d % heads:
+        raise ConfigError(f"{source} has width {d}, no multiple of {heads} heads: {cure}")
     return heads
+
+
+def _called(told: Settings, name: str) -> str:
+    """A setting as the user's config calls it."""
+    return str(told["called"].get(name, name))
 
 
 def _settings(told: Settings, state: State, direction: str | None) -> Settings:
@@ -279,7 +307,7 @@ def _settings(told: Settings, state: State, direction: str | None) -> Settings:
     }  # fmt: skip
     for name, value in sizes.items():
         if told.get(name, value) != value:
-            raise ConfigError(f"config says {name}={quoted(told[name])}, and the tensors {value}")
+            raise ConfigError(f"config says {_called(told, name)}={quoted(told[name])}, and the tensors {value}")
     if told.get("attention_dir", direction or "causal") != (direction or told.get("attention_dir", "causal")):
         raise ConfigError(
             f"config says attention_dir={quoted(told['attention_dir'])}, and the mask {quoted(direction)}"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from interp.errors import CheckpointError, ConfigError, quoted
-from interp.guests import guest_errors
+from interp.guests import guest_errors, name_of
 from interp.model.hooks import NamedHooks
 
 NEVER = 30.0  # logits by which a token that the foreign model does not have stays below the mean of the others
@@ -37,13 +37,27 @@ class Adapted(NamedHooks):
     Its patterns can be looked at and not edited: what they are used for is no question that it answers.
     """
 
+    @property
+    def called(self) -> str:
+        """What messages call it: the class of the module, or "this function"."""
+        return type(self.run).__name__ if isinstance(self.run, nn.Module) else "this function"
+
+    @property
+    def shows_attention(self) -> bool:
+        """Whether it gives patterns beside the logits."""
+        return len(self.blocks) > 0
+
+    def __repr__(self) -> str:
+        size = f"patterns of {self.cfg.n_layers} layers of {self.cfg.n_heads} heads"
+        return f"<{self.called}, through load_foreign: logits {f'and {size}' if self.shows_attention else 'alone'}>"
+
     def __init__(self, run: Callable[[Tensor], Any], settings: dict[str, Any]):
         super().__init__()
         self.run = run
         device = next((p.device for p in run.parameters()), "cpu") if isinstance(run, nn.Module) else "cpu"
         device = torch.device(settings.get("device") or device)
         length = min(PROBE, int(settings.get("n_ctx") or PROBE))
-        with torch.no_grad(), guest_errors("load_foreign", run, f"fails on {length} tokens of id 0", CheckpointError):
+        with torch.no_grad(), guest_errors("load_foreign", self, f"fails on {length} tokens of id 0", CheckpointError):
             logits, patterns = self._parts(run(torch.zeros(1, length, dtype=torch.long, device=device)))
         if logits.ndim != 3 or tuple(logits.shape[:2]) != (1, length):
             raise CheckpointError(
@@ -124,6 +138,14 @@ class Spoken:
         self.order, self.outputs = order, outputs
         told = getattr(model.cfg, "d_vocab_out", None)
         self._size = told if isinstance(told, int) and told > 0 else model.cfg.d_vocab
+
+    @property
+    def called(self) -> str:
+        """What messages call it: as the model itself."""
+        return name_of(self.model)
+
+    def __repr__(self) -> str:
+        return f"<{self.called}, through load_foreign, in {quoted(self.grammar)}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("model", "order"):  # not there yet, while a copy is made

@@ -1,6 +1,6 @@
 """Whose token is which: names of a model's ids, and their mapping onto the tokens of a world."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from interp.foreign.files import read_json
 from interp.grammars import Grammar
 from interp.names import printable
 from interp.registry import world_of, worlds
-from interp.vocabulary import Vocabulary, checked_names, find_token, special_meaning
+from interp.vocabulary import Vocabulary, checked_names, find_token, needed_nowhere, special_meaning
 from interp.world import Adopted
 
 SPECIAL = ("start", "end", "pad")
+FEW = 64  # names of a vocabulary that may be meant as a world's, where a language model's are thousands
 SHOWN = 16  # tokens of a mapping that are listed
 
 
@@ -24,7 +25,7 @@ class Meaning:
 
     - `names`: of every id, or None.  `language`: the grammar or vocabulary that its texts are in, or None.
     - `order`: for each id of the grammar the model's own, None for one that it lacks; None: the ids are the grammar's.
-    - `said`: what was mapped, in words; "" where nothing was.
+    - `said`: what was mapped, in words, or what kept it from being mapped; "" where there is nothing to say.
     """
 
     names: tuple[str, ...] | None = None
@@ -50,11 +51,13 @@ def read_meaning(
     classifier: bool,
     longest: int,
     tokenizer_names: Sequence[str] | None = None,
+    spare: Collection[str] = (),
 ) -> Meaning:
     """What `vocab` says of `size` ids, mapped onto `grammar`, or onto the first world that finds its tokens there.
 
     `vocab`: names (a list, or {name: id}); or what the user's ids or names mean ({0: "START", "L": "(", ...}: values
-    are a world's tokens, or several for one id); or a JSON file of either. Raises `ConfigError`, `RequestError`.
+    are a world's tokens, or several for one id); or a JSON file of either. `spare`: names of the tokenizer's that no
+    language needs. Raises `ConfigError`, `RequestError`.
     """
     if isinstance(vocab, (str, Path)):
         vocab = read_json(vocab, "vocab")
@@ -69,15 +72,21 @@ def read_meaning(
         tokens, ids = list(names or ()), list(range(len(names or ())))
     if names is not None and len(names) != size and vocab is not None:
         raise ConfigError(f"vocab names {len(names)} tokens, and the config's d_vocab is {size}")
-    found = _adopted(tokens, grammar, max_depth, classifier, longest) if tokens or grammar is not None else None
-    if found is None:
+    found: Adopted | str | None = None
+    if tokens or grammar is not None:
+        found = _adopted(tokens, spare, grammar, max_depth, classifier, longest)
+    if not isinstance(found, Adopted):
+        why = "" if found is None else f": {found}"
         if meant is not None:
             raise RequestError(
-                f"vocab says that ids mean {quoted(tokens)}, in which no world finds all its tokens, START included: "
-                "pass grammar=, whose vocab lists what ids are to mean"
+                f"vocab says that ids mean {quoted(tokens)}, in which no world finds all its tokens, START "
+                f"included{why or ': pass grammar=, whose vocab lists what ids are to mean'}"
             )
-        not_read("it bounds a language, and vocab= is of none that is bounded", max_depth=max_depth)
-        return Meaning(names, None if names is None or vocab is None else Vocabulary.of(names))
+        not_read(f"it bounds a language, and vocab= is of none that is bounded{why}", max_depth=max_depth)
+        said = ""
+        if why and len(tokens) <= FEW:
+            said = f"mapped onto no world{why}; vocab={{id: token, ...}} says which ids are to mean what"
+        return Meaning(names, None if names is None or vocab is None else Vocabulary.of(names), said=said)
     order = tuple(None if at is None else ids[at] for at in found.order)
     return Meaning(
         names, found.grammar, order, _said(found.grammar, order, tokenizer_names if names is None else names, size)
@@ -126,15 +135,26 @@ def _names(vocab: Any) -> tuple[str, ...] | None:
 
 
 def _adopted(
-    names: Sequence[str], grammar: Grammar | None, max_depth: int | None, classifier: bool, longest: int
-) -> Adopted | None:
+    names: Sequence[str],
+    spare: Collection[str],
+    grammar: Grammar | None,
+    max_depth: int | None,
+    classifier: bool,
+    longest: int,
+) -> Adopted | str | None:
+    """The names as a world's, first all of them, then without those that none needs; or why not, or None."""
+    needed = [i for i, name in enumerate(names) if name not in spare and not needed_nowhere(name)]
     if grammar is None:
-        for world in worlds():
-            if world.adopt is not None:
-                found: Adopted | None = world.load("adopt")(names, None, max_depth, classifier, longest)
-                if found is not None:
-                    return found
-        return None
+        reason = None
+        for places in [list(range(len(names))), needed] if len(needed) < len(names) else [needed]:
+            for world in worlds():
+                if world.adopt is not None:
+                    told = [names[i] for i in places]
+                    found: Adopted | str | None = world.load("adopt")(told, None, max_depth, classifier, longest)
+                    if isinstance(found, Adopted):
+                        return _placed(found, places)
+                    reason = found or reason
+        return reason
     home = world_of(grammar) if isinstance(getattr(grammar, "vocab_size", None), int) else None
     if home is None:
         known = ", ".join(sorted(kind.__name__ for one in worlds() for kind in one.grammars))
@@ -143,9 +163,22 @@ def _adopted(
     if not names:
         raise RequestError("a grammar is matched to token ids by the vocabulary: pass vocab=, a list of strings")
     if home.adopt is not None:
-        adopted: Adopted = home.load("adopt")(names, grammar, None, classifier, longest)
-        return adopted
+        adopted: Adopted = home.load("adopt")([names[i] for i in needed], grammar, None, classifier, longest)
+        return _placed(adopted, needed)
     return Adopted([_named(grammar, i, names) for i in range(grammar.vocab_size)], grammar)
+
+
+def spare_names(tokenizer: Any) -> frozenset[str]:
+    """A tokenizer's special tokens besides those with which texts begin and end and that fill up."""
+    first = getattr(tokenizer, "bos_token", None) or getattr(tokenizer, "cls_token", None)
+    last = getattr(tokenizer, "eos_token", None) or getattr(tokenizer, "sep_token", None)
+    special = map(str, getattr(tokenizer, "all_special_tokens", ()))
+    return frozenset(special) - {first, last, getattr(tokenizer, "pad_token", None)}
+
+
+def _placed(found: Adopted, places: Sequence[int]) -> Adopted:
+    """The same by places in all names, where it was found in some of them."""
+    return replace(found, order=[None if at is None else places[at] for at in found.order])
 
 
 def _named(grammar: Any, at: int, names: Sequence[str]) -> int | None:

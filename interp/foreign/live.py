@@ -20,7 +20,7 @@ from interp.errors import CheckpointError, InterpError, quoted
 from interp.foreign import gpt, lens
 from interp.foreign.files import State, settings_of
 from interp.foreign.ours import Ours, check_tensors
-from interp.guests import guest_errors, is_bridge, undisturbed
+from interp.guests import guest_errors, is_bridge, shortened, undisturbed
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.numbers import number
@@ -49,6 +49,8 @@ def of_hugging_face(source: Any, tokenizer: Any) -> tuple[Ours | None, Any, str]
             return ours, None, f"{kind} of transformers, as a SandboxTransformer: the same logits"
         except InterpError as error:
             reason = f" ({error})"
+    else:
+        reason = f" (of transformers' models our blocks compute GPT2LMHeadModel, and this is {kind})"
     return None, bridge_of(source, tokenizer), f"{kind} of transformers, as a hooked bridge{reason}"
 
 
@@ -59,19 +61,41 @@ def of_bridge(bridge: Any) -> tuple[Ours | None, Any, str]:
         state, settings = _of_parts(bridge)
         ours = _proved(state, settings, kind, lambda ids: _logits(bridge, ids))
     except Exception as error:  # whatever a part of another architecture lacks or raises: it stays a bridge
-        said = f" ({error})" if isinstance(error, InterpError) else ""
+        said = f" ({error if isinstance(error, InterpError) else f'our blocks do not compute {kind}'})"
         return None, bridge, f"TransformerBridge of {kind}, as it is{said}"
     return ours, None, f"TransformerBridge of {kind}, as a SandboxTransformer: the same logits"
 
 
 def open_folder(folder: Path) -> tuple[Any, Any]:
     """(the model of transformers, its tokenizer or None) in a folder. Raises `CheckpointError`."""
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".safetensors", ".bin"))
+    weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
+    if not weights:
+        raise CheckpointError(
+            f"the folder {quoted(str(folder))} holds a config.json and no weights: model.safetensors is needed beside "
+            "it, as model.save_pretrained(folder) writes it"
+        )
+    size = sum(path.stat().st_size for path in weights)
     check_memory(
-        f"the model in {str(folder)!r}, {size / 1e6:,.0f} MB,", COPIES * size, "name a smaller one", CheckpointError
-    )
+        f"the model in {quoted(str(folder))}, {size / 1e6:,.0f} MB,", COPIES * size, "name a smaller one",
+        CheckpointError,
+    )  # fmt: skip
+    _check_type(folder)
     has_tokenizer = any((folder / file).is_file() for file in TOKENIZERS)
     return _pretrained(folder, str(folder), has_tokenizer, {})
+
+
+def _check_type(folder: Path) -> None:
+    """Raise `CheckpointError` where a config.json names a type of model that transformers does not know."""
+    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    kind = settings_of(folder / "config.json").get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        raise CheckpointError(
+            f"the config.json in {quoted(str(folder))} says model_type={quoted(kind)}, which transformers "
+            f"{transformers.__version__} does not know: update transformers, correct it, or pass the model through an "
+            "adapter"
+        )
 
 
 def open_gguf(file: Path) -> tuple[Any, Any]:
@@ -84,7 +108,7 @@ def open_gguf(file: Path) -> tuple[Any, Any]:
             f"{str(file)!r} is a GGUF file, which the package gguf reads: pip install 'interp-sandbox[llm]'"
         )
     if not os.path.isfile(file):  # unlike Path.is_file, takes any name
-        raise CheckpointError(f"no file {str(file)!r}: give a GGUF file")
+        raise CheckpointError(f"no file {str(file)!r}, and nothing is downloaded: give a GGUF file")
     return _pretrained(file, str(file.parent), True, {"gguf_file": file.name})
 
 
@@ -93,26 +117,50 @@ def _pretrained(source: Path, folder: str, has_tokenizer: bool, file: dict[str, 
     import transformers
 
     name = str(source)
-    with _quiet(), guest_errors("load_foreign", source, f"cannot be loaded from {quoted(name)}", CheckpointError):
+    with _quiet(), _in_our_words(name):
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **file)
         loader = _loader(config, name)
         if file:
             _check_unpacked(name, loader, config)
         with torch.random.fork_rng(devices=[]):  # heads that the file lacks are drawn at random
             model, told = loader.from_pretrained(
-                folder, config=config, output_loading_info=True, trust_remote_code=False, local_files_only=True, **file
-            )
+                folder, config=config, output_loading_info=True, trust_remote_code=False, local_files_only=True,
+                ignore_mismatched_sizes=True, **file,
+            )  # fmt: skip
         tokenizer = None
         if has_tokenizer:
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 folder, trust_remote_code=False, local_files_only=True, **file
             )
+    if told.get("mismatched_keys"):
+        key, there, wanted = sorted(told["mismatched_keys"], key=lambda one: str(one[0]))[0]
+        raise CheckpointError(
+            f"{quoted(name)}: tensor {quoted(key)} has shape {list(there)}, and config.json makes it {list(wanted)}: "
+            "its sizes are to be those of the weights"
+        )
     missing = [key for key in told["missing_keys"] if loader is transformers.AutoModelForCausalLM]
     if missing:
         raise CheckpointError(
             f"{quoted(name)} lacks weights: {quoted(sorted(missing)[0])} of {type(model).__name__} is missing"
         )
     return _unpacked(model).float().eval(), tokenizer
+
+
+@contextlib.contextmanager
+def _in_our_words(name: str) -> Iterator[None]:
+    """Whatever transformers raises over what a user named, as a `CheckpointError` in one line."""
+    try:
+        yield
+    except InterpError:
+        raise
+    except Exception as error:  # of transformers, safetensors, tokenizers, or the file system
+        damaged = type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError")
+        what = "its weights are truncated or damaged: copy them again" if damaged else (
+            "a folder as model.save_pretrained(folder) writes it is needed, or a whole GGUF file"
+        )  # fmt: skip
+        raise CheckpointError(
+            f"{quoted(name)} cannot be loaded by transformers ({type(error).__name__}: {shortened(error)}); {what}"
+        ) from error
 
 
 def _check_unpacked(name: str, loader: Any, config: Any) -> None:

@@ -1,14 +1,14 @@
 """Weights of other people's in our own blocks: checked tensor by tensor, and their rows in a grammar's order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, quoted
-from interp.foreign.files import State, check_dense
+from interp.errors import CheckpointError, ConfigError, quoted
+from interp.foreign.files import State, check_dense, check_numbers
 from interp.foreign.guest import NEVER
 from interp.model import SandboxTransformer
 
@@ -42,18 +42,25 @@ def check_tensors(state: State, config: TransformerConfig, source: str) -> None:
                 f"{source}: tensor {quoted(name)} has shape {list(tensor.shape)}, and the config needs "
                 f"{list(expected[name])}"
             )
-        if not tensor.is_floating_point():
-            raise CheckpointError(
-                f"{source}: tensor {quoted(name)} holds {tensor.dtype}, and weights are floating-point"
-            )
+        check_numbers(name, tensor, source)
         state[name] = tensor.detach().to("cpu", torch.float32)
-        if not bool(state[name].isfinite().all()):
+        if not bool(state[name].isfinite().all()):  # beyond what float32 holds
             raise CheckpointError(f"{source}: tensor {quoted(name)} holds numbers that are not finite")
 
 
 def is_classifier(config: TransformerConfig) -> bool:
     """Whether outputs are classes and not tokens: another number of them than of tokens, or names of their own."""
     return config.class_names is not None or config.d_out != config.d_vocab
+
+
+def check_outputs(config: TransformerConfig, settings: Mapping[str, Any], source: str) -> None:
+    """Refuse a model of another number of outputs than of tokens where nobody said that these are classes."""
+    said = settings.get("d_vocab_out") not in (None, -1) or config.class_names is not None
+    if not said and config.d_out != config.d_vocab:
+        raise ConfigError(
+            f"{source}: its head gives {config.d_out} outputs and its embedding holds {config.d_vocab} tokens: a "
+            f"language model has one output a token; of a classifier pass class_names=[...], {config.d_out} names"
+        )
 
 
 def reordered(

@@ -245,7 +245,7 @@ def mask(shape):
     [
         (NANO.state_dict(), None, r"does not say how many heads it has: give config=\{'n_head': N\}"),
         (NANO.state_dict(), {"n_head": 5}, "has width 12, no multiple of 5 heads"),
-        (NANO.state_dict(), {"n_head": 2, "n_layer": 3}, "config says n_layers=3, and the tensors 2"),
+        (NANO.state_dict(), {"n_head": 2, "n_layer": 3}, "config says n_layer=3, and the tensors 2"),
         (NANO.state_dict(), {"n_head": 2, "rope": True}, "config setting 'rope'=True of a state dict is unknown"),
         (mask((24, 24)), {"n_head": 2}, "neither all keys up to their own"),
         ({**NANO.state_dict(), "extra": torch.zeros(2)}, {"n_head": 2}, r"tensor 'extra' \[2\] does not belong"),
@@ -278,8 +278,14 @@ def test_folders_without_one_model_are_refused(tmp_path):
         torch.save(NANO.state_dict(), tmp_path / name)
     with pytest.raises(CheckpointError, match="holds 2 files of tensors"):
         load_foreign(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt-mini", "n_head": 2}')  # as minGPT's config has it
+    with pytest.raises(CheckpointError, match="holds 2 files of tensors"):
+        load_foreign(tmp_path)
+    (tmp_path / "b.pt").unlink()
+    same(load_foreign(tmp_path, verbose=False), NANO)
+    (tmp_path / "a.pt").unlink()
     (tmp_path / "config.json").write_text('{"model_type": "abacus"}')
-    with pytest.raises(CheckpointError, match="cannot be loaded"):
+    with pytest.raises(CheckpointError, match=r"holds a config\.json and no weights"):
         load_foreign(tmp_path)
 
 

@@ -36,6 +36,7 @@ SAID_ALL_THE_SAME = {
     "interp/foreign/__init__.py": ("max_depth", "an argument of load_foreign"),
     "interp/foreign/ids.py": ("max_depth", "an argument of load_foreign, handed on"),
     "interp/foreign/gpt.py": ("max_depth", "a key of model configs that load_foreign reads"),
+    "interp/foreign/given.py": ("max_depth", "a key of model configs that load_foreign reads"),
     "interp/_foreign_config.py": ("max_depth", "a key of model configs that load_foreign reads"),
     "interp/world.py": ("max_depth", "what load_foreign hands on to a world that adopts a vocabulary"),
     **{

@@ -17,6 +17,8 @@ def exam(grammar: DyckGrammar) -> Exam:
         chance=chance,
         where=_after(grammar),
         token_tells=_token_tells(grammar),
+        beyond=f"on less deep ones: max_depth={grammar.max_depth} is asked (load_foreign(..., max_depth=N) asks "
+        'another, or {"max_depth": N} in --model-config)',
         questions=partial(questions, grammar=grammar),
         also_legal=partial(_also_legal, grammar=grammar),
         draw=partial(_draw, grammar=grammar),

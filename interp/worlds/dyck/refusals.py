@@ -15,4 +15,7 @@ def no_brackets(model: Any, who: str) -> AnalysisError:
             f"{who}: the model's vocabulary {shown} is no Dyck grammar: load it with vocab=[...] that names {known} "
             "and whole pairs of brackets"
         )
-    return AnalysisError(f"{who}: the model carries no Dyck grammar: pass grammar=DyckGrammar(...)")
+    return AnalysisError(
+        f"{who}: the model carries no Dyck grammar: pass grammar=DyckGrammar(...), or load it with load_foreign(..., "
+        "vocab=[...]), which says what its ids mean"
+    )
