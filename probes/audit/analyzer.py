@@ -78,6 +78,7 @@ def audit_claim(
     Raises `RequestError` where something given is not understood, `AnalysisError` where it cannot be measured.
 
     >>> from interp import load_checkpoint
+    >>> from probes import audit_claim
     >>> claim = "L1H0 uses the last unmatched open bracket to predict closing brackets"
     >>> found = audit_claim(load_checkpoint("constructed/constant"), claim, num_inputs=200, length=16)
     >>> found.verdict, found.pattern, found.use
