@@ -466,8 +466,9 @@ rule by which both agree, how our setting differs, and which other settings (*ar
 Whatever the status, arms that were tried and do not agree are listed.
 
 Numbers of the papers are given as printed. Where a paper uses a word ("close", "most", "common"), "Setting" says how it
-is read. The encoders of Tables 2.3 and 2.4 were not available: there the rule asks whether another encoder lies within their
-range, and not for any single number. For Table 2.5 it asks for the ratio of two printed numbers, and for their order.
+is read. The encoders of Tables 2.3 and 2.4 were not available: there the rule asks whether another encoder lies within
+their range, and not for any single number. For Table 2.5 it asks for the ratio of two printed numbers, and for their
+order.
 """
 IN_WORDS = (
     "reproduced",

@@ -156,9 +156,9 @@ def test_readme_tells_above_what_its_tables_hold():
     rates = row(models_from_json(read("trained-bench.json")["told"])).rates
     false, missed, left = (rates[error] for error in ("false support", "missed use", "undecided"))
     assert (false.wrong, missed.wrong) == (0, 0)
-    told = f"it supported no false claim in {false.share.n} independent models {bounds(0, false.share.n)}, missed no use"
-    told += f" in {missed.share.n} {bounds(0, missed.share.n)}, and left claims open in {left.wrong} of {left.share.n}"
-    assert f"{told} {bounds(left.wrong, left.share.n)}." in readme
+    told = f"it supported no false claim in {false.share.n} independent models {bounds(0, false.share.n)}, missed no"
+    told += f" use in {missed.share.n} {bounds(0, missed.share.n)}, and left claims open in {left.wrong} of"
+    assert f"{told} {left.share.n} {bounds(left.wrong, left.share.n)}." in readme
     wrong = {f["name"]: f["verdicts"] for f in read("claim-bench.json")["families"] if f["errors"]}
     assert [(w["supported"], w["undecided"]) for w in wrong.values()] == [(1, 0), (0, 1)]
     assert "wrong once in 648 claims (an idle head of a pair was called used) and left one open" in readme
