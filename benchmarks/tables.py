@@ -57,6 +57,11 @@ def block(results: Results, elsewhere: Results) -> str:
     return "\n".join(lines) + f"\n\n{more}"
 
 
+def in_words(what: str) -> str:
+    """A row of a training step, as a reader without the tables understands it."""
+    return re.sub(r"^equal rows, batch (\d+), S=(\d+)", r"a training step of \2 models at batch \1", what)
+
+
 def targets(results: Results, elsewhere: Results) -> str:
     """How many of the targets are met, and which are not."""
     found = []
@@ -64,7 +69,7 @@ def targets(results: Results, elsewhere: Results) -> str:
         clock = clock_of(result)
         where = "" if clock == "cpu" else f" (wall time, {result['machine']['device']})"
         found += [(row["what"] + where, verdict(row, clock)) for row in result["rows"] if row["target"] is not None]
-    missed = [what for what, said in found if said.endswith("not met")]
+    missed = [in_words(what) for what, said in found if said.endswith("not met")]
     median = sum(said.endswith("by the median") for _, said in found)
     told = f"Of {len(found)} targets of speed {len(found) - len(missed)} are met ({median} by the median alone)"
     return f"{told}; not met: {'; '.join(missed)}." if missed else f"{told}."
@@ -156,7 +161,7 @@ def step_headline(step: dict[str, Any]) -> tuple[str, str]:
     return (
         "a training step of 40 `dyck-standard` models on strings of one length, beside a loop over TransformerLens's"
         " `TransformerBridge.boot_native` models",
-        f"of its time: {', '.join(each)}",
+        f"takes {', '.join(each)} of its time",
     )
 
 

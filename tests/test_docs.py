@@ -113,6 +113,16 @@ def test_three_dots_stand_for_any_lines(shown, real, so):
 
 # What stands neither in an output of the page nor in results, and why: page -> phrase -> reason.
 EXCUSED: dict[str, dict[str, str]] = {
+    "README.md": {
+        "no false claim in 259 independent models [0.00, 0.01], missed no use in 231 [0.00, 0.02], and left claims "
+        "open in 33 of 259 [0.09, 0.17]": "the last row of the table below; test_pages.py compares them",
+    },
+    "analyzers/topics.md": {"p ≤ 0.01": "the rule"},
+    "studies/lottery-ticket.md": {
+        "8 of 8 networks": "counted in tests/test_readmes.py",
+        "14 of 14 cases": "counted in tests/test_readmes.py",
+    },
+    "studies/topics-wikipedia.md": {"0.9998 [0.9984, 1.0012]": "a mean, computed in tests/test_readmes.py"},
     "getting-started.md": {"Python 3.11": "a requirement"},
     "concepts/populations.md": {"more than 0.8": "the rule"},
     "worlds/dyck.md": {"more than 0.8": "the rule"},

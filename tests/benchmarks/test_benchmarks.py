@@ -288,7 +288,7 @@ def test_another_devices_numbers_stand_beside_and_by_wall_time():
     step = {**results["step"], "machine": {**results["step"]["machine"], "device": "H100"}, "profile": {}}
     step["rows"] = [row("equal rows, batch 16, S=40", 0.5, 0.6)]  # met by CPU time, not by the clock
     elsewhere = {"step-cuda": step}
-    assert "; equal rows, batch 16, S=40 (wall time, H100). " in tables.block(results, elsewhere)
+    assert "; a training step of 40 models at batch 16 (wall time, H100). " in tables.block(results, elsewhere)
     assert "equal rows, batch 16, S=40" not in tables.block(results, {})
     page = tables.whole(results, elsewhere)
     assert "### step on H100\n\nRatios of wall time" in page

@@ -151,6 +151,20 @@ def test_pages_are_what_the_data_gives_and_say_which_auditor_it_is_of(capsys):
     assert readme.count(f"These are results {digest.of_which(read('claim-bench.json'))} (seed ") == 1
 
 
+def test_readme_tells_above_what_its_tables_hold():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    rates = row(models_from_json(read("trained-bench.json")["told"])).rates
+    false, missed, left = (rates[error] for error in ("false support", "missed use", "undecided"))
+    assert (false.wrong, missed.wrong) == (0, 0)
+    told = f"it supported no false claim in {false.share.n} independent models {bounds(0, false.share.n)}, missed no"
+    told += f" use in {missed.share.n} {bounds(0, missed.share.n)}, and left claims open in {left.wrong} of"
+    assert f"{told} {left.share.n} {bounds(left.wrong, left.share.n)}." in readme
+    wrong = {f["name"]: f["verdicts"] for f in read("claim-bench.json")["families"] if f["errors"]}
+    assert [(w["supported"], w["undecided"]) for w in wrong.values()] == [(1, 0), (0, 1)]
+    assert "wrong once in 648 claims (an idle head of a pair was called used) and left one open" in readme
+    assert "The audit erred on 2 of 648 claims [0.000, 0.011]: 1 false support, 1 left undecided" in readme
+
+
 def test_a_stale_page_is_found_and_written(tmp_path, monkeypatch, capsys):
     root = copied(tmp_path)
     monkeypatch.setattr(made, "ROOT", root)
