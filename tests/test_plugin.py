@@ -1,22 +1,13 @@
-"""The world of examples/regular_language, installed as other people's packages are: everything takes it up.
+"""The world of examples/regular_language, installed as other people's packages are: everything takes it up."""
 
-Training runs in a process that starts with the package installed. The other commands run in this one, which finds it
-when it looks again: each process of its own would import everything once more.
-"""
-
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-
-from interp import plugins
-from interp.cli import main
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -36,31 +27,21 @@ def run(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     path = os.pathsep.join([str(folder / "site"), str(ROOT)])
-    told = subprocess.run(
-        [sys.executable, "-m", "interp", *"train last-letter --seeds 4 --workers 1".split(),
-         "--out", "m.safetensors", "--json", "m.json"],
-        cwd=folder, env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert told.returncode == 0, told.stderr
 
     def interp(*words):
-        out, errors = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(errors):
-            status = main(list(words))
-        assert status == 0, errors.getvalue()
-        return out.getvalue()
+        told = subprocess.run(
+            [sys.executable, "-m", "interp", *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert told.returncode == 0, told.stderr
+        return told.stdout
 
+    interp("train", "last-letter", "--seeds", "4", "--out", "m.safetensors", "--workers", "1", "--json", "m.json")
     interp.folder = folder
-    before = set(sys.modules)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder / "site")
-        patch.chdir(folder)
-        plugins.refresh()
-        yield interp
-    plugins.refresh()
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
-            del sys.modules[name]
+    return interp
 
 
 def test_it_is_listed(run):

@@ -235,7 +235,7 @@ def _audit_table(f: Findings) -> Table:
     rows = [[r.claim, r.verdict, r.pattern, r.use, r.reason] for r in f.audits]
     return Table(
         ["claim", "verdict", "pattern", "use", "reason"], rows,
-        f"n={f.audits[0].num_inputs} repetitions of half B, one half of which chooses; {len(f.audits)} claims "
+        f"n={f.audits[0].num_inputs} fresh repetitions, one half of which chooses; {len(f.audits)} claims "
         "corrected together.",
         text=(1, 2, 3, 4),
     )  # fmt: skip

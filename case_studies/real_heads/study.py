@@ -34,6 +34,7 @@ from probes.audit import AuditResult
 from probes.claims import NAMED, Claim
 
 FEW = ("previous", "induction")  # relations of the quick form
+FRESH = 1  # the seed of the inputs of audits
 SENTENCE = " Alice was beginning to get very tired of sitting by her sister." * 2
 
 
@@ -43,7 +44,8 @@ class Size:
 
     - `inputs`: repetitions of each half, and pieces of the text. `taken`: of them, those on which heads of a high score
       are taken out; `each`: those on which every head is (0: none).
-    - `twins`: models of shuffled weights. `audited`: claims at most, the pair's first, then of induction heads.
+    - `twins`: models of shuffled weights. `audited`: claims at most, the pair's first, then of induction heads; on
+      `fresh` repetitions that nothing was chosen on, so many that an absence can be shown.
     - `whole`: all relations, the text and the encoder too.
     """
 
@@ -52,11 +54,12 @@ class Size:
     each: int
     twins: int
     audited: int
+    fresh: int
     whole: bool
 
 
-QUICK = Size(inputs=100, taken=24, each=0, twins=0, audited=0, whole=False)
-FULL = Size(inputs=100, taken=48, each=16, twins=1, audited=2, whole=True)
+QUICK = Size(inputs=100, taken=24, each=0, twins=0, audited=0, fresh=0, whole=False)
+FULL = Size(inputs=100, taken=48, each=16, twins=1, audited=2, fresh=200, whole=True)
 
 
 def prepare(size: Size) -> Size:
@@ -93,7 +96,7 @@ def measure(decoder: Decoder, size: Size, folder: Path, others: Any = None) -> F
     read = [b, *([pieces(decoder, size.inputs)] if size.whole else [])]
     costs = {one.name: _costs(decoder, one.first(size.taken), shortlist, False, folder) for one in read}
     every = {one.name: _costs(decoder, one.first(size.each), decoder.heads, True, folder) for one in read if size.each}
-    audits = _audits(decoder, b, pair, scores, size.audited, folder)
+    audits = _audits(decoder, size, pair, scores, folder)
     twins = [_twin(shuffled(decoder, i), b, folder) for i in range(size.twins)]
     return Findings(
         decoder=model,
@@ -148,15 +151,16 @@ def _costs(decoder: Decoder, inputs: Inputs, heads: Sequence[Head], every: bool,
 
 
 def _audits(
-    decoder: Decoder, b: Inputs, pair: Pair | None, scores: dict[str, Score], most: int, folder: Path
+    decoder: Decoder, size: Size, pair: Pair | None, scores: dict[str, Score], folder: Path
 ) -> list[AuditResult]:
     """The pair's heads and the first induction heads, each claimed to be used; corrected together."""
     asked = [Claim([head], NAMED["previous"], uses="task") for head in (pair.heads if pair else ())]
     asked += [Claim([head], NAMED["induction"], uses="task") for head in looks(scores, "induction")]
-    if not asked[:most]:
+    if not asked[: size.audited]:
         return []
     models = Models(decoder.bridge, decoder.identity)
-    return kept("audits", models, asked[:most], folder, b.tokens, grammar=None)
+    fresh = repetitions(decoder, size.fresh, seed=FRESH)
+    return kept("audits", models, asked[: size.audited], folder, fresh.tokens, grammar=None)
 
 
 def _picture(decoder: Decoder, pair: Pair | None) -> Picture:

@@ -56,6 +56,7 @@ def test_every_interval_says_its_n(folder):
 # What is computed from no model at all.
 THEORY = (
     "No model is trained here",
+    "so that even attention is 0.01",
     "In expectation the block mean",
     "At those steps the mean of the other entries",
     "standard deviations of the others",

@@ -667,7 +667,7 @@ BROKEN = {
     "training": [
         (lambda: world(task=lent(Sociable)), "seed 0 trained beside another has another"),
         (lambda: world(task=lent(Flat)), "keep the weights that they start with"),
-        (lambda: world(task=lent(Compared)), "is measured otherwise beside another than alone"),
+        (lambda: world(task=lent(Compared)), "is measured differently beside another than alone"),
     ],
     "saving": [
         (

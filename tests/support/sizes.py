@@ -1,9 +1,14 @@
 """Less work of the same kind: held-out sets are small where a test asks nothing of how exactly they measure."""
 
+import importlib
 from typing import Any
 
 from interp.training import task
 from interp.worlds.dyck import task as dyck
+
+# These copy a count when they are imported: were that to happen while it is patched, they would keep the small one.
+for name in ("checking.drawn", "checking.training", "training.size", "worlds.dyck.size"):
+    importlib.import_module(f"interp.{name}")
 
 
 def hold_out_few(patch: Any, count: int = 40, final: int | None = None, long: int = 3) -> None:

@@ -309,7 +309,7 @@ def test_an_encoder_from_outside(encoder, monkeypatch):
     assert "readout='probe'" in silent.reason
     result = audit_claim(encoder, "L2H1 uses all visible tokens evenly", given, readout="probe")
     assert evidence(result, "margin")["low"] > 0.5
-    assert evidence(result, "every_head")["value"] > 0.5
+    assert evidence(result, "token")["value"] > 0.5  # all that the edges read, exchanged
     assert "does not reach" not in result.reason
     assert before == {name: len(hook._forward_hooks) for name, hook in encoder.hook_dict.items()}
 

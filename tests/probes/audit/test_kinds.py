@@ -66,7 +66,7 @@ def test_the_audit_asks_each_kind():
     names = {row["name"] for row in both.evidence}
     assert "effect/type" in names
     assert not any(name.endswith("/same") for name in names)
-    assert "Of type pairs (used), so that same pairs need not be asked: " in both.reason
+    assert "Of type pairs: used, so that same pairs need not be asked. " in both.reason
     assert alone.use == both.use == "used"
     assert both.verdict == "supported"
     assert both.level == pytest.approx(1 - 0.05 / 2)  # either kind is enough, so each is held to a stricter level
