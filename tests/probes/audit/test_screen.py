@@ -106,7 +106,7 @@ def test_gradients_leave_no_trace(side):
 
 
 def among(count, places):
-    """One layer of `count` heads: the first and those at `places` tell the same, and one that errs is outvoted."""
+    """One layer of `count` heads: the first and those at `places` tell the same, any two of which are enough."""
     heads = [(onto("previous"), np.roll((0, 1, 0, -1, 0, 0, 0), at)) for at in range(count)]
     for at in (0, *places):
         heads[at] = (TOP, TYPE)
