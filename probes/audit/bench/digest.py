@@ -1,13 +1,12 @@
 """Which auditor was asked: the version, and a digest of the source files that decide what an audit says.
 
-Docstrings and comments decide nothing, and are not digested; nor are pages, figures and the scan, whose findings are
-no verdicts.
+Docstrings, comments and layout decide nothing, and are not digested; nor are the sentences that an audit prints, nor
+pages, figures and the scan, whose findings are no verdicts. Texts that claims are read with are digested.
 """
 
 import ast
 import hashlib
-import io
-import tokenize
+import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ("interp/claims", "probes/audit", "probes/claims")  # folders, whose own .py files are read
 TELLING = ("figure", "fits", "scan", "scan_figure", "scanner", "tables", "words")  # of probes/audit: they tell, or scan
+PRINTING = "probes/audit/"  # here a text of `SENTENCE` words or more is printed, and names nothing
+SENTENCE = 3
 LETTERS = 16  # of the digest, in hexadecimal
+HOLDERS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef  # of docstrings
 
 
 def auditor() -> dict[str, str]:
@@ -28,29 +30,43 @@ def auditor() -> dict[str, str]:
 
 
 def digest_of(files: Iterable[Path], root: Path = ROOT) -> str:
-    """A digest of names below `root` and contents, in the order of the names; ends of lines count alike everywhere."""
+    """A digest of names below `root` and of what their code does, in the order of the names."""
     by_name = {path.relative_to(root).as_posix(): path for path in files}
     sha = hashlib.sha256()
     for name in sorted(by_name):
-        text = what_runs(by_name[name].read_text(encoding="utf-8"))  # which reads any end of a line as "\n"
+        text = what_runs(by_name[name].read_text(encoding="utf-8"), sentences=not name.startswith(PRINTING))
         sha.update(f"{name}\n{len(text)}\n{text}".encode())
     return sha.hexdigest()[:LETTERS]
 
 
-def what_runs(text: str) -> str:
-    """A module's source without docstrings, comments and empty lines."""
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, holders) and ast.get_docstring(node, clean=False) is not None:
-            first = node.body[0]
-            rows = range(first.lineno - 1, first.end_lineno or first.lineno)
-            lines = ["" if at in rows else line for at, line in enumerate(lines)]
-    return "\n".join(line.rstrip() for line in lines if line.strip())
+def what_runs(text: str, sentences: bool = True) -> str:
+    """A module's syntax tree as text, without docstrings; without `sentences`, also without texts that are printed.
+
+    Layout and comments are not in the tree. Fields that are empty are left out, since versions of Python differ in
+    them.
+    """
+    return _tree(ast.parse(text), sentences)
+
+
+def _tree(node: object, sentences: bool) -> str:
+    if isinstance(node, list):
+        return f"[{','.join(_tree(one, sentences) for one in node)}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if not sentences and _is_sentence(node):
+        return "a sentence"
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, HOLDERS) and ast.get_docstring(node, clean=False) is not None:
+        fields["body"] = node.body[1:]
+    told = [f"{name}={_tree(value, sentences)}" for name, value in fields.items() if value is not None and value != []]
+    return f"{type(node).__name__}({','.join(told)})"
+
+
+def _is_sentence(node: ast.AST) -> bool:
+    """Is it a text, or an f-string, of at least `SENTENCE` words of its own?"""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return sum(bool(re.search(r"[^\W\d_]{2}", word)) for word in " ".join(texts).split()) >= SENTENCE
 
 
 def of_which(data: Mapping[str, Any]) -> str:

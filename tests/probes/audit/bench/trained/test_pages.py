@@ -63,13 +63,56 @@ def test_the_digest_is_of_names_and_contents_in_a_fixed_order(tmp_path):
     assert digest.digest_of([two.rename(tmp_path / "c.py"), one], tmp_path) != before
 
 
-def test_words_about_a_module_and_empty_lines_are_not_digested():
-    code = 'X = "# no comment"\n\n\ndef f(x):\n    return x + 1\n'
-    told = '"""A module."""\n\nX = "# no comment"  # one\n\ndef f(x):\n    """Adds.\n\n    1."""\n    return x + 1\n'
-    assert digest.what_runs(told) == digest.what_runs(code) == 'X = "# no comment"\ndef f(x):\n    return x + 1'
-    kept = 'def f():\n    """Only words."""\n'
-    assert digest.what_runs(kept) == "def f():"
+def test_words_about_a_module_and_its_layout_are_not_digested():
+    code = 'X = "# no comment"\n\n\ndef f(x, y):\n    return x + 1\n'
+    told = (
+        '"""A module."""\n\nX = "# no comment"  # one\n\ndef f(\n    x,\n    y,\n):\n    """Adds.\n\n    1."""\n'
+        "    return (x + 1)\n"
+    )
+    assert digest.what_runs(told) == digest.what_runs(code) != digest.what_runs(code.replace("1", "2"))
+    assert digest.what_runs(code) != digest.what_runs(code.replace("# no", "# a"))
+    assert digest.what_runs('def f():\n    """Only words."""\n').count("words") == 0
     assert digest.what_runs("x = 1\n'words that are no docstring'\n").count("words") == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("'it is not used'", "'the model ignores it'"),
+        ("f'moves {x} of it all'", "f'of {y} it has {x} parts'"),
+        ("f'{x} is not {y} here'", "'it is used here'"),
+    ],
+)
+def test_sentences_that_are_printed_are_not_digested(one, other):
+    one, other = f"z = {one}", f"z = {other}"
+    assert digest.what_runs(one) != digest.what_runs(other)
+    assert digest.what_runs(one, sentences=False) == digest.what_runs(other, sentences=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("'not asked'", "'not in'"),  # words that rules compare
+        ("'audit/at random'", "'audit/first look'"),  # names of random streams
+        ("f'{x} is {y}'", "f'{x} was {y}'"),
+        ("f'L{x}H{y} a b'", "f'L{y}H{x} a b'"),
+        ("g('it is not used', 1)", "g('it is not used', 2)"),
+        ("g('it is not used')", "h('it is not used')"),
+    ],
+)
+def test_what_decides_is_digested_beside_sentences(one, other):
+    assert digest.what_runs(f"z = {one}", sentences=False) != digest.what_runs(f"z = {other}", sentences=False)
+
+
+def test_texts_that_claims_are_read_with_are_digested(tmp_path):
+    made = {}
+    for folder in ("probes/audit", "probes/claims", "interp/claims"):
+        (tmp_path / folder).mkdir(parents=True)
+        file = tmp_path / folder / "a.py"
+        for words in ("the last open bracket", "the first open bracket"):
+            file.write_text(f"x = {words!r}\n")
+            made.setdefault(folder, []).append(digest.digest_of([file], tmp_path))
+    assert [len(set(two)) for two in made.values()] == [1, 2, 2]
 
 
 def test_what_is_left_out_of_the_digest_decides_no_audit():
