@@ -21,6 +21,7 @@ from case_studies.induction.measure import (
     edit_losses,
     gradient_norm,
     head_scores,
+    matching_without_first,
     nearest,
     onset,
     over_snapshots,
@@ -57,11 +58,15 @@ HIGHER = (
 
 @dataclass(frozen=True)
 class Moment:
-    """One model at one snapshot. `divergence`: by rung, empty where the law has no predictions of rungs."""
+    """One model at one snapshot. `divergence`: by rung, empty where the law has no predictions of rungs.
+
+    `first`, `second`: the scores of both heads.  `alone`: the second with layer 0 constant.
+    """
 
     step: int
     first: float
     second: float
+    alone: float
     divergence: Mapping[str, float]
     gradient: float
 
@@ -87,6 +92,20 @@ class Model:
     def onset(self, which: str) -> float | None:
         """The step at which a head's score ("first", "second") is half way."""
         return onset([m.step for m in self.moments], [getattr(m, which) for m in self.moments])
+
+    def carried(self) -> float | None:
+        """Of the matching score above an even head's, the share that layer 0 carries, at the score's half-way step.
+
+        Between two snapshots in proportion; None if the score does not rise, or is not above even there.
+        """
+        step = self.onset("second")
+        if step is None:
+            return None
+        steps, even = [m.step for m in self.moments], self.heads.chance
+        second, alone = (
+            float(np.interp(step, steps, [getattr(m, which) for m in self.moments])) for which in ("second", "alone")
+        )
+        return (second - alone) / (second - even) if second > even else None
 
 
 @dataclass(frozen=True)
@@ -155,13 +174,18 @@ def _moments(population: Population, strings: Strings) -> list[list[Moment]]:
     grammar = population.grammar
     rungs = grammar.predictions(strings.tokens) if isinstance(grammar, MarkovGrammar) else {}
 
-    def read(model: SandboxTransformer) -> tuple[Heads, Mapping[str, float], float]:
+    def read(model: SandboxTransformer) -> tuple[Heads, float, Mapping[str, float], float]:
         with torch.no_grad():
             logits = model(torch.from_numpy(strings.tokens))
-        return head_scores(model, strings), divergences(logits, rungs, strings.labels), gradient_norm(model, strings)
+        return (
+            head_scores(model, strings),
+            matching_without_first(model, strings),
+            divergences(logits, rungs, strings.labels),
+            gradient_norm(model, strings),
+        )
 
     return [
-        [Moment(step, heads.first, heads.second, told, norm) for heads, told, norm in found]
+        [Moment(step, heads.first, heads.second, alone, told, norm) for heads, alone, told, norm in found]
         for step, found in over_snapshots(population, read).items()
     ]
 
@@ -217,6 +241,7 @@ def order_of_heads(measured: Measured) -> dict[str, Any]:
         "first": steps_of([a for a, _ in pairs])[0],
         "second": steps_of([b for _, b in pairs])[0],
         "later": more([b - a for a, b in both]),
+        "carried": more(known([model.carried() for model in measured.models])[0]),
         "correlation": spearman([a for a, _ in both], [b for _, b in both]),
         "without": len(pairs) - len(both),
     }
@@ -237,6 +262,7 @@ def phases(measured: Measured) -> list[dict[str, Any]]:
                 "gradient": float(np.mean([moment.gradient for moment in moments])),
                 "first": float(np.mean([moment.first for moment in moments])),
                 "second": float(np.mean([moment.second for moment in moments])),
+                "second_alone": float(np.mean([moment.alone for moment in moments])),
             }
         )
     return rows

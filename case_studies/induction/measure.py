@@ -101,6 +101,27 @@ def head_scores(model: SandboxTransformer, strings: Strings) -> Heads:
     )
 
 
+def matching_without_first(model: SandboxTransformer, strings: Strings) -> float:
+    """The best matching score of the last layer while every head of layer 0 gives its mean output.
+
+    What is left of the score is the last layer's own: nothing that layer 0 carries can be in it.
+    """
+    tokens, name = torch.from_numpy(strings.tokens), "blocks.0.attn.hook_z"
+    kept: list[Tensor] = []
+
+    def keep(pattern: Tensor, hook: Any) -> Tensor:
+        kept.append(pattern.clone())
+        return pattern
+
+    with torch.no_grad():
+        _, cache = model.run_with_cache(tokens, names_filter=[name])
+        mean = cache[name].mean((0, 1))
+        final = f"blocks.{model.config.n_layers - 1}.attn.hook_pattern"
+        model.run_with_hooks(tokens, fwd_hooks=[(name, lambda z, hook: mean.expand_as(z)), (final, keep)])
+    weights = np.where(strings.keys[:, None], kept[0].numpy(), 0.0).sum(-1)  # [string, head, query]
+    return float(max(weights[:, head][strings.rows].mean() for head in range(weights.shape[1])))
+
+
 # -- what it predicts ---------------------------------------------------------------------------------------
 
 

@@ -77,19 +77,20 @@ def _answer(found: dict[str, Any]) -> list[str]:
         f"with one; counting pairs has {number(chain['metrics']['rung/bigram'].value)}, counting single tokens "
         f"{number(chain['metrics']['rung/unigram'].value)}.",
         f"On chains {_order(chain['onsets']['later'])} (rank correlation of the two steps over seeds: "
-        f"{estimate(chain['onsets']['correlation'], 2)}).",
+        f"{estimate(chain['onsets']['correlation'], 2)}); with layer 0 constant {estimate(chain['onsets']['carried'])} "
+        "of what it then has above an even head is gone, so that the score rises by what is carried there.",
     ]
 
 
 def _order(later: Estimate) -> str:
-    """Which head comes first; `later`: steps from the previous-token head to the matching head."""
+    """Which score rises first; `later`: steps from the previous-token head's to the matching head's."""
     if later.value is None:
-        return "it is undefined which head comes first"
+        return "it is undefined which score rises first"
     word, apart = "after", later
     if later.value < 0:
         low, high = (None if end is None else -end for end in (later.high, later.low))
         word, apart = "before", replace(later, value=-later.value, low=low, high=high)
-    return f"the matching head is half way to its score {estimate(apart, 0)} steps {word} the previous-token head"
+    return f"the matching score is half way {estimate(apart, 0)} steps {word} that of the previous-token head"
 
 
 def _losses(found: dict[str, Any]) -> Table:
@@ -166,6 +167,7 @@ def _onsets(found: dict[str, Any]) -> Table:
                     Cell(told["first"], 0),
                     Cell(told["second"], 0),
                     Cell(told["later"], 0),
+                    Cell(told["carried"]),
                     Cell(told["correlation"]),
                     str(told["without"]),
                 ]
@@ -173,12 +175,13 @@ def _onsets(found: dict[str, Any]) -> Table:
     return Table(
         [
             *("models", "transition", "seeds without", "previous-token head", "matching head", "matching later by"),
-            *("rank correlation", "seeds without one of the two"),
+            *("carried by layer 0 then", "rank correlation", "seeds without one of the two"),
         ],
         rows,
         "Steps. Transition: the loss is half way from the count of single tokens to the right one (recall: half of the "
-        "answers are right). Heads: the score is half way from first to last. Seeds that have none are counted, and "
-        "left out.",
+        "answers are right). Heads: the score is half way from first to last. Carried: of what the matching score has "
+        "above an even head at its half-way step, the share that is gone with layer 0 constant. Seeds that have none "
+        "are counted, and left out.",
     )
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from case_studies.induction.collect import transition
+from case_studies.induction.collect import Model, Moment, transition
 from case_studies.induction.measure import (
+    Heads,
     beyond_the_prior,
     chi_square,
     composition,
@@ -18,6 +19,7 @@ from case_studies.induction.measure import (
     gradient_norm,
     head_scores,
     loss_of,
+    matching_without_first,
     nearest,
     onset,
     strings_of,
@@ -64,6 +66,34 @@ def test_rows_are_late_labelled_and_have_keys_of_their_own():
     place = np.arange(13)
     recalled = grammar.recalled(strings.tokens)
     assert (strings.rows == ((recalled >= 0) & (recalled != place) & (place >= 13 // 4))).all()
+
+
+def test_the_matching_score_of_the_circuit_is_carried_by_its_first_layer(circuit, strings):
+    alone = matching_without_first(circuit, strings)
+    assert alone < head_scores(circuit, strings).second - 0.7  # the keys are alike then
+    even = SandboxTransformer(make_recipe("recall").config, strings.grammar)  # all weights 0: nothing is carried
+    assert_close(matching_without_first(even, strings), head_scores(even, strings).second, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("second", "alone", "share"),
+    [
+        ([0.2, 0.4, 0.8], [0.2, 0.2, 0.2], 1.0),  # all that is above an even head's 0.2 is carried
+        ([0.2, 0.4, 0.8], [0.2, 0.4, 0.8], 0.0),
+        ([0.2, 0.5, 0.8], [0.2, 0.35, 0.2], 0.5),  # half way at a snapshot
+        ([0.2, 0.4, 0.8], [0.2, 0.3, 0.5], 0.5),  # between two: (0.5 - 0.35) / (0.5 - 0.2)
+        ([0.8, 0.4, 0.2], [0.2, 0.2, 0.2], None),  # no rise
+        ([0.0, 0.05, 0.1], [0.0, 0.0, 0.0], None),  # not above even
+    ],
+)
+def test_what_layer_0_carries_at_the_half_way_step(second, alone, share):
+    heads = Heads(np.zeros((2, 1)), np.zeros((2, 1)), 0.2)
+    moments = [Moment(10 * at, 0.0, b, a, {}, 0.0) for at, (b, a) in enumerate(zip(second, alone, strict=True))]
+    found = Model(0, {}, heads, heads, None, {}, moments, None, {}).carried()
+    if share is None:
+        assert found is None
+    else:
+        assert_close(found, share, dtype=torch.float32, scale=1.0)
 
 
 def test_every_part_of_the_circuit_is_needed(circuit, strings):
@@ -175,12 +205,12 @@ def test_information_falls_with_the_lag_for_every_kernel():
     assert abs(found[:, 0].mean() - 0.305) < 5 * found[:, 0].std() / math.sqrt(500)
 
 
-def test_the_head_that_comes_first_is_named():
+def test_the_score_that_rises_first_is_named():
     later = Estimate(-112.0, -118.0, -106.0, 40, "seeds")
-    told = "is half way to its score 112 [106, 118] steps before the previous-token head"
-    assert _order(later) == f"the matching head {told}"
+    told = "is half way 112 [106, 118] steps before that of the previous-token head"
+    assert _order(later) == f"the matching score {told}"
     assert "11 [10, 12] steps after" in _order(Estimate(11.0, 10.0, 12.0, 40, "seeds"))
-    assert _order(Estimate.undefined("no seeds", 0, "seeds")) == "it is undefined which head comes first"
+    assert _order(Estimate.undefined("no seeds", 0, "seeds")) == "it is undefined which score rises first"
 
 
 # -- the study ----------------------------------------------------------------------------------------------
