@@ -64,7 +64,7 @@ class Declaration:
             raise RequestError(f"study={quoted(self.study)} is not of the form package.module:NAME")
         if not isinstance(self.options, tuple) or not all(isinstance(option, Option) for option in self.options):
             raise RequestError(
-                f"options={quoted(self.options)} of the study {quoted(self.name)} is no tuple of Options"
+                f"options={quoted(self.options)} of the study {quoted(self.name)} is not a tuple of Options"
             )
         if (twice := first_duplicate(option.dest for option in self.options)) is not None:
             raise RequestError(f"the study {quoted(self.name)} has two options {quoted(twice)}")
@@ -83,4 +83,4 @@ class Declaration:
 
 def _check_name(what: str, name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise RequestError(f"{quoted(name)} is no name of a {what}: use lower-case words joined by hyphens")
+        raise RequestError(f"{quoted(name)} is not a name of a {what}: use lower-case words joined by hyphens")

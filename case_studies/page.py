@@ -68,7 +68,7 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not hasattr(self.figure, "to_plotly_json"):
-            raise RequestError(f"{type(self.figure).__name__} is no plotly figure")
+            raise RequestError(f"{type(self.figure).__name__} is not a plotly figure")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Page:
         for name in ("said", "answer"):
             given = getattr(self, name)
             if not isinstance(given, (list, tuple)) or not all(isinstance(x, str) and x.strip() for x in given):
-                raise RequestError(f"{name}={quoted(given)} is no list of sentences")
+                raise RequestError(f"{name}={quoted(given)} is not a list of sentences")
         if not 1 <= len(self.answer) <= MOST_SENTENCES:
             raise RequestError(f"a report answers in 1 to {MOST_SENTENCES} sentences, not {len(self.answer)}")
         for name in ("title", "asked", "sure", "command", "digests"):
@@ -119,7 +119,9 @@ class Page:
         for section in self.all_sections:
             for part in section.parts:
                 if not isinstance(part, (str, Table, Figure)):
-                    raise RequestError(f"{type(part).__name__} in {quoted(section.title)} is no text, Table or Figure")
+                    raise RequestError(
+                        f"{type(part).__name__} in {quoted(section.title)} is not a text, Table or Figure"
+                    )
         for name in ("compared", "settings"):
             if not any(isinstance(part, Table) for part in getattr(self, name)):
                 raise RequestError(f"{quoted(name)} of {quoted(self.title)} holds no table")

@@ -103,7 +103,7 @@ def to_config(settings: Mapping[str, Any], class_names: Any) -> TransformerConfi
     if heads is None:
         if not all(isinstance(n, int) and n > 0 for n in (width, size)) or width % size:
             raise ConfigError(
-                f"n_heads is missing, and d_model={quoted(width)} is no multiple of d_head={quoted(size)}"
+                f"n_heads is missing, and d_model={quoted(width)} is not a multiple of d_head={quoted(size)}"
             )
         heads = width // size
     only, norm = get("attn_only", False), settings.get("normalization_type", "LN")

@@ -59,7 +59,7 @@ def _check_shape(world: World) -> None:
     for part, kind in _PARTS.items():
         given = getattr(world, part)
         if not isinstance(given, Mapping):
-            _refuse(world, f"{part}={quoted(given)} is no mapping")
+            _refuse(world, f"{part}={quoted(given)} is not a mapping")
         for name, one in given.items():
             if not isinstance(name, str) or not isinstance(one, kind):
                 _refuse(world, f"{part}[{quoted(name)}]={quoted(one)} is no {kind.__name__} by its name")
@@ -72,7 +72,7 @@ def _check_shape(world: World) -> None:
         if not isinstance(column, (str, Column)) or not column:
             _refuse(world, f"columns[{quoted(name)}]={quoted(column)} is neither a head nor a Column")
     if not isinstance(world.settings, type) or not issubclass(world.settings, TrainingSettings):
-        _refuse(world, f"settings={quoted(world.settings)} is no class of TrainingSettings")
+        _refuse(world, f"settings={quoted(world.settings)} is not a class of TrainingSettings")
 
 
 def _names(world: World, part: str) -> list[str]:
@@ -107,7 +107,7 @@ def _check_claims(world: World, others: Sequence[World]) -> None:
         try:
             changed = next((said for said in words if re.sub(pattern, word, said) != said), None)
         except re.error as error:
-            _refuse(world, f"same={quoted(pattern)} is no regular expression: {error}")
+            _refuse(world, f"same={quoted(pattern)} is not a regular expression: {error}")
         if changed is not None:
             _refuse(world, f"same={quoted(pattern)} changes {quoted(changed)}, which others say")
 

@@ -76,7 +76,7 @@ def from_fields(cls: type[Any], data: Any, error: type[InterpError], *more: str)
 
 
 def read_option(cls: type, name: str, value: Any) -> Any:
-    """The value of a field as `--set` gives it, where that is no number or word.
+    """The value of a field as `--set` gives it, where that is not a number or word.
 
     Of a field that holds several, "a,b,c", one entry alone, and lists become tuples; "True" and "False" are what they
     say. Nothing is checked: the class does that.

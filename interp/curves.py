@@ -126,7 +126,7 @@ def _read(source: Any) -> tuple[list[dict[str, Any]], Any, str]:
     if os.path.isdir(path):
         path = path / METRICS_FILE
         if not os.path.isfile(path):
-            raise RequestError(f"{str(path.parent)!r} is no folder of a run: it holds no {METRICS_FILE}")
+            raise RequestError(f"{str(path.parent)!r} is not a folder of a run: it holds no {METRICS_FILE}")
     if path.suffix == Path(METRICS_FILE).suffix:
         if not os.path.isfile(path):
             raise RequestError(f"no file {str(path)!r}")
@@ -138,7 +138,7 @@ def _read(source: Any) -> tuple[list[dict[str, Any]], Any, str]:
 
 def _checked(measures: Any, known: list[str]) -> list[str]:
     if not isinstance(measures, Iterable) or isinstance(measures, (str, bytes)) or not (chosen := list(measures)):
-        raise RequestError(f"measures={quoted(measures)} is no list of names of measures")
+        raise RequestError(f"measures={quoted(measures)} is not a list of names of measures")
     for name in chosen:
         if not isinstance(name, str) or name not in known:
             raise RequestError(f"no measure {quoted(name)}; measured were {', '.join(known)}")

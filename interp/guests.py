@@ -174,7 +174,7 @@ def grammar_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Any
     """
     if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
         raise RequestError(
-            f"{who}: grammar={quoted(grammar)} is no grammar: pass one of a world, such as the model was trained "
+            f"{who}: grammar={quoted(grammar)} is not a grammar: pass one of a world, such as the model was trained "
             "on, or None"
         )
     if grammar is None:

@@ -70,7 +70,7 @@ def check_words(thing: Any, *fields: str) -> None:
     for field in fields:
         value = getattr(thing, field)
         if not isinstance(value, str) or not value.strip() or "\n" in value:
-            raise RequestError(f"{field}={quoted(value)} of a {type(thing).__name__} is no line of text")
+            raise RequestError(f"{field}={quoted(value)} of a {type(thing).__name__} is not a line of text")
 
 
 def package_of(point: EntryPoint) -> str:

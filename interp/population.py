@@ -122,7 +122,9 @@ class Population(Sequence[SandboxTransformer]):
             list(parts) if isinstance(parts, Sequence) and not isinstance(parts, (str, Population)) else []
         )
         if not given or not all(isinstance(part, Population) for part in given):
-            raise RequestError(f"parts={quoted(parts)} is no list of populations: a population of all is made of them")
+            raise RequestError(
+                f"parts={quoted(parts)} is not a list of populations: a population of all is made of them"
+            )
         first = given[0]
         for i, part in enumerate(given):
             _check_same_run(part, first, i)
@@ -225,7 +227,7 @@ class Population(Sequence[SandboxTransformer]):
             index = operator.index(place)
         except TypeError as error:
             raise RequestError(
-                f"index {quoted(index)} of a population of {len(self)} is no whole number: p[0] is its first model, "
+                f"index {quoted(index)} of a population of {len(self)} is not a whole number: p[0] is its first model, "
                 "p[:2] its first two"
             ) from error
         if not -len(self) <= index < len(self):
@@ -359,7 +361,7 @@ def seeds_of(given: Any) -> tuple[int, ...]:
     listed = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, (str, bytes))
     seeds = tuple(map(plain, given)) if listed and getattr(given, "ndim", 1) == 1 else ("",)
     if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
-        raise RequestError(f"seeds={quoted(given)} is no list of seeds, one per model")
+        raise RequestError(f"seeds={quoted(given)} is not a list of seeds, one per model")
     return seeds
 
 

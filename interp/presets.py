@@ -90,7 +90,7 @@ def make_recipe(
             f"no preset {quoted(preset)}{did_you_mean(preset, known)}; presets are {', '.join(known)}{lost}"
         )
     if options is not None and not isinstance(options, Mapping):
-        raise RequestError(f"options={quoted(options)} is no mapping of keys of --set to values")
+        raise RequestError(f"options={quoted(options)} is not a mapping of keys of --set to values")
     options = {key: plain(value) for key, value in (options or {}).items()}
     for key in options:
         if not one_of(key, known_keys):

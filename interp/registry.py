@@ -54,7 +54,7 @@ def get_world(name: str) -> World:
     Raises `RequestError` for an unknown name, `WorldError` for a world that cannot be loaded.
     """
     if not isinstance(name, str):
-        raise RequestError(f"name={quoted(name)} is no name of a world; worlds are {', '.join(list_worlds())}")
+        raise RequestError(f"name={quoted(name)} is not a name of a world; worlds are {', '.join(list_worlds())}")
     found = _found(name)
     if name not in _built_in() and (reason := broken().get(name)) is not None:
         raise WorldError(reason)

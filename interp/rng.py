@@ -27,6 +27,6 @@ def generator(seed: int, stream: str, step: int = 0) -> np.random.Generator:
     with one seed never share numbers. Philox is counter-based: nothing has to be advanced.
     """
     if not isinstance(stream, str):
-        raise RequestError(f"stream={quoted(stream)} is no name of what random numbers are for: give text")
+        raise RequestError(f"stream={quoted(stream)} is not a name of what random numbers are for: give text")
     key = (check_seed(seed) << 32) | zlib.crc32(stream.encode())
     return np.random.Generator(np.random.Philox(key=np.array([key, step], dtype=np.uint64)))

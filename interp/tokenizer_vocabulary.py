@@ -48,7 +48,8 @@ class TokenizerVocabulary:
         if unknown in told["input_ids"]:
             begin, end = told["offset_mapping"][told["input_ids"].index(unknown)]
             raise RequestError(
-                f"text {quoted(text)} position {begin}: {quoted(text[begin:end])} is no token of this model's tokenizer"
+                f"text {quoted(text)} position {begin}: {quoted(text[begin:end])} is not a token of this model's "
+                "tokenizer"
                 f", which reads it as {name}; pass token ids to have it so"
             )
 

@@ -138,7 +138,7 @@ class Vocabulary:
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(self.names)
             ):
-                raise GrammarError(f"{name}={quoted(value)} is no id of a vocabulary of {len(self.names)} tokens")
+                raise GrammarError(f"{name}={quoted(value)} is not an id of a vocabulary of {len(self.names)} tokens")
         if not isinstance(self.prepend_start, bool):
             raise GrammarError(f"prepend_start={quoted(self.prepend_start)} is neither True nor False")
 

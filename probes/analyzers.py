@@ -46,7 +46,7 @@ def _wrong(name: str, one: Any, others: Mapping[str, Any]) -> str:
 def _wrong_flags(one: Analyzer, others: Mapping[str, Analyzer]) -> str:
     """Why the command line cannot have the flags of another package's analyzer; "" where it can."""
     if not isinstance(one.flags, tuple) or not all(isinstance(flag, Flag) for flag in one.flags):
-        return f"flags={quoted(one.flags)} is no tuple of Flags"
+        return f"flags={quoted(one.flags)} is not a tuple of Flags"
     known = {flag.dest: flag for other in others.values() for flag in other.flags}
     own = {flag.dest: flag for flag in one.flags}
     taken = [dest for dest, flag in own.items() if dest in TAKEN or known.get(dest, flag) != flag]

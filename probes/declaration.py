@@ -35,10 +35,12 @@ class Flag:
         check_words(self, "dest", "keyword", "help", "unread", *(() if self.metavar is None else ("metavar",)))
         for name in (self.dest, self.keyword):
             if _NAME.fullmatch(name) is None:
-                raise RequestError(f"{quoted(name)} is no name of a flag: use lower-case words joined by underscores")
+                raise RequestError(
+                    f"{quoted(name)} is not a name of a flag: use lower-case words joined by underscores"
+                )
         choices = self.choices
         if choices is not None and not (isinstance(choices, tuple) and all(isinstance(one, str) for one in choices)):
-            raise RequestError(f"choices={quoted(choices)} of the flag {quoted(self.dest)} is no tuple of texts")
+            raise RequestError(f"choices={quoted(choices)} of the flag {quoted(self.dest)} is not a tuple of texts")
 
 
 TEXT = Flag(

@@ -45,7 +45,7 @@ def kept_scan(
         found.save(path)
     result = load_result(path)
     if not isinstance(result, ScanResult):
-        raise RequestError(f"{str(path)!r} is no scan: remove the file to scan again")
+        raise RequestError(f"{str(path)!r} is not a scan: remove the file to scan again")
     return result
 
 

@@ -97,7 +97,7 @@ def check_corpus(path: str | Path | None) -> Path:
         return bundled
     path = Path(path)
     if not os.path.isfile(path):  # unlike Path.is_file, takes any name
-        what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
+        what = "is a folder" if os.path.isdir(path) else "is not a file" if os.path.exists(path) else "does not exist"
         raise RequestError(
             f"corpus {str(path)!r} {what}: a dump (.xml.bz2) or a text file with one document per line is needed"
         )
@@ -151,7 +151,7 @@ def _summaries(path: Path) -> list[Document]:
         raise ValueError(f"{path.stat().st_size:,} bytes are more than memory holds")
     found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
-        raise ValueError("it is no object of titles")
+        raise ValueError("it is not an object of titles")
     out = []
     for title, article in found.items():
         text = article.get("extract") if isinstance(article, dict) else None

@@ -167,7 +167,7 @@ def check_name(name: str) -> None:
     except Exception as error:  # of the name, the network or the server: several libraries' own
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise RequestError(
-            f"{str(name)!r} is no folder, and no model of that name is in the cache or can be looked up on "
+            f"{str(name)!r} is not a folder, and no model of that name is in the cache or can be looked up on "
             "Hugging Face (a "
             f"Hugging Face folder or name is needed): {reason}"
         ) from error

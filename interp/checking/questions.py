@@ -30,7 +30,8 @@ def check_questions(subject: Subject) -> None:
         if usual is None:
             continue
         must(
-            usual in known, f"models of {name_of(grammar)} are asked {quoted(usual)}, which is no question of the world"
+            usual in known,
+            f"models of {name_of(grammar)} are asked {quoted(usual)}, which is not a question of the world",
         )
         decided = decided_in(subject, grammar, tokens)
         for question in claims.questions:
@@ -198,8 +199,8 @@ def _check_needed(items: Items, grammar: Any, more: Bools, said: str) -> None:
         must(
             before == after or after != items.foil[i],
             f"{said}: a donor differs from {items.tokens[i].tolist()} at {np.flatnonzero(more[i]).tolist()}, too, and "
-            f"flipping {items.flipped[i]} alone moves the label to the foil (if that is no string, let labels() refuse "
-            "it with a GrammarError, or enumerate() leave it out)",
+            f"flipping {items.flipped[i]} alone moves the label to the foil (if that is not a string, let labels() "
+            "refuse it with a GrammarError, or enumerate() leave it out)",
         )
 
 

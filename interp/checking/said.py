@@ -46,7 +46,7 @@ def check_parts(subject: Subject) -> None:
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             must(False, f"{part}={quoted(where)} names nothing that can be imported ({error})")
     for other in world.kin:
-        must(other in list_worlds(), f"kin={quoted(other)} is no world")
+        must(other in list_worlds(), f"kin={quoted(other)} is not a world")
     _check_names(world)
     must(bool(world.constructed) == (world.construct is not None), "constructed names models that construct makes")
 
@@ -69,10 +69,10 @@ def check_grammars(subject: Subject) -> None:
     for grammar in subject.grammars:
         name, kind = name_of(grammar), type(grammar)
         options = getattr(kind, "__dataclass_params__", None)
-        must(options is not None and options.frozen, f"{name} is no frozen dataclass")
+        must(options is not None and options.frozen, f"{name} is not a frozen dataclass")
         vocab, size = grammar.vocab, grammar.vocab_size
         words = isinstance(vocab, tuple) and all(isinstance(token, str) and token for token in vocab)
-        must(words, f"{name}: vocab={quoted(vocab)} is no tuple of texts")
+        must(words, f"{name}: vocab={quoted(vocab)} is not a tuple of texts")
         must(len(set(vocab)) == len(vocab), f"{name}: two tokens of vocab={quoted(vocab)} have one name")
         must(size == len(vocab), f"{name}: vocab_size={quoted(size)}, and vocab names {len(vocab)} tokens")
         labels = getattr(grammar, "label_names", None)
@@ -81,7 +81,7 @@ def check_grammars(subject: Subject) -> None:
             must(distinct and labels, f"{name}: label_names={quoted(labels)} are no distinct texts")
         for special in ("start", "end", "pad"):
             place = getattr(grammar, special, None)
-            must(place is None or 0 <= place < size, f"{name}: {special}={quoted(place)} is no token id")
+            must(place is None or 0 <= place < size, f"{name}: {special}={quoted(place)} is not a token id")
         _check_dict(grammar)
 
 

@@ -17,7 +17,7 @@ from interp.plots import attention_heatmap
 from interp.plots.arrays import check_patterns, even_pattern
 from interp.world import load
 
-STRANGE = ("zq-1", "zq-2", "zq-3")  # a vocabulary that is no world's
+STRANGE = ("zq-1", "zq-2", "zq-3")  # a vocabulary that is not a world's
 
 
 def check_overlays(subject: Subject) -> None:
@@ -53,7 +53,7 @@ def _check_values(values: np.ndarray, overlay: Any, n: int, said: str) -> None:
     must(values.min() >= least, f"{said} holds {values.min()}, below {least}")
     must(most is None or values.max() <= most, f"{said} holds {values.max()}, and the last key is {most}")
     words = overlay.name(int(values.max()))
-    must(isinstance(words, str) and words, f"{said} calls {values.max()} {quoted(words)}, which is no name")
+    must(isinstance(words, str) and words, f"{said} calls {values.max()} {quoted(words)}, which is not a name")
 
 
 def check_embeddings(subject: Subject) -> None:

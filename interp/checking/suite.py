@@ -37,7 +37,7 @@ def chosen(only: str | Sequence[str] | None, known: Collection[str]) -> list[str
     names: Any = known if only is None else [only] if isinstance(only, str) else only
     fine = only is None or isinstance(names, Sequence)
     if not fine or not all(isinstance(name, str) and name in known for name in names):
-        raise RequestError(f"only={quoted(only)} is no check, nor a list of them; checks are {', '.join(known)}")
+        raise RequestError(f"only={quoted(only)} is not a check, nor a list of them; checks are {', '.join(known)}")
     return list(names)
 
 

@@ -152,7 +152,7 @@ RELATIONS = (MIRROR, REPEATED, SMALLEST, LARGEST, NEXT_LARGER, NEXT_SMALLER)
 def names_of(texts: Any) -> tuple[str, ...]:
     """Tokens of a set, in order and each once. Raises `RequestError` for what could not be read back from {a, b}."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
-        raise RequestError(f"tokens={quoted(texts)} is no list of tokens by their names")
+        raise RequestError(f"tokens={quoted(texts)} is not a list of tokens by their names")
     names = tuple(sorted({words_of("token", text) for text in texts}))
     if not names or len(names) > MOST_NAMED:
         raise RequestError(f"a set of {len(names)} tokens is not one of 1 to {MOST_NAMED}")

@@ -67,7 +67,7 @@ def check_outputs(*paths: Path | None, keep: Path | None = None) -> None:
 def check_checkpoint(path: Path) -> None:
     """One ending for all: a checkpoint named x.pt or x.html would be taken for what it is not."""
     if path.suffix != ".safetensors":
-        raise RequestError(f"{str(path)!r} is no name for a checkpoint: use one that ends in .safetensors")
+        raise RequestError(f"{str(path)!r} is not a name for a checkpoint: use one that ends in .safetensors")
 
 
 def check_figure(path: Path | None) -> None:

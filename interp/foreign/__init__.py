@@ -176,8 +176,8 @@ def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _O
         not_read("the function's tokens are ids", tokenizer=tokenizer, class_names=given["class_names"])
         return _open_function(source, config)
     raise CheckpointError(
-        f"{quoted(source)} is no model: pass a state dict or its file, a folder, a TransformerBridge, a Hugging Face "
-        "model, or a function of tokens that gives logits, or (logits, patterns)"
+        f"{quoted(source)} is not a model: pass a state dict or its file, a folder, a TransformerBridge, a Hugging "
+        "Face model, or a function of tokens that gives logits, or (logits, patterns)"
     )
 
 

@@ -195,11 +195,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no finite number")
+    raise ValueError(f"{constant} is not a finite number")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{quoted(digits)} is no finite number")
+        raise ValueError(f"{quoted(digits)} is not a finite number")
     return number

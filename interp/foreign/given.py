@@ -60,7 +60,7 @@ def beside_only(config: Any, why: str) -> Settings | None:
 
 
 def checked_adapter(settings: Settings, run: Any) -> Settings:
-    """The settings of a function. Raises `ConfigError` for one that is unknown, or that is no whole number."""
+    """The settings of a function. Raises `ConfigError` for one that is unknown, or that is not a whole number."""
     known = (*_SIZES, "attention_dir", "device", "pad_token", "max_depth")
     if (unknown := next((name for name in settings if name not in known), None)) is not None:
         weights = (

@@ -108,7 +108,7 @@ def _meant(vocab: Any, size: int, known: Sequence[str] | None) -> dict[int, tupl
         elif isinstance(at, str) and at.isascii() and at.isdigit():
             at = int(at)
         if isinstance(at, bool) or not isinstance(at, int):
-            whose = "and no tokenizer tells its id" if known is None else "which is no token of the tokenizer"
+            whose = "and no tokenizer tells its id" if known is None else "which is not a token of the tokenizer"
             raise ConfigError(f"vocab says what {quoted(key)} means, {whose}: give the id")
         if not 0 <= at < size:
             raise ConfigError(f"vocab says what id {at} means, and the model has ids 0 to {size - 1}")
@@ -236,7 +236,7 @@ def _pad(
         told = found
     told = plain(told)
     if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < size:
-        raise ConfigError(f"pad_token={quoted(told)} is no token id below d_vocab={size}")
+        raise ConfigError(f"pad_token={quoted(told)} is not a token id below d_vocab={size}")
     named = repr(names[told] if names is not None else f"id {told}")
     if order is None:
         if told == getattr(language, "start", None):

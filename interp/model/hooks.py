@@ -51,12 +51,12 @@ class NamedHooks(HookedRootModule):
             return chosen
         names = [wanted] if isinstance(wanted, str) else wanted
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            raise RequestError(f"{what}={quoted(wanted)} is no name of a hook, list of names, or function of a name")
+            raise RequestError(f"{what}={quoted(wanted)} is not a name of a hook, list of names, or function of a name")
         for name in names:
             if name not in self.hook_dict:
                 near = nearest_name(name, self.hook_dict)
                 hint = self._told() if near is None else f"did you mean {near!r}?"
-                raise RequestError(f"{what}={quoted(name)} is no hook of this model: {hint}")
+                raise RequestError(f"{what}={quoted(name)} is not a hook of this model: {hint}")
         return list(names)
 
     def _told(self) -> str:
@@ -64,7 +64,7 @@ class NamedHooks(HookedRootModule):
 
     def _check_hook(self, hook: Any, dir: Any) -> None:
         if not callable(hook):
-            raise RequestError(f"hook={quoted(hook)} is no function of (activation, hook)")
+            raise RequestError(f"hook={quoted(hook)} is not a function of (activation, hook)")
         if not one_of(dir, DIRECTIONS):
             raise RequestError(f"dir={quoted(dir)} is not one of {', '.join(DIRECTIONS)}")
 
@@ -121,7 +121,7 @@ class NamedHooks(HookedRootModule):
 
 def _checked(incl_bwd: Any, remove_batch_dim: Any, device: Any, cache: Any) -> tuple[bool, bool, str | None]:
     if cache is not None and not isinstance(cache, dict):
-        raise RequestError(f"cache={quoted(cache)} is no dict to put activations into")
+        raise RequestError(f"cache={quoted(cache)} is not a dict to put activations into")
     flags = true_or_false("incl_bwd", incl_bwd), true_or_false("remove_batch_dim", remove_batch_dim)
     return *flags, None if device is None else usable_device(device)
 

@@ -67,7 +67,7 @@ def checked_visible(
     batch, n = tokens.shape
     if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
         given = f"a tensor of {visible.dtype}" if isinstance(visible, Tensor) else quoted(visible)
-        raise RequestError(f"visible={given} is no mask: pass a bool tensor [batch, 1, query, key]")
+        raise RequestError(f"visible={given} is not a mask: pass a bool tensor [batch, 1, query, key]")
     needed = ((1, batch), (1, config.n_heads), (1, n), (n,))[-visible.ndim :]
     if visible.ndim not in (2, 4) or any(s not in known for s, known in zip(visible.shape, needed, strict=True)):
         raise RequestError(

@@ -61,7 +61,7 @@ class SandboxTransformer(NamedHooks):
             raise ConfigError(f"config={quoted(config)} is no TransformerConfig")
         if grammar is not None and not isinstance(getattr(grammar, "vocab_size", None), int):
             raise RequestError(
-                f"grammar={quoted(grammar)} is no grammar: pass one of a world, such as the model was "
+                f"grammar={quoted(grammar)} is not a grammar: pass one of a world, such as the model was "
                 "trained on, or None"
             )
         if grammar is not None and config.d_vocab != grammar.vocab_size:

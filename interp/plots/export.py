@@ -140,7 +140,7 @@ def check_div_id(div_id: Any) -> None:
     """Raise `RequestError` for an id that could not stand in a page as it is."""
     if div_id is not None and (not isinstance(div_id, str) or not DIV_ID.fullmatch(div_id)):
         raise RequestError(
-            f"div_id={quoted(div_id)} is no name for a part of a page: use letters, digits and -_.: alone"
+            f"div_id={quoted(div_id)} is not a name for a part of a page: use letters, digits and -_.: alone"
         )
 
 
@@ -148,7 +148,9 @@ def _check_figure(fig: Any) -> None:
     import plotly.graph_objects as go
 
     if not isinstance(fig, go.Figure):
-        raise RequestError(f"{quoted(fig)} is no plotly figure: pass what attention_heatmap or result.figure() gives")
+        raise RequestError(
+            f"{quoted(fig)} is not a plotly figure: pass what attention_heatmap or result.figure() gives"
+        )
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
@@ -177,7 +179,7 @@ def _image(fig: "go.Figure", kind: str, scale: float) -> bytes:
     browser = find_browser()
     if browser is None:
         tried = os.environ.get("BROWSER_PATH")
-        found = f"BROWSER_PATH={tried!r} is no program" if tried else "none was found"
+        found = f"BROWSER_PATH={tried!r} is not a program" if tried else "none was found"
         raise ExportError(
             f".{kind} is drawn by a browser and {found}: install chromium "
             "(apt install chromium, or run plotly_get_chrome), or set BROWSER_PATH; .html needs none"

@@ -89,7 +89,7 @@ def train_population(
             what = {"options": "a mapping of --set keys", "settings": "TrainingSettings"}[name]
             raise RequestError(f"{name}={quoted(given)} is not {what}")
     if callback is not None and not callable(callback):
-        raise RequestError(f"callback={quoted(callback)} is no function of the rows that were measured")
+        raise RequestError(f"callback={quoted(callback)} is not a function of the rows that were measured")
     recipe = _recipe(preset, grammar, settings, options, steps, batch)
     chosen = _seeds(seeds)
     device = usable_device(device)

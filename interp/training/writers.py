@@ -44,7 +44,7 @@ class WandbWriter:
         except ImportError:
             raise _missing("wandb") from None
         if not isinstance(project, str) or not project:
-            raise RequestError(f"project={quoted(project)} is no name of a project")
+            raise RequestError(f"project={quoted(project)} is not a name of a project")
         try:
             self._run: Any = wandb.init(project=project, **how)
         except Exception as error:  # of wandb's own: no login, no network

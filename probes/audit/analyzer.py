@@ -226,8 +226,8 @@ def prepared(
 def _check_task(task: Any) -> None:
     if task is not None and not all(hasattr(task, part) for part in ("name", "words", "items")):
         raise RequestError(
-            f"task={quoted(task)} is no task: pass an object with name, words and items (see probes.audit.tasks), or "
-            "say in the claim what a head is used for"
+            f"task={quoted(task)} is not a task: pass an object with name, words and items (see probes.audit.tasks), "
+            "or say in the claim what a head is used for"
         )
 
 

@@ -143,7 +143,7 @@ def _entry(number: int, entry: Any) -> LabelledInput:
         raise RequestError(f"entry {number}: {quoted(entry)} is no {{'text': ..., 'label': ..., 'position': ...}}")
     entry = replace(entry, position=plain(entry.position), label=plain(entry.label), foil=plain(entry.foil))
     if isinstance(entry.position, bool) or not isinstance(entry.position, int):
-        raise RequestError(f"entry {number}: position {quoted(entry.position)} is no whole number")
+        raise RequestError(f"entry {number}: position {quoted(entry.position)} is not a whole number")
     return entry
 
 
@@ -246,7 +246,7 @@ def _token(where: str, token: Any, grammar: Any, model: Any) -> int:
     if grammar is None:
         if isinstance(token, (int, np.integer)) and not isinstance(token, bool) and 0 <= token < model.cfg.d_vocab:
             return int(token)
-        raise RequestError(f"{where}: {quoted(token)} is no token id from 0 to {model.cfg.d_vocab - 1}")
+        raise RequestError(f"{where}: {quoted(token)} is not a token id from 0 to {model.cfg.d_vocab - 1}")
     found = find_token(grammar, token) if isinstance(token, str) else None
     if found is None:
         hint = "" if isinstance(token, str) else " (tokens go by their names, not by ids)"
@@ -281,7 +281,7 @@ def _label(number: int, label: Any, classes: dict[str, int] | None, model: Any, 
             raise RequestError(f"{where} {quoted(label)} names no class: {right}")
         return classes[label]
     if not 0 <= label < len(classes):
-        raise RequestError(f"{where} {quoted(label)} is no class from 0 to {len(classes) - 1}")
+        raise RequestError(f"{where} {quoted(label)} is not a class from 0 to {len(classes) - 1}")
     return int(label)
 
 

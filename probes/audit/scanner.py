@@ -99,7 +99,7 @@ def _claims(relations: Sequence[Relation | str] | None, model: Any, grammar: Any
     if relations is None:
         chosen: list[Relation | str] = [r for r in NAMED.values() if has_keys(r, grammar)]
     elif not isinstance(relations, Iterable) or isinstance(relations, (str, bytes)):
-        raise RequestError(f"relations={quoted(relations)} is no list of relations or their words")
+        raise RequestError(f"relations={quoted(relations)} is not a list of relations or their words")
     elif not (chosen := list(relations)):
         raise RequestError("relations=[] names none: leave it out to try all that are built in")
     heads = model.cfg.n_layers * model.cfg.n_heads

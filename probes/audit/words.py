@@ -30,7 +30,7 @@ def needed(row: Row) -> str:
 
 
 def numbers_of(row: Row) -> str:
-    """A row's number, interval, unit where it is no share, and n."""
+    """A row's number, interval, unit where it is not a share, and n."""
     if row["unit"] == COUNTS:
         return cell(row)
     unit = " logits" if row["unit"] == LOGITS else ""

@@ -320,7 +320,7 @@ def analyzer_checks(analyzer: Any, guest: Any = None) -> Iterator[tuple[str, Cal
         except (ImportError, AttributeError, ValueError) as error:
             raise RequestError(f"run={quoted(named)} names nothing that can be imported ({error})") from error
     if not callable(run):
-        raise RequestError(f"analyzer={quoted(analyzer)} is no function that measures models")
+        raise RequestError(f"analyzer={quoted(analyzer)} is not a function that measures models")
     trial = Trial(run, tuple(getattr(analyzer, "worlds", ())), guest)
     for name, check in CHECKS.items():
         if name not in ("null", "intervals") or guest is None or _untrained(guest):

@@ -162,7 +162,7 @@ def wordings() -> dict[str, list[str]]:
 
 def _heads(heads: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(heads, Iterable) or isinstance(heads, (str, bytes)):
-        raise RequestError(f"heads={quoted(heads)} is no list of heads such as [(1, 0)]; [] is some head")
+        raise RequestError(f"heads={quoted(heads)} is not a list of heads such as [(1, 0)]; [] is some head")
     return tuple(sorted({_head(head) for head in heads}))
 
 

@@ -110,7 +110,7 @@ class Parts:
 def said(text: str, own: Own) -> Said:
     """What a sentence says. Raises `RequestError` that names the part which is not understood, and what comes near."""
     if not isinstance(text, str):
-        raise RequestError(f"claim {quoted(text)} is no text: {FORM}")
+        raise RequestError(f"claim {quoted(text)} is not a text: {FORM}")
     heads, rest = _heads(without_stop(text), text)
     if _NOT.match(rest):
         raise RequestError(

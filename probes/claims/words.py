@@ -184,7 +184,7 @@ def own_questions(questions: Any) -> Sequence[Question]:
     """`questions`, or a `RequestError` where they are none, or take a name that is in use."""
     given = _listed(questions)
     if given is None or not all(map(is_question, given)):
-        raise RequestError(f"questions={quoted(questions)} is no list of questions, each with name, words and items")
+        raise RequestError(f"questions={quoted(questions)} is not a list of questions, each with name, words and items")
     if given and (twice := first_duplicate([*(q.name for q in given), *TASKS])) is not None:
         raise RequestError(f"a question cannot be called {quoted(twice)}: another one is")
     return given
@@ -200,7 +200,7 @@ def is_question(given: Any) -> bool:
 def _own(things: Any, kind: type[Any], name: str) -> Sequence[Any]:
     given = _listed(things)
     if given is None or not all(isinstance(thing, kind) for thing in given):
-        raise RequestError(f"{name}={quoted(things)} is no list of {kind.__name__}s")
+        raise RequestError(f"{name}={quoted(things)} is not a list of {kind.__name__}s")
     return given
 
 

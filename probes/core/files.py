@@ -66,7 +66,7 @@ def header_of_several(results: Sequence[Any]) -> dict[str, Any]:
 
 
 def header_of_command(kind: str, **arguments: Any) -> dict[str, Any]:
-    """Of a file that is no result: a table that a command wrote."""
+    """Of a file that is not a result: a table that a command wrote."""
     return Origin(None, release(), None, arguments).to_dict(kind)
 
 
@@ -103,7 +103,7 @@ def load_result(path: str | Path) -> Any:
     if SEVERAL in data and data[OF].get("kind") == SEVERAL:
         rows = data[SEVERAL]
         if not isinstance(rows, list):
-            raise RequestError(f"{str(path)!r} is damaged: {SEVERAL}={quoted(rows)} is no list")
+            raise RequestError(f"{str(path)!r} is damaged: {SEVERAL}={quoted(rows)} is not a list")
         return [_result(path, row) for row in rows]
     return _result(path, data)
 
@@ -113,10 +113,10 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(read_whole(path, "result"))
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{str(path)!r} is no result: it is not JSON ({error})") from error
+        raise RequestError(f"{str(path)!r} is not a result: it is not JSON ({error})") from error
     if not isinstance(data, dict) or not isinstance(data.get(OF), dict):
         raise RequestError(
-            f"{str(path)!r} is no result: it has no header {quoted(OF)}, which save() and --json write first"
+            f"{str(path)!r} is not a result: it has no header {quoted(OF)}, which save() and --json write first"
         )
     return data
 
@@ -124,7 +124,7 @@ def read_file(path: Path) -> dict[str, Any]:
 def _result(path: Path, data: Any) -> Any:
     try:
         if not isinstance(data, dict):
-            raise RequestError(f"{quoted(data)} is no result")
+            raise RequestError(f"{quoted(data)} is not a result")
         origin = Origin.from_dict(data.get(OF))
         kind = get_kind(data[OF]["kind"]).load()
     except RequestError as error:

@@ -166,7 +166,7 @@ def _array(args: tuple[Any, ...], value: Any, where: str) -> np.ndarray:
         else:
             _unfit("array", value, where)
     except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise Unfit(f"{where} is no array: {error}") from error
+        raise Unfit(f"{where} is not an array: {error}") from error
     if found.dtype.kind not in "fiub":
         _unfit("array of numbers", value, where)
     return found if dtype is None else found.astype(dtype, copy=False)

@@ -127,7 +127,7 @@ def flipflop_of(given: Any, models: Sequence[Any], grammar: Any, who: str) -> Fl
     """The grammar in force, one of flip-flops, of causal models. Raises `AnalysisError` for any other."""
     found = grammar_of(given, models, grammar, who)
     if not isinstance(found, (FlipFlopGrammar, TransductionGrammar)):
-        what = "no grammar is known" if found is None else f"{quoted(found)} is no grammar of flip-flops"
+        what = "no grammar is known" if found is None else f"{quoted(found)} is not a grammar of flip-flops"
         raise AnalysisError(f"{who}: {what}: pass models of the world 'flipflop', or grammar=")
     if getattr(models[0].cfg, "attention_dir", "causal") != "causal":
         raise AnalysisError(f"{who}: this model attends to later tokens, where the answer stands: pass a causal one")

@@ -129,7 +129,7 @@ def demonstrate_lottery_ticket(
 
 def _other_candidates(sweep: Any, n: int) -> list[int]:
     if isinstance(sweep, (str, bytes)) or not isinstance(sweep, (Sequence, set, frozenset, np.ndarray)):
-        raise RequestError(f"sweep={quoted(sweep)} is no list of numbers of candidates; () leaves the curve out")
+        raise RequestError(f"sweep={quoted(sweep)} is not a list of numbers of candidates; () leaves the curve out")
     return sorted({check_candidates(x) for x in sweep} - {n})
 
 

@@ -100,7 +100,8 @@ def _one_model(target: Any) -> SandboxTransformer:
         return target[0]
     if not isinstance(target, SandboxTransformer):
         raise AnalysisError(
-            f"lottery ticket: {type(target).__name__!r} is no target: a SandboxTransformer of block='paper' is needed"
+            f"lottery ticket: {type(target).__name__!r} is not a target: a SandboxTransformer of block='paper' is "
+            "needed"
         )
     return target
 

@@ -267,7 +267,7 @@ def read_patterns(patterns: Patterns | None, target: Target, places: Sequence[in
     m, layers, found = target.width, 4 * len(target.layers), {}
     for at, given in patterns.items():
         if isinstance(at, (bool, np.bool_)) or not isinstance(at, (int, np.integer)):
-            raise RequestError(f"patterns: {quoted(at)} is no layer: whole numbers from 0 to {layers - 1} are")
+            raise RequestError(f"patterns: {quoted(at)} is not a layer: whole numbers from 0 to {layers - 1} are")
         if at in places or not 0 <= at < layers:
             raise RequestError(
                 f"patterns: layer {at} has no free attention; layers are 0 to {layers - 1}, and "

@@ -286,7 +286,7 @@ def _rotation(snapshots: Mapping[int, Any] | None, runs: int) -> tuple[Array | N
     if snapshots is None:
         return None, ()
     if not isinstance(snapshots, Mapping):
-        raise RequestError(f"two stages: snapshots={type(snapshots).__name__} is no mapping of steps to W_V")
+        raise RequestError(f"two stages: snapshots={type(snapshots).__name__} is not a mapping of steps to W_V")
     for step in snapshots:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
             raise RequestError(f"two stages: snapshot step {quoted(step)} is not a whole number")

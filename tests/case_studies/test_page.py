@@ -58,10 +58,10 @@ MISSING = [
     ({"answer": ["one"] * 4}, "1 to 3 sentences, not 4"),
     *(({name: ""}, f"without '{name}'") for name in ("title", "asked", "sure", "command", "digests")),
     ({"asked": "  "}, "without 'asked'"),
-    ({"said": "A sentence."}, "said='A sentence.' is no list of sentences"),
-    ({"answer": ["one", ""]}, "is no list of sentences"),
+    ({"said": "A sentence."}, "said='A sentence.' is not a list of sentences"),
+    ({"answer": ["one", ""]}, "is not a list of sentences"),
     ({"lead": go.Figure()}, "is no Figure of a report"),
-    ({"sections": [Section("s", [3])]}, "int in 's' is no text, Table or Figure"),
+    ({"sections": [Section("s", [3])]}, "int in 's' is not a text, Table or Figure"),
     *(({name: parts}, f"'{name}' of .* holds no table") for name, parts in NO_TABLE.items()),
     ({"sections": [Section("A b", ["x"]), Section("a: B", ["y"])]}, "two sections of .* have the anchor 'a-b'"),
 ]
@@ -85,7 +85,7 @@ def test_parts_say_what_is_wrong_with_them():
     for rows, text in (([["x"]], ()), ([["x", "1", "2"]], ()), ([["x", 1]], ()), ([["x", "1"]], (7,))):
         with pytest.raises(RequestError):
             Table(["a", "b"], rows, text=text)
-    with pytest.raises(RequestError, match="dict is no plotly figure"):
+    with pytest.raises(RequestError, match="dict is not a plotly figure"):
         Figure({}, "c")
 
 

@@ -298,15 +298,15 @@ def test_what_every_study_takes_cannot_be_an_option_of_one():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"name": "Widths"}, "'Widths' is no name of a study"),
-        ({"name": "two words"}, "'two words' is no name of a study"),
-        ({"name": None}, "name=None of a Declaration is no line of text"),
-        ({"about": "two\nlines"}, "about='two\\\\nlines' of a Declaration is no line of text"),
-        ({"about": " "}, "about=' ' of a Declaration is no line of text"),
+        ({"name": "Widths"}, "'Widths' is not a name of a study"),
+        ({"name": "two words"}, "'two words' is not a name of a study"),
+        ({"name": None}, "name=None of a Declaration is not a line of text"),
+        ({"about": "two\nlines"}, "about='two\\\\nlines' of a Declaration is not a line of text"),
+        ({"about": " "}, "about=' ' of a Declaration is not a line of text"),
         ({"study": "widths.study"}, "study='widths.study' is not of the form package.module:NAME"),
         ({"study": "widths study:STUDY"}, "is not of the form package.module:NAME"),
-        ({"options": [Option("x", "X", "x")]}, "is no tuple of Options"),
-        ({"options": ("x",)}, "is no tuple of Options"),
+        ({"options": [Option("x", "X", "x")]}, "is not a tuple of Options"),
+        ({"options": ("x",)}, "is not a tuple of Options"),
         ({"options": (Option("a-b", "X", "x"), Option("a-b", "Y", "y"))}, "has two options 'a_b'"),
     ],
 )
@@ -398,7 +398,7 @@ BROKEN = {
     "no declaration": ("mine", "DECLARED = 3\n", "it names 3, which is no Declaration"),
     "nothing of that name": ("mine", "", "has no attribute 'DECLARED'"),
     "another name": ("mine", GOOD.format(name="other"), "it declares the name 'other'"),
-    "a name that is none": ("mine", GOOD.format(name="My Study"), "'My Study' is no name of a study"),
+    "a name that is none": ("mine", GOOD.format(name="My Study"), "'My Study' is not a name of a study"),
     "an error of many lines": ("mine", "raise ValueError('one\\ntwo\\x1b[31m')\n", "ValueError: one two"),
 }  # fmt: skip
 

@@ -282,7 +282,7 @@ def test_a_table_of_articles_is_read_spread_over_its_titles(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", "it is no object of titles"),
+        ("[1]", "it is not an object of titles"),
         ('{"a": {"text": "x"}}', "the article 'a' has no text 'extract'"),
         ("{", "a table of articles"),
         ("{}", "holds not even an article of 50 words"),

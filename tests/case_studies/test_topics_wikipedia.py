@@ -707,7 +707,7 @@ def test_a_name_that_is_no_folder_is_said_first_and_looked_up_once(monkeypatch):
         raise ConnectionError("no network")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
-    with pytest.raises(RequestError, match=r"^'no-such-encoder-here' is no folder, .*: no network$"):
+    with pytest.raises(RequestError, match=r"^'no-such-encoder-here' is not a folder, .*: no network$"):
         encoder.load_encoder("no-such-encoder-here")
     assert asked == ["no-such-encoder-here"]
 

@@ -168,7 +168,7 @@ def changed(at, value):
         (SQUARE.astype(np.float16), {}, "32 bits"),
         ("mine.npy", {}, "patterns of type str"),
         (SQUARE, {"tokens": None}, "tokens=None"),
-        (SQUARE, {"tokens": [[4, 0, 9], [4, 2, 3]], "grammar": DyckGrammar(2, 4)}, "9 is no token id"),
+        (SQUARE, {"tokens": [[4, 0, 9], [4, 2, 3]], "grammar": DyckGrammar(2, 4)}, "9 is not a token id"),
         (changed((0, 1), np.eye(3)), {"tokens": [[4, 0, 1]] * 2}, "inputs 0 and 1 are the same tokens"),
         (SQUARE, {"tokens": "()"}, "neither a grammar nor a tokenizer"),
         (SQUARE, {"grammar": 3}, "grammar=3 is neither"),

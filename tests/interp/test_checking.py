@@ -76,8 +76,8 @@ def test_a_world_that_nobody_declares_is_known_only_while_it_is_checked():
     [
         ("parrity", None, "no world 'parrity'"),
         (3, None, "world=3 is neither a World nor the name of one"),
-        ("dyck", "speling", "only='speling' is no check, nor a list of them; checks are parts,"),
-        ("dyck", 3, "only=3 is no check"),
+        ("dyck", "speling", "only='speling' is not a check, nor a list of them; checks are parts,"),
+        ("dyck", 3, "only=3 is not a check"),
     ],
 )
 def test_wrong_requests_are_refused(given, only, said):

@@ -563,8 +563,8 @@ def test_inputs_of_a_model_read_start_brackets_pad(start):
         ([[0, 3]], r"row 0, position 1: '\]' does not close '\('; '\)' or an opening bracket would be right there"),
         ([[0, 2, 1]], r"row 0, position 2: '\)' does not close '\['; '\]' would be right there"),
         ([[0, 2, 0]], r"row 0, position 2: '\(' goes over max_depth 2; '\]' would be right there"),
-        ([[0, 7]], "row 0, position 1: 7 is no token id; ids are 0 to 6"),
-        ([[-1, 0]], "row 0, position 0: -1 is no token id"),
+        ([[0, 7]], "row 0, position 1: 7 is not a token id; ids are 0 to 6"),
+        ([[-1, 0]], "row 0, position 0: -1 is not a token id"),
         ([[0.5, 1.0]], "type float64"),
         (3, r"shape \(\)"),
     ],
@@ -644,7 +644,7 @@ def test_to_tokens():
         ([0, 1], "0 is neither a text nor a list of ids"),
         ([[0, 3]], "row 0, position 1: '\\]' does not close"),
         ([[0, p, 1]], "row 0, position 2: '\\)' comes after PAD"),
-        (["()", [s, 0]], "row 1, position 0: 'START' is no bracket"),
+        (["()", [s, 0]], "row 1, position 0: 'START' is not a bracket"),
     ]:
         with pytest.raises(GrammarError, match=message):
             grammar.to_tokens(wrong)
@@ -685,7 +685,7 @@ def test_counterfactual_choices():
     np.testing.assert_array_equal(drawn, grammar.counterfactual(tokens, 1, seed=1))
     assert set(drawn[:, 1].tolist()) == {2, 4}
     for position, new_type, message in [
-        (0, None, "row 0, position 0: START is no bracket"),
+        (0, None, "row 0, position 0: START is not a bracket"),
         (9, None, "position 9 is out of range: 0 to 5"),
         (1, 0, "row 0: new_type 0 is the type already there"),
         (1, 3, "new_type 3 is out of range: 0 to 2"),
@@ -714,9 +714,9 @@ def test_drawn_types_are_others_and_each_as_likely():
 def test_counterfactual_names_the_row_that_is_wrong():
     grammar = DyckGrammar(3, 4)
     tokens = grammar.to_tokens(["{}", "[]", "("])
-    with pytest.raises(GrammarError, match="row 1, position 0: START is no bracket"):
+    with pytest.raises(GrammarError, match="row 1, position 0: START is not a bracket"):
         grammar.counterfactual(tokens, [1, 0, 0])
-    with pytest.raises(GrammarError, match="row 2, position 2: PAD is no bracket"):
+    with pytest.raises(GrammarError, match="row 2, position 2: PAD is not a bracket"):
         grammar.counterfactual(tokens, 2)
     with pytest.raises(GrammarError, match="row 1: new_type 1 is the type already there"):
         grammar.counterfactual(tokens, [2, 2, 1], new_type=[1, 1, 0])
@@ -815,7 +815,7 @@ def test_bad_requests():
         ),
         (lambda: grammar.entropy_floor(mode="prefix", length=0), "length=0"),
         (lambda: grammar.format([[0, 1]]), r"shape \(1, 2\)"),
-        (lambda: grammar.log_prob([[0, 99]]), "99 is no token id"),
+        (lambda: grammar.log_prob([[0, 99]]), "99 is not a token id"),
     ]:
         with pytest.raises(InterpError, match=message):
             call()

@@ -373,7 +373,7 @@ WRONG = [
     ({"act_fn ": "x" * 10_000}, None, r"'act_fn '='x+\.\.\.x+' is unknown, and 'act_fn'="),
     ({"N_heads": 4}, None, "'N_heads'=4 is unknown, and 'n_heads'=2 is there"),
     ({"n_heads": -1, "d_head": 5}, None, "no multiple of d_head"),
-    ({"pad_token": 9}, None, "pad_token=9 is no token id"),
+    ({"pad_token": 9}, None, "pad_token=9 is not a token id"),
     ({"pad_token": "[NIL]"}, None, "NIL]' is not in the vocabulary"),
     ({"class_names": ["a"]}, None, "class_names"),
     ({"d_head": 6}, None, r"'blocks.0.attn.W_Q' has shape \[2, 12, 5\], and the config needs \[2, 12, 6\]"),
@@ -503,10 +503,10 @@ def test_files_of_any_pickle_protocol_are_refused_without_warnings(protocol, tmp
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"eps": NaN}', "NaN is no finite number"),
-        ('{"eps": [Infinity]}', "Infinity is no finite number"),
-        ('{"eps": -Infinity}', "-Infinity is no finite number"),
-        ('{"eps": 1e999}', "'1e999' is no finite number"),
+        ('{"eps": NaN}', "NaN is not a finite number"),
+        ('{"eps": [Infinity]}', "Infinity is not a finite number"),
+        ('{"eps": -Infinity}', "-Infinity is not a finite number"),
+        ('{"eps": 1e999}', "'1e999' is not a finite number"),
         ('{"n_layers": 1, "n_ctx": 3, "n_layers": 2}', "'n_layers' stands twice in one object"),
         ('[{"text": "a", "text": "b"}]', "'text' stands twice in one object"),
     ],

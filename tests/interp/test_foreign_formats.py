@@ -267,7 +267,7 @@ def test_what_is_no_format_of_ours_is_named_with_the_way_in(state, config, messa
 
 @pytest.mark.parametrize("source", [3, None, object(), [1, 2], NanoGPT])
 def test_what_is_no_model_is_refused(source):
-    with pytest.raises(CheckpointError, match="is no model"):
+    with pytest.raises(CheckpointError, match="is not a model"):
         load_foreign(source)
 
 

@@ -191,5 +191,5 @@ def test_names_of_a_tokenizer_may_stand_for_ids():
     assert found.order == (5, 2, 0, 6, 1, 4, 3)
     assert found.language == DyckGrammar(2, 4)
     assert "BEGIN (id 1) is START" in found.said
-    with pytest.raises(InterpError, match="'BEGUN' means, which is no token of the tokenizer"):
+    with pytest.raises(InterpError, match="'BEGUN' means, which is not a token of the tokenizer"):
         read_meaning({"BEGUN": "START"}, 7, **how, tokenizer_names=known)

@@ -223,7 +223,7 @@ def test_a_text_with_a_part_that_the_tokenizer_does_not_know_is_refused(kind, un
         model = load_foreign("llama", **QUIET)
     attention_heatmap(model, "abc")
     refused(
-        RequestError, "position 1", "'z' is no token of this model's tokenizer",
+        RequestError, "position 1", "'z' is not a token of this model's tokenizer",
         run=lambda: attention_heatmap(model, "az"),
     )  # fmt: skip
 

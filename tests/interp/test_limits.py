@@ -53,7 +53,7 @@ def test_sizes_are_told_in_gigabytes():
 
 
 def irregular(kind, folder):
-    """A path that is there and is no regular file."""
+    """A path that is there and is not a regular file."""
     path = folder / "it.json"
     if kind == "pipe":
         os.mkfifo(path)

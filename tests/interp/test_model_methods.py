@@ -32,13 +32,13 @@ def words(**special):
 # -- hooks --------------------------------------------------------------------------------------------
 
 WRONG_NAMES = [
-    ("blocks.0.attn.hook_patern", "'blocks.0.attn.hook_patern' is no hook of this model: did you mean 'blocks.0"),
-    ("typo", "'typo' is no hook of this model: model.hook_dict lists them"),
-    ("blocks.0.attn", "'blocks.0.attn' is no hook of this model"),  # a module, and no hook point
-    ("blocks.0.attn.hook_result", "is no hook of this model: did you mean"),
-    ("hook_pos_embed", "is no hook of this model"),  # this model has no positions
+    ("blocks.0.attn.hook_patern", "'blocks.0.attn.hook_patern' is not a hook of this model: did you mean 'blocks.0"),
+    ("typo", "'typo' is not a hook of this model: model.hook_dict lists them"),
+    ("blocks.0.attn", "'blocks.0.attn' is not a hook of this model"),  # a module, and no hook point
+    ("blocks.0.attn.hook_result", "is not a hook of this model: did you mean"),
+    ("hook_pos_embed", "is not a hook of this model"),  # this model has no positions
     (lambda name: name.endswith("hook_result"), "accepts none of this model's"),
-    (3, "=3 is no name of a hook"),
+    (3, "=3 is not a name of a hook"),
 ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_hooks_by_name_and_by_function_run_once_where_they_are_meant(model):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(("fn",), "hook='fn' is no function"), ((same, "forward"), "dir='forward'")]
+    ("arguments", "said"), [(("fn",), "hook='fn' is not a function"), ((same, "forward"), "dir='forward'")]
 )
 def test_hooks_that_cannot_be_are_refused(model, arguments, said):
     with pytest.raises(RequestError, match=said):

@@ -356,7 +356,7 @@ def test_the_id_of_a_part_of_a_page_is_a_name(large):
     for name in NO_NAMES:
         for write in (figure_html, lambda fig, name: fig.to_html(div_id=name), lambda fig, name: fig.write_html(
             "a.html", div_id=name)):  # fmt: skip
-            with pytest.raises(RequestError, match=r"div_id=.* is no name"):
+            with pytest.raises(RequestError, match=r"div_id=.* is not a name"):
                 write(fig, name)
 
 
@@ -382,7 +382,7 @@ def test_wrong_targets_are_refused_before_anything_is_written(fig, tmp_path):
 
 def test_no_browser_names_what_to_install(fig, tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER_PATH", "/nowhere/chrome")
-    with pytest.raises(ExportError, match="BROWSER_PATH='/nowhere/chrome' is no program: install chromium"):
+    with pytest.raises(ExportError, match="BROWSER_PATH='/nowhere/chrome' is not a program: install chromium"):
         save_figure(fig, tmp_path / "a.png")
     monkeypatch.delenv("BROWSER_PATH")
     monkeypatch.setattr("interp.plots.export.find_browser", lambda: None)

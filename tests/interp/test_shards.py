@@ -94,12 +94,12 @@ def test_what_no_run_would_have_trained_is_refused(names, said, here, tmp_path, 
 
 @pytest.mark.parametrize("parts", [[], 3, "ab", [1], np.zeros(3), None])
 def test_what_is_no_list_of_populations_is_refused(parts):
-    with pytest.raises(RequestError, match=r"^parts=.* is no list of populations"):
+    with pytest.raises(RequestError, match=r"^parts=.* is not a list of populations"):
         Population.concat(parts)
 
 
 def test_a_population_is_no_list_of_populations():
-    with pytest.raises(RequestError, match="is no list of populations"):
+    with pytest.raises(RequestError, match="is not a list of populations"):
         Population.concat(load_checkpoint("dyck-minimal"))
 
 
@@ -109,7 +109,7 @@ def test_a_population_is_no_list_of_populations():
         ("merge a.safetensors a.safetensors --out m.safetensors", "'a.safetensors' is given twice"),
         ("merge a.safetensors b.safetensors --out a.safetensors", "is the checkpoint that is read"),
         ("merge a.safetensors constructed/stack --out m.safetensors", "'constructed/stack' holds one model"),
-        ("merge a.safetensors --out m.html", "is no name for a checkpoint"),
+        ("merge a.safetensors --out m.html", "is not a name for a checkpoint"),
         ("merge a.safetensors nowhere --out m.safetensors", "no bundled checkpoint 'nowhere'"),
     ],
 )

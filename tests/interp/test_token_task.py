@@ -358,8 +358,8 @@ def test_a_column_declared_by_its_head_is_of_the_kind_that_its_name_says(name, b
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"head": ""}, "head='' of a column is no text"),
-        ({"head": 3}, "head=3 of a column is no text"),
+        ({"head": ""}, "head='' of a column is not a text"),
+        ({"head": 3}, "head=3 of a column is not a text"),
         ({"best": "fewest"}, "best='fewest' of column 'nats' is neither"),
         ({"least": 1.0}, "from least=1.0 to most=1.0: nowhere"),
         ({"most": float("nan")}, "to most=nan: nowhere"),

@@ -103,7 +103,7 @@ def test_what_a_callback_raises_stops_the_run_and_keeps_it(tmp_path):
     ):
         train_population("dyck-minimal", 1, out=out, callback=fail, **QUICK)
     assert len(train_population("dyck-minimal", 1, out=out, resume=True, **QUICK)) == 1
-    with pytest.raises(RequestError, match="callback=3 is no function"):
+    with pytest.raises(RequestError, match="callback=3 is not a function"):
         train_population("dyck-minimal", 1, callback=3, **QUICK)
 
 
@@ -164,7 +164,7 @@ def test_wandb_gets_every_measure(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", fake)
     WandbWriter("mine", mode="offline")([{"seed": 3, "step": 7, "loss": 0.5, "accuracy": None}])
     assert told == [{"project": "mine", "mode": "offline"}, {"loss/seed 3": 0.5, "step": 7}]
-    with pytest.raises(RequestError, match="project='' is no name"):
+    with pytest.raises(RequestError, match="project='' is not a name"):
         WandbWriter("")
 
 
@@ -210,7 +210,7 @@ def test_curves_of_a_run_under_way(tmp_path, capsys):
         ("constructed/stack", None, "holds no measures over steps"),
         ("dyck-standard", ["weather"], "no measure 'weather'; measured were argmax"),
         ("dyck-standard", ["loss", "loss"], "measure 'loss' is given twice"),
-        ("dyck-standard", "loss", "measures='loss' is no list"),
+        ("dyck-standard", "loss", "measures='loss' is not a list"),
         ("nowhere.jsonl", None, "no file 'nowhere.jsonl'"),
         (3, None, "what holds measures 3 names no file"),
     ],
@@ -222,7 +222,7 @@ def test_what_has_no_curves_is_refused(source, measures, said, tmp_path, monkeyp
 
 
 def test_an_empty_folder_is_no_run(tmp_path):
-    with pytest.raises(InterpError, match=f"is no folder of a run: it holds no {METRICS_FILE}"):
+    with pytest.raises(InterpError, match=f"is not a folder of a run: it holds no {METRICS_FILE}"):
         Curves.read(tmp_path)
     (tmp_path / METRICS_FILE).write_text("")
     with pytest.raises(InterpError, match="holds no measures over steps"):

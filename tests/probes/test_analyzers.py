@@ -128,16 +128,16 @@ def test_an_analyzer_that_needs_a_text_asks_for_it():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"dest": ""}, "dest='' of a Flag is no line of text"),
-        ({"dest": None}, "dest=None of a Flag is no line of text"),
-        ({"dest": "no-dash"}, "'no-dash' is no name of a flag"),
-        ({"dest": "_x"}, "'_x' is no name of a flag"),
-        ({"keyword": "a b"}, "'a b' is no name of a flag"),
+        ({"dest": ""}, "dest='' of a Flag is not a line of text"),
+        ({"dest": None}, "dest=None of a Flag is not a line of text"),
+        ({"dest": "no-dash"}, "'no-dash' is not a name of a flag"),
+        ({"dest": "_x"}, "'_x' is not a name of a flag"),
+        ({"keyword": "a b"}, "'a b' is not a name of a flag"),
         ({"help": None}, "help=None of a Flag"),
-        ({"unread": "two\nlines"}, "of a Flag is no line of text"),
-        ({"metavar": ("A",)}, "of a Flag is no line of text"),
-        ({"choices": ["a"]}, "of the flag 'one' is no tuple of texts"),
-        ({"choices": (1,)}, "of the flag 'one' is no tuple of texts"),
+        ({"unread": "two\nlines"}, "of a Flag is not a line of text"),
+        ({"metavar": ("A",)}, "of a Flag is not a line of text"),
+        ({"choices": ["a"]}, "of the flag 'one' is not a tuple of texts"),
+        ({"choices": (1,)}, "of the flag 'one' is not a tuple of texts"),
     ],
 )
 def test_a_flag_that_no_command_line_could_have_is_refused_where_it_is_declared(given, said):
@@ -151,7 +151,7 @@ def test_a_flag_that_no_command_line_could_have_is_refused_where_it_is_declared(
 def test_an_analyzer_says_what_it_is_in_lines_of_text(part):
     good = {"name": "one", "about": "a", "run": "m:f", "null": "n"}
     for wrong in (None, "", "a\nb", 3):
-        with pytest.raises(RequestError, match=f"{part}=.* of a Analyzer is no line of text"):
+        with pytest.raises(RequestError, match=f"{part}=.* of a Analyzer is not a line of text"):
             Analyzer(**{**good, part: wrong})
 
 

@@ -340,7 +340,7 @@ def test_an_analyzer_that_must_be_told_its_inputs_is_given_what_is_usually_shown
 def test_an_analyzer_is_named_by_what_runs_it():
     assert check_analyzer(Declared(), only="summary") == ["summary"]
     with pytest.raises(
-        AnalyzerError, match=r"analyze_topic_blocks fails the check 'summary': .*is no grammar|no preset"
+        AnalyzerError, match=r"analyze_topic_blocks fails the check 'summary': .*is not a grammar|no preset"
     ):
         check_analyzer(Declared(worlds=("dyck",)), only="summary")
 
@@ -354,8 +354,8 @@ def test_trained_models_are_not_asked_for_their_null():
     ("analyzer", "only", "said"),
     [
         (Declared("my_package:measure"), None, "run='my_package:measure' names nothing that can be imported"),
-        (3, None, "analyzer=3 is no function that measures models"),
-        (GOOD, "nul", "only='nul' is no check"),
+        (3, None, "analyzer=3 is not a function that measures models"),
+        (GOOD, "nul", "only='nul' is not a check"),
     ],
 )
 def test_wrong_requests_are_refused(analyzer, only, said):

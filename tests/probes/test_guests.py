@@ -104,7 +104,7 @@ def test_a_grammar_of_another_vocabulary_is_refused_everywhere(entry, wrong, tra
 @every_entry
 @pytest.mark.parametrize("wrong", ["dyck", 3, {}, TransformerConfig(7)], ids=lambda x: type(x).__name__)
 def test_what_is_no_grammar_is_refused_everywhere(entry, wrong, trained):
-    with pytest.raises(RequestError, match="is no grammar"):
+    with pytest.raises(RequestError, match="is not a grammar"):
         entry(given(entry, trained), grammar=wrong)
 
 

@@ -77,7 +77,7 @@ def test_what_a_result_prints_and_draws(name):
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search(r"(?<![\d.e])-0\.0*(?!\d)", text)
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b|\bnone\b(?! \()", text.replace("Structure: none", ""))
-    assert not re.search(r" {2,}-( {2,}|$)", text, re.MULTILINE)  # a lone dash is no number
+    assert not re.search(r" {2,}-( {2,}|$)", text, re.MULTILINE)  # a lone dash is not a number
     fig = result.figure()
     assert not unnamed_of_figure(fig)
     assert "<pre>" in result._repr_html_()

@@ -206,7 +206,7 @@ class CanonicalFlow:
         from scipy.special import ndtr
 
         if not (real := _real("std", std)) > 0:
-            raise RequestError(f"std={quoted(std)} is no standard deviation above 0")
+            raise RequestError(f"std={quoted(std)} is not a standard deviation above 0")
         if self.target == 0:
             return 1.0
 
@@ -254,7 +254,7 @@ def softplus(x: ArrayLike) -> Array:
 
 def _real(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
-        raise RequestError(f"{name}={quoted(value)} is no finite number")
+        raise RequestError(f"{name}={quoted(value)} is not a finite number")
     return float(value)
 
 

@@ -28,7 +28,7 @@ def phase_portrait(flow: CanonicalFlow, paths: Sequence[Path] = (), reach: float
     import plotly.graph_objects as go
 
     if not (isinstance(reach, (int, float)) and not isinstance(reach, bool) and 0.8 <= reach <= 10):
-        raise RequestError(f"reach={quoted(reach)} is no number from 0.8 to 10")
+        raise RequestError(f"reach={quoted(reach)} is not a number from 0.8 to 10")
     axis = np.linspace(-reach, reach, FINE)
     loss = flow.loss(axis[:, None], axis[None, :]) - flow.chain.entropy_rate
     traces = [

@@ -66,6 +66,6 @@ def _wrong(names: Sequence[str]) -> str | None:
     if strange:
         near = nearest_name(strange[0].upper(), ("START", "END", "PAD"))
         hint = "" if near is None else f" (did you mean {near}?)"
-        rest = f" and {len(strange) - 1} more are no tokens" if len(strange) > 1 else " is no token"
+        rest = f" and {len(strange) - 1} more are no tokens" if len(strange) > 1 else " is not a token"
         said.append(f"{quoted(strange[0])}{hint}{rest} of brackets")
     return "; ".join(said)

@@ -186,7 +186,7 @@ class DyckGrammar:
                 target[: len(row)] = row
         tail = np.logical_or.accumulate(body == self.pad, axis=-1) if body.size else body == self.pad
         special = (body == self.start) | (body == self.end)
-        self._reject(special, body, "is no bracket; START is added here and END never is")
+        self._reject(special, body, "is not a bracket; START is added here and END never is")
         self._reject(tail & (body != self.pad), body, "comes after PAD; PAD may only stand on the right")
         self.validate(body)
         longest = int((~tail).sum(axis=-1).max(initial=0))
@@ -574,7 +574,7 @@ class DyckGrammar:
         if wrong.any():
             row, at = first_true(wrong)
             given, last = array[wrong][0], self.vocab_size - 1
-            raise GrammarError(f"row {row}, position {at}: {given} is no token id; ids are 0 to {last}")
+            raise GrammarError(f"row {row}, position {at}: {given} is not a token id; ids are 0 to {last}")
         return array.astype(np.int64)
 
     def _structure(self, tokens: ArrayLike) -> law.Structure:

@@ -33,7 +33,7 @@ def counterfactual(
     if (old >= grammar.start).any():
         row = int((old >= grammar.start).argmax())
         name = grammar._name(old[row])
-        raise GrammarError(f"row {row}, position {place[row]}: {name} is no bracket; give the place of one")
+        raise GrammarError(f"row {row}, position {place[row]}: {name} is not a bracket; give the place of one")
     if new_type is not None:
         kind = per_row("new_type", new_type, len(batch), grammar.num_types)
     elif seed is not None:

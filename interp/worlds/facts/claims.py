@@ -19,7 +19,7 @@ SUBJECT, RELATION, NOISE, END = range(4)  # kinds of tokens
 
 def _known(grammar: Any) -> FactsGrammar:
     if not isinstance(grammar, FactsGrammar):
-        raise RequestError(f"grammar={quoted(grammar)} is no grammar of facts: this is about subjects and relations")
+        raise RequestError(f"grammar={quoted(grammar)} is not a grammar of facts: this is about subjects and relations")
     return grammar
 
 

@@ -95,7 +95,7 @@ class FactsGrammar:
         s, r = (ids.get(name, -1) if isinstance(name, str) else -1 for name in (subject, relation))
         if not 0 <= s < self.subjects <= r < self.first_noise:
             raise GrammarError(
-                f"{quoted((subject, relation))} is no fact of the table: it has subjects s0 to s{self.subjects - 1} "
+                f"{quoted((subject, relation))} is not a fact of the table: it has subjects s0 to s{self.subjects - 1} "
                 f"and relations r0 to r{self.relations - 1}"
             )
         return self.label_names[int(self.table[s, r - self.subjects])]
@@ -249,9 +249,9 @@ class FactsGrammar:
         kinds = self.kinds(row) if len(row) else row
         for kind, name in enumerate(("subject", "relation")):
             if (count := int((kinds == kind).sum())) != 1:
-                return f"is no string of this law: it holds {count} {name}s, and one is needed"
+                return f"is not a string of this law: it holds {count} {name}s, and one is needed"
         if not len(row) or row[-1] != self.end or (kinds == 3).sum() != 1:
-            return "is no string of this law: END stands last and nowhere else"
+            return "is not a string of this law: END stands last and nowhere else"
         return ""
 
     # -- as data ----------------------------------------------------------------------------------

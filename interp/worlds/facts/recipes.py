@@ -28,7 +28,7 @@ def settings_of(recipe: Recipe) -> FactsSettings:
 
 
 def check(recipe: Recipe) -> None:
-    """Raise `ConfigError` for a model that is no causal one, or that the slides' first weights do not describe."""
+    """Raise `ConfigError` for a model that is not a causal one, or that the slides' first weights do not describe."""
     c, s = recipe.config, settings_of(recipe)
     if c.direction != "causal":
         raise ConfigError(f"direction={quoted(c.direction)}: facts are asked of causal models, at END")

@@ -23,7 +23,7 @@ Grammar = FlipFlopGrammar | TransductionGrammar
 
 def _known(grammar: Any) -> Grammar:
     if not isinstance(grammar, (FlipFlopGrammar, TransductionGrammar)):
-        raise RequestError(f"grammar={quoted(grammar)} is no grammar of flip-flops: this is about what was written")
+        raise RequestError(f"grammar={quoted(grammar)} is not a grammar of flip-flops: this is about what was written")
     return grammar
 
 

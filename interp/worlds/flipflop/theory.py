@@ -123,5 +123,5 @@ def dilution_bound(sigma: float, length: int) -> float:
     sigma is the largest singular value of W_K^T W_Q."""
     rest = whole_number("length", length, 1) - 1
     if not 0 <= sigma < math.inf:
-        raise RequestError(f"sigma={quoted(sigma)} is no singular value: give a number of at least 0")
+        raise RequestError(f"sigma={quoted(sigma)} is not a singular value: give a number of at least 0")
     return 1.0 if rest == 0 else 1.0 / (1.0 + math.exp(math.log(rest) - 2 * sigma))

@@ -92,7 +92,8 @@ class RecallGrammar:
             wrong = array.reshape(-1, array.shape[-1])
             row = wrong[~((wrong[:, 0] == self.start) & (wrong[:, 1:] != self.start).all(1))][0]
             raise GrammarError(
-                f"{quoted(row.tolist())} is no string of this law: START ({self.start}) stands first and nowhere else"
+                f"{quoted(row.tolist())} is not a string of this law: START ({self.start}) stands first and nowhere "
+                "else"
             )
         at = self.recalled(array)
         return np.where(at < 0, IGNORE, np.take_along_axis(array, np.maximum(at, 0), axis=-1))

@@ -127,7 +127,7 @@ class TopicGrammar:
     def tokenize(self, text: str) -> Ints:
         """Ids of words separated by white space."""
         if not isinstance(text, str):
-            raise GrammarError(f"{quoted(text)} is no text of words, such as 't0w0 t3w1 [MASK]'")
+            raise GrammarError(f"{quoted(text)} is not a text of words, such as 't0w0 t3w1 [MASK]'")
         known = {word: i for i, word in enumerate(self.vocab)}
         out = []
         for place, word in enumerate(text.split()):
@@ -175,7 +175,7 @@ class TopicGrammar:
     def draw(self, rng: np.random.Generator, count: int) -> Documents:
         """`count` documents from a generator."""
         if not isinstance(rng, np.random.Generator):
-            raise GrammarError(f"rng={quoted(rng)} is no numpy generator: pass np.random.default_rng(seed)")
+            raise GrammarError(f"rng={quoted(rng)} is not a numpy generator: pass np.random.default_rng(seed)")
         count = whole_number("count", count, 0, error=GrammarError)
         self._check_size(count)
         width = self.max_length

@@ -1,7 +1,8 @@
 """Which auditor was asked: the version, and a digest of the source files that decide what an audit says.
 
 Docstrings, comments and layout decide nothing, and are not digested; nor are the sentences that an audit prints, nor
-pages, figures and the scan, whose findings are no verdicts. Texts that claims are read with are digested.
+pages, figures and the scan, whose findings are no verdicts. Texts that claims are read with are
+digested, but for what refusals say.
 """
 
 import ast
@@ -40,7 +41,8 @@ def digest_of(files: Iterable[Path], root: Path = ROOT) -> str:
 
 
 def what_runs(text: str, sentences: bool = True) -> str:
-    """A module's syntax tree as text, without docstrings; without `sentences`, also without texts that are printed.
+    """A module's syntax tree as text, without docstrings and what refusals say; without `sentences`, also without other
+    texts that are printed.
 
     Layout and comments are not in the tree. Fields that are empty are left out, since versions of Python differ in
     them.
@@ -55,6 +57,7 @@ def _tree(node: object, sentences: bool) -> str:
         return repr(node)
     if not sentences and _is_sentence(node):
         return "a sentence"
+    sentences = sentences and not isinstance(node, ast.Raise)
     fields = dict(ast.iter_fields(node))
     if isinstance(node, HOLDERS) and ast.get_docstring(node, clean=False) is not None:
         fields["body"] = node.body[1:]

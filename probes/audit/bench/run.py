@@ -116,7 +116,7 @@ def run_bench(
 def _names(families: Sequence[str] | None) -> list[str]:
     """The families that are asked for, each of them there."""
     if families is not None and (not isinstance(families, Iterable) or isinstance(families, (str, bytes))):
-        raise RequestError(f"families={quoted(families)} is no list of names of families")
+        raise RequestError(f"families={quoted(families)} is not a list of names of families")
     names = list(FAMILIES) if families is None else list(families)
     if not names:
         raise RequestError("families=[] asks for nothing: leave it out for all of them")

@@ -1,5 +1,5 @@
-"""Grammars of the younger worlds, walked: what is no text, no ids or no description is refused in one line; and at the
-least length every option of a law changes what is drawn, or is refused by name."""
+"""Grammars of the younger worlds, walked: what is not a text, no ids or no description is refused in one line; and at
+the least length every option of a law changes what is drawn, or is refused by name."""
 
 import inspect
 from dataclasses import fields, replace

@@ -424,7 +424,7 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"claim": 3.5}, "claim 3.5 is neither"),
         ({"claim": b"x"}, "claim b'x' is neither"),
         *(
-            ({"relations": wrong, "claim": claim}, "relations=.* is no list of Relations")
+            ({"relations": wrong, "claim": claim}, "relations=.* is not a list of Relations")
             for wrong in (5, None, "current", ["junk"])
             for claim in ("L0H0 attends to START", Claim.parse("L0H0 attends to START"))  # which reads none
         ),
@@ -432,11 +432,11 @@ SMALL = TransformerConfig(7, d_model=8, d_head=4, n_heads=2, d_mlp=8, pad_token=
         ({"readout": "logits", "inputs": ["()", "[]"]}, "readout='logits' changes nothing here"),
         ({"untrained": "no"}, "untrained='no' is neither True nor False"),
         ({"progress": 5}, "progress=5 is neither True nor False"),
-        ({"task": 5}, "task=5 is no task"),
-        ({"task": "closers"}, "task='closers' is no task"),
+        ({"task": 5}, "task=5 is not a task"),
+        ({"task": "closers"}, "task='closers' is not a task"),
         ({"readout": 5}, "readout 5 is neither"),
-        ({"grammar": 5}, "grammar=5 is no grammar"),
-        ({"grammar": "dyck"}, "grammar='dyck' is no grammar"),
+        ({"grammar": 5}, "grammar=5 is not a grammar"),
+        ({"grammar": "dyck"}, "grammar='dyck' is not a grammar"),
         ({"grammar": DyckGrammar(3, 4)}, r"grammar=DyckGrammar.* has 9 tokens, and the model 7"),
         ({"num_inputs": 10**9}, "num_inputs=1000000000 is not a whole number of at least 1 and at most"),
         ({"num_inputs": 10**5000}, "num_inputs=.of type int, cannot be written: ValueError. is not a whole number"),
@@ -495,7 +495,7 @@ def test_what_a_model_lacks_is_said():
     with pytest.raises(RequestError, match="claim None is neither a sentence nor a Claim"):
         audit_claims(bare, ["L0H0 attends to the previous token", None])
     for relations in (5, "previous"):
-        with pytest.raises(RequestError, match="is no list of relations"):
+        with pytest.raises(RequestError, match="is not a list of relations"):
             scan_heads(bare, relations)
     with pytest.raises(AnalysisError, match="empty population"):
         audit_claims([], [STACK])

@@ -323,10 +323,10 @@ GOOD = {"text": "ab!cd", "label": "one", "position": 0}
     ("entry", "message"),
     [
         ({**GOOD, "label": "four"}, "entry 2: label 'four' names no class: classes are one, two, three"),
-        ({**GOOD, "label": 3}, "entry 2: label 3 is no class from 0 to 2"),
+        ({**GOOD, "label": 3}, "entry 2: label 3 is not a class from 0 to 2"),
         ({**GOOD, "label": 1.5}, "entry 2: label 1.5 is neither a string nor a whole number"),
         ({**GOOD, "position": 6}, r"entry 2: position 6 is outside its text of 6 tokens: -6 to 5"),
-        ({**GOOD, "position": "last"}, "entry 2: position 'last' is no whole number"),
+        ({**GOOD, "position": "last"}, "entry 2: position 'last' is not a whole number"),
         ({**GOOD, "text": "abxcd"}, "entry 2: .* no token fits 'xcd'"),
         ({**GOOD, "text": ["a", "x"]}, "entry 2: 'x' is not a token"),
         ({**GOOD, "text": [3, 4]}, "tokens go by their names"),

@@ -97,7 +97,7 @@ REFUSED = [
     ("L0H0 attends to the stack top to decide the type", "the nearest are 'the last unmatched open bracket', "),
     ("layer 1, head 0 attend START", "'attend' is no verb of claims; the nearest are 'attends to', "),
     ("", "write 'L1H0 attends to RELATION'"),
-    (7, "claim 7 is no text"),
+    (7, "claim 7 is not a text"),
     ("L0H0 mainly attends to all visible tokens evenly", "'mainly' cannot be added"),
     ("L0H0 attends to position 99999999", "not a whole number from 0 to"),
 ]
@@ -182,9 +182,9 @@ def test_wrong_types_are_named():
         with pytest.raises(RequestError, match=f"mainly={no!r} is neither True nor False"):
             Claim([(0, 0)], "start", mainly=no)
     for own in (5, None, "x", ["x"], [CLOSING]):
-        with pytest.raises(RequestError, match=r"relations=.* is no list of Relations"):
+        with pytest.raises(RequestError, match=r"relations=.* is not a list of Relations"):
             Claim.parse("L0H0 attends to START", relations=own)
-        with pytest.raises(RequestError, match=r"conditions=.* is no list of Conditions"):
+        with pytest.raises(RequestError, match=r"conditions=.* is not a list of Conditions"):
             Claim.parse("L0H0 attends to START when it is", conditions=own)
 
 

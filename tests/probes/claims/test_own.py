@@ -66,7 +66,7 @@ def test_a_question_of_ones_own_is_what_a_claim_is_for():
 
 def test_what_is_no_question_is_refused():
     for wrong in (5, None, "x", ["x"], [Closers], [3]):
-        with pytest.raises(RequestError, match="is no list of questions"):
+        with pytest.raises(RequestError, match="is not a list of questions"):
             own_questions(wrong)
     for taken in (Closers(), replace(Mine(), name="task"), replace(Mine(), name="labels")):
         with pytest.raises(RequestError, match="another one is"):
@@ -109,9 +109,9 @@ WRONG = {
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "several lines": ("raise ValueError('one\\ntwo')", "ValueError: one two"),
     "empty": ("", "define none of RELATIONS, CONDITIONS, QUESTIONS"),
-    "no list": ("RELATIONS = 3", "relations=3 is no list of Relations"),
-    "of other things": ("CONDITIONS = [3]", "conditions=[3] is no list of Conditions"),
-    "no question": ("QUESTIONS = ['x']", "is no list of questions"),
+    "no list": ("RELATIONS = 3", "relations=3 is not a list of Relations"),
+    "of other things": ("CONDITIONS = [3]", "conditions=[3] is not a list of Conditions"),
+    "no question": ("QUESTIONS = ['x']", "is not a list of questions"),
     "odd list": ("class L:\n    def __iter__(self): raise KeyError('odd')\nRELATIONS = L()", "KeyError: 'odd'"),
 }
 

@@ -134,7 +134,7 @@ def test_what_cannot_be_asked_is_refused(how, error, said):
 
 
 def test_models_of_another_world_and_strings_beyond_learned_positions_are_refused():
-    with pytest.raises(AnalysisError, match=r"drift: .* is no grammar of flip-flops"):
+    with pytest.raises(AnalysisError, match=r"drift: .* is not a grammar of flip-flops"):
         analyze_drift(load_checkpoint("constructed/stack"))
     recipe = make_recipe("flipflop")
     models = Population.init(recipe.config, [0], recipe.grammar)

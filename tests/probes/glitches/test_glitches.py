@@ -157,7 +157,7 @@ def test_what_cannot_be_asked_is_refused(how, error, said):
 
 
 def test_models_of_another_world_and_strings_beyond_learned_positions_are_refused():
-    with pytest.raises(AnalysisError, match="is no grammar of flip-flops: pass models of the world 'flipflop'"):
+    with pytest.raises(AnalysisError, match="is not a grammar of flip-flops: pass models of the world 'flipflop'"):
         analyze_glitches(load_checkpoint("constructed/stack"))
     recipe = make_recipe("flipflop")
     with pytest.raises(AnalysisError, match="inputs of 64 tokens are more than the model's n_ctx=32"):

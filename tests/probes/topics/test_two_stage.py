@@ -299,7 +299,7 @@ def test_summary_figure_and_dict():
         (curves(hinge(400), plateau()), {"snapshots": {"0": np.eye(3), 1: np.eye(3)}}, "snapshot step '0' is not"),
         (curves(hinge(400), plateau()), {"snapshots": {0.5: np.eye(3), 1: np.eye(3)}}, r"snapshot step 0\.5 is not"),
         (curves(hinge(400), plateau()), {"snapshots": {True: np.eye(3), 2: np.eye(3)}}, "snapshot step True is not"),
-        (curves(hinge(400), plateau()), {"snapshots": [np.eye(3)] * 2}, "snapshots=list is no mapping"),
+        (curves(hinge(400), plateau()), {"snapshots": [np.eye(3)] * 2}, "snapshots=list is not a mapping"),
         (curves(hinge(400), plateau()), {"steps": 1e300 * STEPS}, r"step 1e\+303 is beyond 1e\+15"),
         (dict.fromkeys(("W_Q", "W_K", "W_V"), STEPS + 1j), {}, "norms of W_Q of type complex.* .complex numbers"),
         (

@@ -67,7 +67,9 @@ def test_facts_are_told_by_name():
 
 @pytest.mark.parametrize("fact", [("s16", "r0"), ("s0", "r4"), ("r0", "s0"), ("n0", "r0"), ("s0", None)])
 def test_what_is_no_fact_of_the_table_is_quoted(fact):
-    with pytest.raises(GrammarError, match=f"{fact[0]!r}, {fact[1]!r}.* is no fact of the table: it has subjects s0"):
+    with pytest.raises(
+        GrammarError, match=f"{fact[0]!r}, {fact[1]!r}.* is not a fact of the table: it has subjects s0"
+    ):
         FactsGrammar().answer(*fact)
 
 
@@ -98,7 +100,7 @@ def test_texts_are_read_as_they_are_written():
     ],
 )
 def test_strings_that_violate_the_law_are_quoted(text, said):
-    with pytest.raises(GrammarError, match=f"{text!r} is no string of this law.*{said}") as caught:
+    with pytest.raises(GrammarError, match=f"{text!r} is not a string of this law.*{said}") as caught:
         GRAMMAR.to_tokens([text])
     assert "\n" not in str(caught.value)
     if text:
@@ -165,7 +167,7 @@ def test_relations_read_what_stands_before():
 
 
 def test_relations_of_another_world_are_refused():
-    with pytest.raises(RequestError, match="is no grammar of facts"):
+    with pytest.raises(RequestError, match="is not a grammar of facts"):
         THE_SUBJECT.keys(np.zeros((1, 2), int), None, np.ones((1, 2, 2), bool))
 
 

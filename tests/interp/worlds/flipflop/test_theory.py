@@ -181,6 +181,6 @@ def test_no_weight_is_above_the_bound_of_proposition_4():
         assert_close(np.exp(sigma) / np.exp(tight).sum(), dilution_bound(sigma, length), scale=1)
         assert u.shape == v.shape
     assert dilution_bound(3.0, 1) == 1
-    with pytest.raises(RequestError, match="sigma=-1 is no singular value"):
+    with pytest.raises(RequestError, match="sigma=-1 is not a singular value"):
         dilution_bound(-1, 4)
     assert_close(dilution_bound(0.0, 8), 1 / 8)
