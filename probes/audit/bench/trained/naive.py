@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from probes.audit.bench.trained.cases import Examples, Head, Ints
 from probes.audit.bench.trained.truth import keys_and_rows
-from probes.audit.verdicts import verdict_of
+from probes.audit.verdicts import row_of
 from probes.claims import Claim
 
 SCORE = 0.25  # a pattern is there: mean weight beyond chance, the audit's own least
@@ -33,12 +33,16 @@ class Means:
     top: float
     lowers: float
 
-    def words(self, claim: Claim, by: By) -> tuple[str, str, str]:
-        """Pattern, use and verdict. Of a head that does not look there nobody asks what it is used for."""
+    def words(self, by: By, asks: bool) -> tuple[str, str, str]:
+        """Pattern, use, and the verdict as the audit words it; `asks`: whether the claim says that the head is used.
+
+        Of a head that does not look there nobody asks what it is used for.
+        """
         there = self.score >= SCORE if by == "score" else self.top >= TOP
         use = "not asked" if not there else "used" if self.lowers >= LOWERS else "unused"
         pattern = "holds" if there else "fails"
-        return pattern, use, verdict_of(pattern, use, claim)
+        row = row_of(pattern, use)
+        return pattern, use, row.use if asks else row.attention
 
 
 def means_of(model: Any, claims: Sequence[Claim], examples: Examples, grammar: Any) -> list[Means]:

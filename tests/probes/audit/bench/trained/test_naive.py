@@ -13,7 +13,7 @@ from probes.audit.bench.trained.naive import LOWERS, SCORE, TOP, Means, looks_of
 from probes.claims import BUILT_IN, Claim, offset
 
 PREVIOUS = BUILT_IN["previous"]
-ATTENDS, USES = Claim([HEAD], PREVIOUS), Claim([HEAD], PREVIOUS, uses="task")
+USES = Claim([HEAD], PREVIOUS, uses="task")
 BELOW = 1e-9
 
 
@@ -21,19 +21,19 @@ BELOW = 1e-9
 
 
 @pytest.mark.parametrize(
-    ("means", "by", "claim", "words"),
+    ("means", "by", "asks", "words"),
     [
-        (Means(SCORE, 0, LOWERS), "score", USES, ("holds", "used", "supported")),
-        (Means(SCORE, 0, LOWERS - BELOW), "score", USES, ("holds", "unused", "misleading")),
-        (Means(SCORE, 0, LOWERS - BELOW), "score", ATTENDS, ("holds", "unused", "supported")),
-        (Means(SCORE - BELOW, 1, 1), "score", USES, ("fails", "not asked", "refuted")),
-        (Means(0, TOP, LOWERS), "top", USES, ("holds", "used", "supported")),
-        (Means(0, TOP, LOWERS - BELOW), "top", USES, ("holds", "unused", "misleading")),
-        (Means(1, TOP - BELOW, 1), "top", ATTENDS, ("fails", "not asked", "refuted")),
+        (Means(SCORE, 0, LOWERS), "score", True, ("holds", "used", "supported")),
+        (Means(SCORE, 0, LOWERS - BELOW), "score", True, ("holds", "unused", "misleading")),
+        (Means(SCORE, 0, LOWERS - BELOW), "score", False, ("holds", "unused", "supported")),
+        (Means(SCORE - BELOW, 1, 1), "score", True, ("fails", "not asked", "refuted")),
+        (Means(0, TOP, LOWERS), "top", True, ("holds", "used", "supported")),
+        (Means(0, TOP, LOWERS - BELOW), "top", True, ("holds", "unused", "misleading")),
+        (Means(1, TOP - BELOW, 1), "top", False, ("fails", "not asked", "refuted")),
     ],
 )
-def test_each_bound_of_the_rule(means, by, claim, words):
-    assert means.words(claim, by) == words
+def test_each_bound_of_the_rule(means, by, asks, words):
+    assert means.words(by, asks) == words
 
 
 def test_the_bounds_are_those_that_were_fixed_before_it_was_run():
@@ -92,7 +92,7 @@ def test_a_head_that_brings_the_answer_is_used_and_an_idle_one_misleading():
     before = model(torch.from_numpy(examples.tokens[:4]))
     claims = [USES, Claim([SPARE], PREVIOUS, uses="task"), Claim([HEAD], offset(-2)), Claim([HEAD, SPARE], PREVIOUS)]
     found = means_of(model, claims, examples, recipe.grammar)
-    by_score = [means.words(claim, "score")[2] for means, claim in zip(found, claims, strict=True)]
+    by_score = [means.words("score", claim.uses is not None)[2] for means, claim in zip(found, claims, strict=True)]
     assert by_score == ["supported", "misleading", "refuted", "supported"]
     assert found[0].lowers > 0.8
     assert found[1].lowers == 0.0
