@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from interp.errors import RequestError
-from interp.numbers import ABSENT, count
+from interp.numbers import ABSENT, count, number
 from interp.stats import clopper_pearson
 from interp.threads import one_thread
 from probes.audit.bench.trained.cases import KINDS
 from probes.audit.bench.trained.errors import ERRORS, OF_USE, Counted, Told, grouped, models_from_json, row
 from probes.audit.bench.trained.families import FAMILIES
 from probes.audit.bench.trained.naive import By, Means, means_of
+from probes.audit.bench.trained.table import COUNTS
 from probes.audit.bench.trained.truth import check_subject
 
 DIGITS = 6  # of the numbers that are kept; words are made of them as they are kept
@@ -106,20 +107,42 @@ def table(data: Data, models: Sequence[Data]) -> str:
         wrong[name] = [t.to_dict() for t in told if t.outcome != "right"]
     failing = [kind for kind in KINDS if any(w["kind"] == kind for each in wrong.values() for w in each)]
     rest = [kind for kind in KINDS if kind not in failing and any(c.kind == kind for c in counted["the audit"])]
-    groups = {kind: [kind] for kind in failing} | ({f"the {len(rest)} other kinds": rest} if rest else {})
+    others = "the other kind" if len(rest) == 1 else f"the {COUNTS.get(len(rest), len(rest))} other kinds"
+    groups = {kind: [kind] for kind in failing} | ({others: rest} if rest else {})
     lines = [HEAD, ["---"] * len(HEAD)]
     for label, kinds in (groups | {"all": [*failing, *rest]}).items():
         lines += [
             [label, *_cells([c for c in counted[name] if c.kind in kinds], name, wrong[name])] for name in counted
         ]
     markdown = "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-    return "\n\n".join([markdown, *(_alone(wrong["the audit"], wrong[name], name) for name in RULES.values())])
+    alone = [_alone(wrong["the audit"], wrong[name], name) for name in RULES.values()]
+    return "\n\n".join([markdown, *alone, gaps(models)])
+
+
+def gaps(models: Iterable[Data]) -> str:
+    """How far the rule's numbers are apart for claims of either truth: what other bounds could have told."""
+    claims = [c for model in models for c in model["claims"]]
+    there = [[c for c in claims if c["pattern"] is so] for so in (True, False)]
+    used = [[c for c in there[0] if (c["use"] in OF_USE) is so and c["use"] != "not asked"] for so in (True, False)]
+    told = []
+    looks, uses = ("whose pattern is there", "in others"), ("whose head is of use", "where it is of none")
+    for name, words, (yes, no), (here, elsewhere) in (
+        ("score", "Scores", there, looks),
+        ("top", "Shares of rows with the largest weight on it", there, looks),
+        ("lowers", "Shares of the margin that an ablation takes", used, uses),
+    ):
+        if yes and no:
+            least, most = (number(end(c[name] for c in of), 3) for end, of in ((min, yes), (max, no)))
+            told.append(f"{words} are at least {least} in claims {here}, at most {most} {elsewhere}.")
+    return " ".join(told)
 
 
 def both_halves(halves: Mapping[str, Data], found: Data) -> str:
     """The tables of all halves of which there are results of both, the half that was set aside first."""
     parts = []
     for half, data in halves.items():
+        if half not in found["halves"]:
+            continue
         seeds = sorted({model["seed"] for model in data["told"]})
         title = (
             f"Half: {half}, seeds {seeds[0]} to {seeds[-1]}; {data['claims']:,} claims about {data['models']} models."
