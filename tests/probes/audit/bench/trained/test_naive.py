@@ -260,6 +260,18 @@ def test_the_committed_numbers_are_of_the_audits_claims_and_the_page_shows_them(
     )
 
 
+def test_bounds_that_the_page_reads_off_the_claims_err_nowhere_and_seven_kinds_tell_nothing_apart():
+    found = json.loads((ROOT / "docs" / "trained-bench-naive.json").read_text(encoding="utf-8"))["halves"]
+    for models in found.values():
+        for c in (c for model in models for c in model["claims"]):
+            assert (c["top"] >= 0.8) is c["pattern"]
+            if c["pattern"] and c["use"] != "not asked":
+                assert (c["lowers"] >= 0.02) is (c["use"] != "unused")
+        for by in RULES:
+            erred = {t.kind for t in told_by(models, by) if t.outcome != "right"}
+            assert erred == {"redundant", "conditional", "fixed-query"}
+
+
 def test_a_file_of_results_is_read_back(tmp_path):
     made = script(ROOT / "benchmarks" / "naive.py")
     told = made.text({"develop": MODELS, "judge": MODELS[:1]})
