@@ -214,8 +214,8 @@ def test_the_audit_stands_beside_both_variants():
     assert (
         "Scores are at least 0.300 in claims whose pattern is there, at most 0.450 in others. Shares of rows with the "
         "largest weight on it are at least 0.400 in claims whose pattern is there, at most 0.490 in others. Shares of "
-        "the margin that an ablation takes are at least 0.050 in claims whose head is of use, at most 0.200 where it is of "
-        "none."
+        "the margin that an ablation takes are at least 0.050 in claims whose head is of use, at most 0.200 where it "
+        "is of none."
     ) in told
 
 
