@@ -162,7 +162,8 @@ def _closest_table(measured: Sequence[Measured]) -> Table:
         rows,
         f"Known: (right - g) / (1 - g), g = {number(measured[0].stages.guess, 3)} being what the relation alone gives "
         "(added after the first look). Straight way: the smallest divergence of a mixture of uniform and fact, as a "
-        "model would have that learned all of a fact at once. Finding: closer to p(a | r) than any such mixture, by the whole interval.",
+        "model would have that learned all of a fact at once. Finding: closer to p(a | r) than any such mixture, by "
+        "the whole interval.",
         text=(5,),
     )
 
