@@ -141,4 +141,4 @@ def shares(base: Measured, others: Sequence[Measured], pair: tuple[str, str]) ->
 def fisher(one: Estimate, other: Estimate) -> float:
     """Two-sided exact p-value of two shares being one."""
     rows = [[round((e.value or 0.0) * e.n), e.n - round((e.value or 0.0) * e.n)] for e in (one, other)]
-    return float(fisher_exact(rows)[1])
+    return float(fisher_exact(np.array(rows))[1])

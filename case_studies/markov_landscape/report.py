@@ -44,8 +44,8 @@ def report(f: Findings, command: str) -> Page:
         ),
         said=[
             "If p + q > 1 and embeddings are tied, there are weights at which the unigram point is a bad local "
-            "minimum, and training gets stuck there; untied they are a saddle, and for p + q < 1 a Gaussian start learns the "
-            "chain (Makkuva's slides, L1788-2331; Makkuva et al. 2024).",
+            "minimum, and training gets stuck there; untied they are a saddle, and for p + q < 1 a Gaussian start "
+            "learns the chain (Makkuva's slides, L1788-2331; Makkuva et al. 2024).",
             "The slides print no number and no setting of a training.",
         ],
         answer=answers(f),

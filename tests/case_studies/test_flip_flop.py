@@ -12,6 +12,7 @@ from case_studies.corrections import p_value
 from case_studies.flip_flop import measure as study
 from case_studies.flip_flop import study as whole
 from case_studies.flip_flop.afterwards import attention, faultless_at, shares, versus_errors
+from case_studies.flip_flop.figures import errors_figure
 from case_studies.flip_flop.lstm import Lstm, count_errors, train_lstm
 from case_studies.flip_flop.paired import auroc_difference
 from case_studies.flip_flop.predict import among_clean, auroc, faulty, learned, newcombe, rivals, unlearned
@@ -233,3 +234,17 @@ def test_a_look_is_compared_with_the_sign_that_suits_it():
     mass, top = found["one, sparse: mass"], found["one, sparse: top1"]
     assert (mass.look.value, mass.turned, top.look.value, top.turned) == (1, True, 1, False)
     assert mass.apart.estimate.value == pytest.approx(1 - mass.errors.value)
+
+
+def test_seeds_without_an_error_are_drawn_by_their_own_reads():
+    def arm(name, reads):
+        by_law = {study.DENSE: np.array([0.0, 0.2]), study.SPARSE: np.array([0.0, 0.1])}
+        about = SimpleNamespace(family=SimpleNamespace(name=name))
+        glitches = SimpleNamespace(reads={study.DENSE: 6000, study.SPARSE: reads})
+        return SimpleNamespace(arm=about, errors=by_law.get, glitches=glitches)
+
+    figure = errors_figure([arm("many", 30_000), arm("few", 3000)]).figure
+    heights = [trace.y[0] for trace in figure.data]
+    assert 0.9e-5 < heights[0] < 1.1e-5 < 0.9e-4 < heights[1] < 1.1e-4
+    assert figure.layout.yaxis.ticktext == ("none in 30,000", "none in 3,000", "0.001", "0.01", "0.1", "1")
+    assert figure.layout.xaxis.ticktext[:2] == ("none in 6,000", "0.001")
