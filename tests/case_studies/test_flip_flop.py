@@ -240,11 +240,11 @@ def test_seeds_without_an_error_are_drawn_by_their_own_reads():
     def arm(name, reads):
         by_law = {study.DENSE: np.array([0.0, 0.2]), study.SPARSE: np.array([0.0, 0.1])}
         about = SimpleNamespace(family=SimpleNamespace(name=name))
-        glitches = SimpleNamespace(reads={study.DENSE: 6000, study.SPARSE: reads})
+        glitches = SimpleNamespace(reads={study.DENSE: 5000, study.SPARSE: reads})
         return SimpleNamespace(arm=about, errors=by_law.get, glitches=glitches)
 
     figure = errors_figure([arm("many", 30_000), arm("few", 3000)]).figure
     heights = [trace.y[0] for trace in figure.data]
     assert 0.9e-5 < heights[0] < 1.1e-5 < 0.9e-4 < heights[1] < 1.1e-4
     assert figure.layout.yaxis.ticktext == ("none in 30,000", "none in 3,000", "0.001", "0.01", "0.1", "1")
-    assert figure.layout.xaxis.ticktext[:2] == ("none in 6,000", "0.001")
+    assert figure.layout.xaxis.ticktext[:2] == ("none in 5,000", "0.001")
