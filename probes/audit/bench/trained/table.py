@@ -11,14 +11,15 @@ from interp.numbers import ABSENT, count, number, percent, significant
 from interp.text import fold
 from probes.audit import thresholds
 from probes.audit.bench.digest import of_which
-from probes.audit.bench.trained.cases import ABOUT, JUDGE, KINDS
-from probes.audit.bench.trained.errors import ERRORS, Counted, Outcome, Row, models_from_json, row, rows
+from probes.audit.bench.trained.cases import ABOUT, JUDGE, KINDS, NEW
+from probes.audit.bench.trained.errors import ERRORS, Counted, Outcome, Row, models_from_json, of_families, row, rows
 from probes.audit.bench.trained.truth import FALSE_SCORE, FALSE_TOP1, TRUE_SCORE, TRUE_TOP1
+from probes.core import clopper_pearson
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEAD = ("claims", "claims with an error", "models without any error", *ERRORS)
+HEAD = ("claims", "claims with an error", "models without any error", *ERRORS, "of false claims: refuted / left open")
 REWRITTEN, UNSEEN = range(6), range(6, 20)  # of the develop half: seeds on which rules were rewritten, and the others
 MUCH = 0.1  # of a family's claims dropped: it is named
 COUNTS = dict(enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2))
@@ -67,6 +68,22 @@ def long_table(data: Data) -> str:
     told = (failing(counted), grey_zone(data), f"{_units(data)} {_source(data)}")
     tables = _markdown(["family", *titles], second), _markdown(head, lost)
     return "\n\n".join([_markdown(titles, kinds), *told, *tables])
+
+
+def fresh_table(data: Data) -> str:
+    """Of fresh families: errors by family beside errors by model, and the long table."""
+    counted = _counted(data)
+    whole = row(counted)
+    wrong = len({c.cluster for c in counted if c.outcome != "right"})
+    shares = {"any error": (of_families(counted, None), clopper_pearson(wrong, whole.models, over="seeds"))}
+    shares |= {error: (of_families(counted, error), whole.rates[error].share) for error in ERRORS}
+    body = [[name, *(count(s) if s.n else ABSENT for s in two)] for name, two in shares.items()]
+    told = (
+        "Families with an error in one claim at least, of those about whose claims it can be made, and models. The "
+        "intervals (95 %, Clopper-Pearson) are over families and over models: the first says something of a family "
+        "that is not among these, so far as these are a draw from such families; the second of another seed of these."
+    )
+    return "\n\n".join([_markdown(["error", "families", "models"], body), told, long_table(data)])
 
 
 def by_seeds(data: Data, groups: Mapping[str, Iterable[int]] | None = None) -> str:
@@ -161,9 +178,11 @@ def _joined(counted: Sequence[Counted], kinds: Sequence[str]) -> list[tuple[str,
 
 
 def _cells(one: Row) -> list[Any]:
-    """Claims, and those with an error; then models without any error, and with each: "33 of 259 [0.09, 0.17]"."""
+    """Claims, and those with an error; then models without any error, and with each: "33 of 259 [0.09, 0.17]"; last
+    how many false claims were refuted, and how many left open."""
     shares = [one.faultless, *(rate.share for rate in one.rates.values())]
-    return [one.claims, one.claims - one.right, *(count(s) if s.n else ABSENT for s in shares)]
+    of_false = f"{one.refuted} / {one.left_open}" if one.false else ABSENT
+    return [one.claims, one.claims - one.right, *(count(s) if s.n else ABSENT for s in shares), of_false]
 
 
 def _naming(one: Row) -> str:
@@ -185,11 +204,16 @@ def _gap(value: float | None, end: float | None) -> float | None:
 
 def _units(data: Data) -> str:
     whole = row(_counted(data))
+    shared = (
+        "Models that share weights count as one (a grafted, untrained or shuffled one with that of its seed which it "
+        f"was made from), so that {whole.models} of them are independent."
+    )
+    if data["half"] == "fresh":
+        shared = "No two share weights."
     return (
-        f"{data['claims']:,} claims about {data['models']} models. Models that share weights count as one (a grafted, "
-        f"untrained or shuffled one with that of its seed which it was made from), so that {whole.models} of them are "
-        "independent. The columns of errors count independent models with such an error in one claim at least, of "
-        "those about which it can be made, with 95 % Clopper-Pearson intervals."
+        f"{data['claims']:,} claims about {data['models']} models. {shared} The columns of errors count independent "
+        "models with such an error in one claim at least, of those about which it can be made, with 95 % "
+        "Clopper-Pearson intervals."
     )
 
 
@@ -217,6 +241,9 @@ def _source(data: Data) -> str:
     if set(seeds) & set(JUDGE):
         times = "once." if data["judge_runs"] == 1 else f"{data['judge_runs']} times; {EARLIER_RUNS}."
         runs = f" The half that was set aside was run {times}"
+    elif set(seeds) & set(NEW):
+        times = "once." if data["judge_runs"] == 1 else f"{data['judge_runs']} times; {EARLIER_RUNS}."
+        runs = f" These families were run {times}"
     cost = number(data["seconds_per_claim"], 2)
     return f"These are results {of_which(data)} ({which}).{runs} An audit took {cost} CPU seconds a claim."
 
