@@ -172,8 +172,7 @@ class Row:
 
     `right`: claims without an error; `models`: independent ones; `faultless`: the share of them without an error of
     any kind. `named` of `nameable`: decoys and idle heads called so. `spare`: claims whose head is used and was called
-    redundant, which is no error here. `refuted`, `left_open`: of the `false` claims,
-    whose pattern is not there.
+    redundant, which is no error here.
     """
 
     family: str | None
@@ -185,9 +184,6 @@ class Row:
     named: int
     nameable: int
     spare: int
-    false: int
-    refuted: int
-    left_open: int
     rates: dict[Outcome, Rate]
 
     def to_dict(self) -> dict[str, Any]:
@@ -217,9 +213,7 @@ def row(counted: Sequence[Counted], family: str | None = None, kind: str | None 
         family, kind, sum(c.claims for c in mine), len({c.cluster for c in mine}),
         sum(c.claims for c in mine if c.outcome == "right"), _share(mine, right),
         sum(c.claims for c in mine if c.named), sum(c.claims for c in mine if c.named is not None),
-        sum(c.claims for c in mine if c.spare), sum(c.claims for c in mine if not c.pattern),
-        _of_false(mine, "right"), _of_false(mine, "undecided"),
-        {error: rate(mine, error) for error in ERRORS},
+        sum(c.claims for c in mine if c.spare), {error: rate(mine, error) for error in ERRORS},
     )  # fmt: skip
 
 
@@ -231,6 +225,17 @@ def rows(counted: Sequence[Counted], kinds: Iterable[str]) -> list[Row]:
     return [*(r for r in found if r.claims), row(counted)]
 
 
+def of_false(counted: Sequence[Counted]) -> tuple[int, int] | None:
+    """Of the false claims, whose pattern is not there: how many were refuted, how many left open. None: there are none.
+
+    Those that are right were refuted; the others were supported.
+    """
+    false = [c for c in counted if not c.pattern]
+    words: tuple[Outcome, ...] = ("right", "undecided")
+    refuted, left = (sum(c.claims for c in false if c.outcome == word) for word in words)
+    return (refuted, left) if false else None
+
+
 def of_families(counted: Sequence[Counted], error: Outcome | None) -> Estimate:
     """Of the families with claims about which an error (None: any) can be made, those with it in one claim at least.
 
@@ -239,11 +244,6 @@ def of_families(counted: Sequence[Counted], error: Outcome | None) -> Estimate:
     everyone = {c.family for c in counted if error is None or error in c.at_risk}
     wrong = {c.family for c in counted if c.outcome == error or (error is None and c.outcome != "right")}
     return clopper_pearson(len(wrong), len(everyone))
-
-
-def _of_false(counted: Sequence[Counted], outcome: Outcome) -> int:
-    """Claims whose pattern is not there that came out so: those that are right were refuted."""
-    return sum(c.claims for c in counted if not c.pattern and c.outcome == outcome)
 
 
 def _share(counted: Sequence[Counted], chosen: set[str]) -> Estimate:

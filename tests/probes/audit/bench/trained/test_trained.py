@@ -44,7 +44,9 @@ PREVIOUS, TWO_BACK = BUILT_IN["previous"], offset(-2)
 # -- truths come from elsewhere -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["truth", "cases", "models", "tasks", "presets", "families", "make"])
+@pytest.mark.parametrize(
+    "module", ["truth", "cases", "models", "tasks", "presets", "families", "make", "fresh", "fresh_tasks"]
+)
 def test_truths_are_made_and_checked_without_the_audits_decisions(module):
     source = (ROOT / "probes" / "audit" / "bench" / "trained" / f"{module}.py").read_text(encoding="utf-8")
     names = set()
