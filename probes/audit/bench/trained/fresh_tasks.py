@@ -23,8 +23,9 @@ def _vocabulary(*names: str) -> Vocabulary:
 
 
 def inputs_of(made: Examples, grammar: Any, seed: int) -> tuple[LabelledInput, ...]:
-    """Distinct strings as a user has them, each read at one of its labelled places, drawn evenly."""
+    """Distinct strings that have a label, each read at one of its labelled places, drawn evenly."""
     kept = np.sort(np.unique(made.tokens, axis=0, return_index=True)[1])
+    kept = kept[(made.labels[kept] >= 0).any(1)]
     labels = made.labels[kept]
     read = np.where(labels >= 0, generator(seed, "bench/trained/read").random(labels.shape), -1.0).argmax(1)
     rows = zip(made.tokens[kept], labels[np.arange(len(kept)), read], read, strict=True)
