@@ -16,6 +16,7 @@ from interp.cli.files import (
     find_each,
     is_foreign,
     load_each,
+    no_such_seed,
 )
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
@@ -169,8 +170,7 @@ def heatmap(arguments: argparse.Namespace) -> int:
 def _seed_among(seeds: Sequence[int] | None, arguments: argparse.Namespace) -> None:
     """Raise `RequestError` for a --seed that is none of these (None: they are not known yet)."""
     if seeds is not None and arguments.seed is not None and arguments.seed not in seeds:
-        where = " and ".join(repr(str(name)) for name in arguments.checkpoints)
-        raise RequestError(f"no seed {arguments.seed} in {where}; seeds are {list(seeds)}")
+        raise no_such_seed(arguments.seed, list(seeds), arguments.checkpoints)
 
 
 def prune(arguments: argparse.Namespace) -> int:
