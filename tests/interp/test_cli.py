@@ -328,7 +328,14 @@ def test_a_long_name_stands_on_a_line_of_its_own():
     assert entry("", "x" * 60 + " " + "y" * 20) == [" " * 23 + "x" * 57, " " * 23 + "xxx " + "y" * 20]
 
 
-@pytest.mark.parametrize(("name", "said"), [("stacktop", "did you mean 'stack_top'?"), ("zzz", "one of ")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stacktop", "did you mean 'stack_top'? those of dyck"),
+        ("nope", "is none that a world has: those of dyck are stack_top, partner, depth, or none"),
+        ("zzz", "those of dyck are stack_top, partner, depth, or none"),
+    ],
+)
 def test_an_overlay_that_no_world_has_is_refused_with_the_nearest(name, said, capsys, tmp_path):
     out = ["--text", "()", "--out", str(tmp_path / "a.html")]
     assert main(["heatmap", "dyck-minimal", "--overlay", name, *out]) == 2
