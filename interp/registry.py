@@ -27,7 +27,7 @@ from interp.world import Preset, World
 
 T = TypeVar("T")
 GROUP = "interp.worlds"
-EXAMPLE = 48  # characters of a string that is shown as an example
+EXAMPLE = 50  # characters of a string that is shown as an example
 _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `trying`
 
 
@@ -209,7 +209,7 @@ def read_strings(grammar: Any, texts: Any) -> Any:
         text = example_of(grammar)
         if text is None or "such as" in str(error):
             raise
-        raise GrammarError(f"{error}; it reads strings such as {text!r}") from error
+        raise GrammarError(f"{error}; it reads strings such as {quoted(text)}") from error
 
 
 def example_of(grammar: Any) -> str | None:
