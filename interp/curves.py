@@ -18,9 +18,9 @@ from interp.names import first_duplicate
 from interp.numbers import Cells, number, reasons
 from interp.registry import world_of, world_of_kind
 from interp.stats import Estimate, mean_over_seeds
-from interp.text import fold
+from interp.text import counted, fold
 from interp.training.metrics import METRICS_FILE, read_rows
-from interp.world import Column
+from interp.world import Column, of_strings
 
 SHOWN = 6  # measures that are shown where nobody says which
 
@@ -87,18 +87,25 @@ class Curves:
     def summary(self) -> str:
         """A line per measure: at the first step and at the last that every seed has reached."""
         steps = sorted({row["step"] for row in self.rows})
-        lines = [f"{self.name}: {len(self.seeds)} seeds, steps {steps[0]} to {steps[-1]}"]
+        lines = [f"{self.name}: {counted(len(self.seeds), 'seed')}, steps {steps[0]} to {steps[-1]}"]
         found = {column.head: self.mean(measure) for measure, column in self.columns.items()}
         common = sorted(set.intersection(*(set(each) for each in found.values())))
         if not common:
             return fold([*lines, "there is no step that every seed has reached"])
         first, last = common[0], common[-1]
-        cells = Cells([each[last] for each in found.values()], 4)
+        fixed = {
+            column.head: of_strings(measure, [row[measure] for row in self.rows if row["step"] == last])
+            for measure, column in self.columns.items()
+        }
+        means = [each[last] for head, each in found.items() if not fixed[head]]
+        cells = Cells(means, 4)
         lines.append(f"  {'':<16}{f'step {first}':>11}   step {last}")
         lines += [
-            f"  {head:<16}{number(each[first].value, 4):>11}   {cells(each[last])}" for head, each in found.items()
+            f"  {head:<16}{number(each[first].value, 4):>11}   "
+            f"{number(each[last].value, 4) if fixed[head] else cells(each[last])}"
+            for head, each in found.items()
         ]
-        lines += [f"means over seeds, intervals: {cells.over}", *reasons([each[last] for each in found.values()])]
+        lines += [f"means over seeds, intervals: {cells.over}", *reasons(means)]
         if rungs := self.rungs():
             lines.append("loss on the same strings: " + ", ".join(f"{n} {number(v, 4)}" for n, v in rungs.items()))
         return fold(lines)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from interp.errors import AnalysisError, InterpError, RequestError, quoted
 from interp.names import nearest_name
 from interp.numeric_arrays import id_array
+from interp.registry import read_strings
 from interp.settings import first_seed
 from interp.tokenizer_vocabulary import TokenizerVocabulary
 from interp.torch_modes import ordinary_torch
@@ -255,7 +256,7 @@ def read_texts(texts: Sequence[str], model: Any, grammar: Any, who: str) -> Ints
     if own is not None and hasattr(model, "to_tokens") and grammar in (None, own):
         return np.asarray(model.to_tokens(list(texts)).cpu(), dtype=np.int64)
     if grammar is not None:
-        return np.asarray(grammar.to_tokens(list(texts)), dtype=np.int64)
+        return np.asarray(read_strings(grammar, list(texts)), dtype=np.int64)
     language = language_of(model)
     if language is None:
         raise RequestError(

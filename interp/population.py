@@ -25,9 +25,9 @@ from interp.registry import world_of
 from interp.settings import first_seed
 from interp.sources import Part, source_of, with_source
 from interp.stats import Estimate, mean_over_seeds
-from interp.text import fold
+from interp.text import counted, fold
 from interp.torch_modes import ordinary_torch
-from interp.world import Column
+from interp.world import Column, of_strings
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,7 +263,8 @@ class Population(Sequence[SandboxTransformer]):
     def summary(self) -> str:
         """A few lines: what it is, and how well each seed does."""
         c, name = self.config, self.provenance.get("name", "population")
-        lines = [f"{name}: {len(self)} models, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"]
+        count = counted(len(self), "model")
+        lines = [f"{name}: {count}, {c.n_layers} layer(s), {c.n_heads} head(s), d_model {c.d_model}"]
         if self.grammar is not None:
             lines.append(f"grammar: {self.grammar}")
         rows = self.final_metrics()
@@ -305,7 +306,7 @@ class Population(Sequence[SandboxTransformer]):
         diverged = {s: step for s, step in self.provenance.get("diverged", {}).items() if int(s) in self.seeds}
         if diverged:
             facts["diverged"] = ", ".join(f"seed {s} at step {step}" for s, step in diverged.items())
-        page = html.facts(f"{self.provenance.get('name', 'Population')}: {len(self)} models", facts)
+        page = html.facts(f"{self.provenance.get('name', 'Population')}: {counted(len(self), 'model')}", facts)
         if not rows:
             return page
         cells = [[_short(row[k]) if k in row else ABSENT for k in shown] for row in rows]
@@ -320,11 +321,14 @@ class Population(Sequence[SandboxTransformer]):
         return {"loss": Column.of("loss", "loss")} | ({} if world is None else world.shown)
 
     def _means(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
-        """Of each shown measure that every seed has, the mean over seeds."""
+        """Of each shown measure that every seed has, the mean over seeds; not of what the strings alone decide."""
+        found = {
+            key: [row[key] for row in rows] for key in self._columns() if all(row.get(key) is not None for row in rows)
+        }
         return {
-            key: mean_over_seeds([row[key] for row in rows], support=(column.least, column.most))
-            for key, column in self._columns().items()
-            if all(row.get(key) is not None for row in rows)
+            key: mean_over_seeds(values, support=(self._columns()[key].least, self._columns()[key].most))
+            for key, values in found.items()
+            if not of_strings(key, values)
         }
 
 

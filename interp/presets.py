@@ -51,6 +51,16 @@ def options_of(preset: str) -> dict[str, str]:
     return told | {key: text for key, text in settings.items() if key not in {*told, *OWN_ARGUMENTS}}
 
 
+def _symbol(preset: str, key: str) -> str:
+    """Which options a symbol of the papers stands for ("p_i", "T"), by what is said of them: " (...)", "" for none."""
+    if not isinstance(key, str) or len(key.partition("_")[0]) > 1:
+        return ""
+    symbol = re.compile(rf"(?<!\w){re.escape(key)}(_\w+)?(?!\w)")
+    said = {name: re.split("[:;]", text)[0] for name, text in options_of(preset).items()}
+    found = [f"{name} is {text}" for name, text in said.items() if symbol.search(text)]
+    return f" ({'; '.join(found)})" if found else ""
+
+
 def _grammar_keys(world: World, grammar: type[Any]) -> dict[str, str]:
     """The world's `--set` keys that this grammar of it has a field for, each with the field."""
     have = getattr(grammar, "__dataclass_fields__", world.options.values())
@@ -92,18 +102,18 @@ def make_recipe(
     if options is not None and not isinstance(options, Mapping):
         raise RequestError(f"options={quoted(options)} is not a mapping of keys of --set to values")
     options = {key: plain(value) for key, value in (options or {}).items()}
-    for key in options:
-        if not one_of(key, known_keys):
-            raise RequestError(
-                f"no option {quoted(key)}{did_you_mean(key, known_keys)}; options are {', '.join(known_keys)}"
-            )
     kind: Any = known[preset].grammar
     world = next(world for world in worlds() if preset in world.presets)
     own = _grammar_keys(world, kind)
+    takes = {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}
     for key in options:
-        if key not in {*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}:
-            theirs = ", ".join(sorted({*own, *MODEL_KEYS, "width", *_setting_keys(world.settings)}))
-            raise RequestError(f"option {quoted(key)} is not one of {quoted(preset)}, which takes {theirs}")
+        if key in takes:
+            continue
+        theirs, meant_by = ", ".join(sorted(takes)), _symbol(preset, key)
+        if not one_of(key, known_keys):
+            near = meant_by or did_you_mean(key, known_keys)
+            raise RequestError(f"no option {quoted(key)}{near}; {quoted(preset)} takes {theirs}")
+        raise RequestError(f"option {quoted(key)} is not one of {quoted(preset)}{meant_by}, which takes {theirs}")
     given = {key: value for key, value in (("steps", steps), ("batch", batch)) if value is not None}
     fields_of = {key: ("grammar", name) for key, name in own.items()}
     fields_of |= {key: ("config", name) for key, name in (*MODEL_KEYS.items(), ("width", "d_head"))}

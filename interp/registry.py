@@ -27,6 +27,7 @@ from interp.world import Preset, World
 
 T = TypeVar("T")
 GROUP = "interp.worlds"
+EXAMPLE = 50  # characters of a string that is shown as an example
 _TRIED: ContextVar[World | None] = ContextVar("tried", default=None)  # see `trying`
 
 
@@ -198,3 +199,30 @@ def _loaded() -> tuple[tuple[World, ...], dict[str, str]]:
         except InterpError as error:
             lost[name] = str(error)
     return tuple(found), lost
+
+
+def read_strings(grammar: Any, texts: Any) -> Any:
+    """`grammar.to_tokens(texts)`, whose `GrammarError` shows a string of the grammar's world."""
+    try:
+        return grammar.to_tokens(texts)
+    except GrammarError as error:
+        text = example_of(grammar)
+        if text is None or "such as" in str(error):
+            raise
+        raise GrammarError(f"{error}; it reads strings such as {quoted(text)}") from error
+
+
+def example_of(grammar: Any) -> str | None:
+    """The text that models of a grammar are usually shown, or a drawn one, cut to what a line holds; None without."""
+    world = world_of(grammar)
+    if world is None:
+        return None
+    text = world.sentence(grammar)
+    if text is None:
+        try:
+            drawn = world.draw_inputs(grammar, 1, 0, "example")[0]
+        except InterpError:  # the law of a grammar may not be one that is drawn from
+            return None
+        written = getattr(grammar, "format", lambda row: "".join(grammar.vocab[token] for token in row))
+        text = drawn if isinstance(drawn, str) else written(drawn)
+    return text if len(text) <= EXAMPLE else f"{text[:EXAMPLE].rstrip()} ..."

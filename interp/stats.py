@@ -115,9 +115,10 @@ def mean_over_seeds(
     brought back. On the whole line, and anywhere from 40 seeds on, Student's quantiles are corrected for the skewness
     that the numbers show (Hall 1992, the monotone transformation). Both are cut to the support.
 
-    Fewer than 4 seeds (8 on the whole line) have a value and no interval. So have seeds that all lie at the same end of
-    the support, where nothing tells how far off another would be; the reason says of how many that can be true. Other
-    units there, and numbers that are all the same elsewhere, are taken to be no matter of chance: that one value.
+    Fewer than 4 seeds (8 on the whole line) have a value and no interval. So have seeds whose numbers are all the same:
+    at an end of the support nothing tells how far off another would be, and the reason says of how many that can be
+    true; elsewhere the number does not depend on the seed, and an interval would pass for one that was estimated. Of
+    other units such numbers are taken to be no matter of chance: that one value.
 
         >>> from interp.stats import SHARE, mean_over_seeds
         >>> print(mean_over_seeds([0.97, 0.98, 0.99, 0.96, 0.98], support=SHARE))
@@ -141,6 +142,8 @@ def mean_over_seeds(
         most = 1 - (1 - _level(level)) ** (1 / len(x))
         reason = f"all {len(x)} seeds are {x[0]:g}: at most {most:.2g} of all seeds are not, and how far off is unknown"
         return Estimate(x[0], None, None, len(x), over, reason=reason)
+    if over == "seeds" and (x == x[0]).all():
+        return Estimate(x[0], None, None, len(x), over, reason=f"the same number in all {len(x)} seeds")
     if scale is None or len(x) >= MANY:
         return _skewed_interval(x, over, support, level)
     return _scaled_interval(x.mean(), x.std(ddof=1) / math.sqrt(len(x)), len(x), scale, over, support, level)
@@ -361,7 +364,7 @@ def _skewed_interval(x: np.ndarray, over: Over, support: Support, level: float) 
 
 def _too_few(n: int, fewest: int, over: str) -> str:
     if n == 1:
-        return f"one of the {over} gives no interval"
+        return f"one {over.removesuffix('s')} alone gives no interval"
     return f"{n} {over} are too few for an interval that covers: {fewest} at least" if n < fewest else ""
 
 

@@ -31,3 +31,14 @@ def folded(line: str) -> list[str]:
         return [line]
     inner = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, WIDTH, subsequent_indent=inner, drop_whitespace=True)
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """ "1 model", "2 models"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def ordinal(number: int) -> str:
+    """ "1st", "2nd", "11th", "21st"."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"

@@ -129,6 +129,11 @@ class Reference:
     strings: Callable[[Any], Any] | None = None
 
 
+def of_strings(measure: str, values: Sequence[Any]) -> bool:
+    """Whether a measure is a simpler predictor's loss on strings that all seeds share: one number, and no mean."""
+    return measure.startswith("rung/") and len(set(values)) == 1
+
+
 @dataclass(frozen=True)
 class Column:
     """A measure that tables of models show.

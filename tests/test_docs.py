@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from interp.cli.parser import make_parser
 from told import Pool, fits, prose, told
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +70,7 @@ def test_blocks_that_are_not_run_are_of_known_kinds():
 
 
 def test_commands_of_a_shell_are_known():
-    """`sh` blocks are for what is not run: installation, and targets of the Makefile."""
+    """`sh` blocks are for what is not run: installation, targets of the Makefile, and trainings that take a while."""
     made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for path in PAGES:
@@ -76,6 +78,8 @@ def test_commands_of_a_shell_are_known():
             for line in filter(None, block.splitlines()):
                 if line.startswith("make "):
                     assert line.split("#")[0].split()[1] in made, line
+                elif line.startswith("interp "):
+                    make_parser().parse_args(shlex.split(line)[1:])
                 else:
                     assert line.startswith("pip install "), line
                     named = [name for listed in re.findall(r"\[([\w,]+)\]", line) for name in listed.split(",")]

@@ -16,6 +16,7 @@ from interp.cli.files import (
     find_each,
     is_foreign,
     load_each,
+    no_such_seed,
 )
 from interp.cli.flags import refuse_unread
 from interp.errors import RequestError, quoted
@@ -130,10 +131,11 @@ def heatmap(arguments: argparse.Namespace) -> int:
 
     known = merged("overlays")
     if unknown := next((name for name in overlay if name not in (*known, "none")), None):
-        near = nearest_name(unknown, [*known, "none"])
-        listed = ", ".join((*known, "none"))
-        told = f"one of {listed} is asked for" if near is None else f"did you mean {near!r}?"
-        raise RequestError(f"--overlay {quoted(unknown)} is none that a world has: {told}")
+        near = nearest_name(unknown, list(known))
+        told = "" if near is None else f"did you mean {near!r}? "
+        raise RequestError(
+            f"--overlay {quoted(unknown)} is none that a world has: {told}{_overlays_of(arguments)}, or none"
+        )
     found = find_each(arguments, arguments.out)
     together = {"kind": "population", "seeds": [seed for _, meta in found for seed in meta["seeds"]]}
     refuse_unread(arguments, found[0][1] if len(found) == 1 else together)
@@ -166,11 +168,21 @@ def heatmap(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _overlays_of(arguments: argparse.Namespace) -> str:
+    """The overlays of the checkpoint's world in words; of all worlds where that is not known."""
+    from interp.registry import merged, world_of_kind
+
+    kinds = {(meta.get("grammar") or {}).get("kind") for _, meta in find_each(arguments)}
+    world = world_of_kind(kinds.pop()) if len(kinds) == 1 else None
+    if world is None or not world.overlays:
+        return f"one of {', '.join(merged('overlays'))}"
+    return f"those of {world.name} are {', '.join(world.overlays)}"
+
+
 def _seed_among(seeds: Sequence[int] | None, arguments: argparse.Namespace) -> None:
     """Raise `RequestError` for a --seed that is none of these (None: they are not known yet)."""
     if seeds is not None and arguments.seed is not None and arguments.seed not in seeds:
-        where = " and ".join(repr(str(name)) for name in arguments.checkpoints)
-        raise RequestError(f"no seed {arguments.seed} in {where}; seeds are {list(seeds)}")
+        raise no_such_seed(arguments.seed, list(seeds), arguments.checkpoints)
 
 
 def prune(arguments: argparse.Namespace) -> int:

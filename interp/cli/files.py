@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,15 @@ def find_each(arguments: argparse.Namespace, *outputs: Path | None) -> list[tupl
     if (twice := first_duplicate(str(path.resolve()) for path, _ in found)) is not None:
         at = [str(path.resolve()) for path, _ in found].index(twice)
         raise RequestError(f"checkpoint {quoted(arguments.checkpoints[at])} is given twice: each model counts once")
+    if getattr(arguments, "model_seed", None) is not None:
+        for one, (_, meta) in zip(each_of(arguments), found, strict=True):
+            if meta["kind"] == "model":
+                raise RequestError(
+                    f"--model-seed {arguments.model_seed} changes nothing here: it chooses a model of a population, "
+                    f"and {quoted(str(one.checkpoint))} is one model: leave it out"
+                )
+            if arguments.model_seed not in meta["seeds"]:
+                raise no_such_seed(arguments.model_seed, list(meta["seeds"]), [one.checkpoint])
     return found
 
 
@@ -133,7 +143,26 @@ def load_each(arguments: argparse.Namespace) -> Any:
     """The models of the command's checkpoints: the one file's, or all together (see `joined`)."""
     from interp.population import joined
 
-    return joined([load(one) for one in each_of(arguments)])
+    return joined(load_all(arguments))
+
+
+def load_all(arguments: argparse.Namespace) -> list[Any]:
+    """What each of the checkpoints holds; with --model-seed the one model of that seed."""
+    wanted = getattr(arguments, "model_seed", None)
+    return [load(one) if wanted is None else of_seed(load(one), wanted, one.checkpoint) for one in each_of(arguments)]
+
+
+def of_seed(models: Any, seed: int, name: Any) -> Any:
+    """One model of a population. Raises `RequestError` where no model of it has this seed."""
+    seeds = list(models.seeds)
+    if seed not in seeds:
+        raise no_such_seed(seed, seeds, [name])
+    return models[seeds.index(seed)]
+
+
+def no_such_seed(seed: int, seeds: Sequence[int], names: Sequence[Any]) -> RequestError:
+    """The error of a seed that none of these is."""
+    return RequestError(f"no seed {seed} in {' and '.join(quoted(str(name)) for name in names)}; seeds are {seeds}")
 
 
 def load(arguments: argparse.Namespace) -> Any:

@@ -106,6 +106,7 @@ TABLE: dict[str, tuple[Unread, ...]] = {
                 "num_inputs",
                 "model_config",
                 "vocab",
+                "model_seed",
                 "strict",
                 "no_task_check",
                 "early",

@@ -101,6 +101,7 @@ def make_parser() -> argparse.ArgumentParser:
     for flag in every_flag():
         _analyzer_option(analyze, flag)
     analyze.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
+    _model_seed(analyze)
     analyze.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     analyze.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     analyze.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -167,6 +168,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="exit with 1 unless every claim is supported (default: 0, since any verdict is an answer)",
     )
     audits.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
+    _model_seed(audits)
     audits.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     audits.add_argument(
         "--json", type=Path, metavar="FILE", help='the whole result; of several claims {"audits": [...]}'
@@ -200,6 +202,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="how many inputs are drawn where none are given (default 400; 200 for a model of no world)",
     )
     scans.add_argument("--seed", type=whole(0), default=0, help="seed of all that is drawn at random")
+    _model_seed(scans)
     scans.add_argument("--device", default="cpu", help="cpu (default) or a torch device such as cuda")
     scans.add_argument("--json", type=Path, metavar="FILE", help="write the whole result: every head, every relation")
     scans.add_argument("--figure", type=Path, metavar="FILE.{html,png,svg,pdf}", help="draw the result")
@@ -215,7 +218,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="from 0, negative from the end (default: all of one model, else the last)",
     )
     heatmap.add_argument("--head", type=whole(), metavar="H", help="from 0, negative from the end (default: all)")
-    heatmap.add_argument("--seed", type=whole(0), metavar="N", help="one model of a population, by seed")
+    heatmap.add_argument(
+        "--seed", "--model-seed", dest="seed", type=whole(0), metavar="N", help="one model of a population, by seed"
+    )
     heatmap.add_argument(
         "--population", choices=("grid", "mean", "sd"), help="how to show several models (default grid)"
     )
@@ -300,6 +305,13 @@ def _checkpoints(parser: argparse.ArgumentParser, count: str) -> None:
     """Checkpoints that are measured together."""
     words = f"{CHECKPOINT}; several of one shape count as a population"
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs=count, help=words)
+
+
+def _model_seed(parser: argparse.ArgumentParser) -> None:
+    """Which model of a population; `--seed` is what is drawn with here."""
+    parser.add_argument(
+        "--model-seed", type=whole(0), metavar="N", help="one model of a population, by its seed (default: all)"
+    )
 
 
 def foreign_options(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from interp.checks import one_of
 from interp.errors import RequestError, quoted
 from interp.grammars import Grammar, Vocabulary
+from interp.registry import read_strings
 
 SIDES = ("right", "left")
 
@@ -30,7 +31,7 @@ def read_texts(grammar: Grammar, text: Any, prepend_bos: bool | None, padding_si
         grammar = replace(grammar, prepend_start=prepend_bos)
     if prepend_bos and not getattr(grammar, "has_start", False):
         raise RequestError(f"prepend_bos=True needs a START, and {quoted(grammar)} has none")
-    ids = grammar.to_tokens(texts)
+    ids = read_strings(grammar, texts)
     if prepend_bos is False and getattr(grammar, "has_start", False):
         ids = ids[:, 1:]
     pad = getattr(grammar, "pad", None)

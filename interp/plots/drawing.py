@@ -279,6 +279,7 @@ def _shapes(drawing: Drawing, sizes: Sizes, axis: str) -> list[dict[str, Any]]:
         path = "".join(
             f"M{k0 - 0.5},{q0 - 0.5}H{k1 - 0.5}V{q1 - 0.5}H{k0 - 0.5}Z" for q0, q1, k0, k1 in boxes.rectangles
         )
+        path += "".join(map(_corner, boxes.corners))
         line = {"color": boxes.colour, "width": 2 if sizes.cell >= 18 else 1.4 if sizes.cell >= 8 else 0.8}
         if path:
             shapes.append({"type": "path", "path": path, "xref": f"x{axis}", "yref": f"y{axis}", "line": line})
@@ -294,6 +295,13 @@ def _shapes(drawing: Drawing, sizes: Sizes, axis: str) -> list[dict[str, Any]]:
             shapes.append({**fill, "path": under, "xref": f"x{axis}", "yref": f"y{axis} domain"})
             shapes.append({**fill, "path": beside, "xref": f"x{axis} domain", "yref": f"y{axis}"})
     return shapes
+
+
+def _corner(run: tuple[int, int]) -> str:
+    """The frame of a run's cells on and below the diagonal: straight at the left and below, in steps above."""
+    first, end = run
+    steps = "".join(f"H{at + 0.5}V{at + 0.5}" for at in range(first, end - 1))
+    return f"M{first - 0.5},{first - 0.5}{steps}H{end - 0.5}V{end - 0.5}H{first - 0.5}Z"
 
 
 def _runs(inside: np.ndarray) -> list[tuple[int, int]]:

@@ -137,13 +137,13 @@ def attention_heatmap(
     if minus is not None:
         notes = (*notes, "red: the first attends more; blue: the second")
     if cut:
-        notes = (*notes, cut)
+        notes = (*notes, f"{cut}; the others: max_panels={len(every)}, or one layer, head or seed at a time")
     drawing = Drawing(
         panels=tuple(panels),
         labels=source.labels,
         places=tuple(map(str, range(n))),
         notes=notes,
-        text="" if text_or_tokens is None else _text(source.labels),
+        text="" if text_or_tokens is None else _text(source),
         kind="difference" if minus is not None else "sd" if population == "sd" else "weight",
         boxes=truth.boxes,
         strip=truth.strip,
@@ -210,8 +210,11 @@ def _answers(source: Source, n: int) -> tuple[str, ...]:
     return tuple(names[label] if label >= 0 else "" for label in labels)
 
 
-def _text(labels: Sequence[str]) -> str:
-    words = [t for t in labels if t != "START"]
+def _text(source: Source) -> str:
+    """What is read: as the grammar writes such a string, START left out."""
+    words = [t for t in source.labels if t != "START"]
+    if source.tokens is not None and hasattr(source.grammar, "format") and "START" not in words:
+        return str(source.grammar.format(source.tokens))
     return ("" if all(len(w) == 1 for w in words) else " ").join(words)
 
 
@@ -237,7 +240,14 @@ def _reduced(drawing: Drawing, block: int) -> Drawing:
         drawing,
         labels=tuple(f"{drawing.labels[i]} … {drawing.labels[j]}" for i, j in zip(starts, ends, strict=True)),
         places=tuple(f"{drawing.places[i]} to {drawing.places[j]}" for i, j in zip(starts, ends, strict=True)),
-        boxes=tuple(Boxes(_coarser(boxes.rectangles, block), boxes.colour) for boxes in drawing.boxes),
+        boxes=tuple(
+            Boxes(
+                _coarser(boxes.rectangles, block),
+                boxes.colour,
+                tuple(sorted({(a // block, -(-b // block)) for a, b in boxes.corners})),
+            )
+            for boxes in drawing.boxes
+        ),
         strip=None if strip is None else replace(strip, classes=strip.classes[::block]),
         notes=(*drawing.notes, escape(note)),
         block=block,

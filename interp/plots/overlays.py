@@ -20,10 +20,11 @@ Rectangle = tuple[int, int, int, int]  # query from, query to, key from, key to:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Rectangles of cells in one colour."""
+    """Rectangles of cells in one colour. `corners`: half-open runs whose cells on and below the diagonal are framed."""
 
     rectangles: tuple[Rectangle, ...]
     colour: str
+    corners: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
         values = np.asarray(shown.of(tokens, grammar))
         if shown.kind == "targets":
             colour = BOXES[len(boxes) % len(BOXES)]
-            boxes.append(Boxes(_targets(values), colour))
+            boxes.append(Boxes(_targets(values, causal), colour))
             notes.append(f"{_mark('□', colour)} {escape(shown.about)}")
             continue
         if strip is not None:
@@ -85,7 +86,7 @@ def read_overlay(overlay: Any, tokens: np.ndarray | None, grammar: Any, n: int, 
         if not causal:  # positions carry no order that a bidirectional pattern would need
             order = np.argsort(strip.classes, kind="stable")
             strip = replace(strip, classes=strip.classes[order])
-        boxes.append(Boxes(_blocks(strip.classes, len(strip.colours) - 1), INK))
+        boxes.insert(0, _blocks(strip.classes, len(strip.colours) - 1, causal))  # below the boxes of single cells
         sorted_note = f", positions sorted by {shown.about}" if order is not None else ""
         notes.append(_legend(f"□ same {shown.about}{sorted_note}; axes coloured by {shown.about}", strip))
         if order is not None and len(boxes) > 1:
@@ -136,9 +137,10 @@ def _cells(overlay: Any, n: int) -> tuple[Rectangle, ...]:
     return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells)
 
 
-def _targets(keys: np.ndarray) -> tuple[Rectangle, ...]:
+def _targets(keys: np.ndarray, causal: bool) -> tuple[Rectangle, ...]:
+    """Cells of these keys; of a causal pattern those that a model can see."""
     cells = np.argwhere(keys) if keys.ndim == 2 else [(q, keys[q]) for q in np.flatnonzero(keys >= 0)]
-    return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells)
+    return tuple((int(q), int(q) + 1, int(k), int(k) + 1) for q, k in cells if k <= q or not causal)
 
 
 def _levels(values: np.ndarray, shown: Overlay) -> Strip:
@@ -157,14 +159,21 @@ def _groups(values: np.ndarray, shown: Overlay) -> Strip:
     return Strip(classes, (*colours, MUTED), (*names, "none"), (*map(str, known), "none"))
 
 
-def _blocks(classes: np.ndarray, none: int) -> tuple[Rectangle, ...]:
-    """Query runs by key runs of one class, each pair once; class `none` is none."""
+def _blocks(classes: np.ndarray, none: int, causal: bool) -> Boxes:
+    """Query runs by key runs of one class, each pair once; class `none` is none.
+
+    Of a causal pattern a run by itself is framed as far as its queries see: on and below the diagonal.
+    """
     runs, at = [], 0
     for value, group in groupby(classes.tolist()):
         length = len(list(group))
         runs.append((value, at, at + length))
         at += length
-    return tuple((qa, qb, ka, kb) for v, qa, qb in runs for w, ka, kb in runs if v == w != none and ka <= qa)
+    pairs = [(qa, qb, ka, kb) for v, qa, qb in runs for w, ka, kb in runs if v == w != none and ka <= qa]
+    if not causal:
+        return Boxes(tuple(pairs), INK)
+    apart = tuple(pair for pair in pairs if pair[0] != pair[2])
+    return Boxes(apart, INK, tuple((qa, qb) for v, qa, qb in runs if v != none))
 
 
 def _legend(words: str, strip: Strip) -> str:

@@ -20,6 +20,7 @@ from interp.guests import (
 )
 from interp.numeric_arrays import id_array
 from interp.plots.arrays import check_patterns
+from interp.registry import read_strings
 
 Show = Literal["one", "mean", "grid", "sd"]
 
@@ -177,7 +178,7 @@ def _labels_for(text: Any, n: int, grammar: Any) -> tuple[list[str], np.ndarray 
         not_read("plain patterns without a text have no tokens to name", grammar=grammar)
         return [str(i) for i in range(n)], None
     if isinstance(text, str) and grammar is not None:
-        text = grammar.to_tokens(text)[0]
+        text = read_strings(grammar, text)[0]
     if isinstance(text, str) or (isinstance(text, (list, tuple)) and any(isinstance(t, str) for t in text)):
         names, tokens = [str(t) for t in text], None
     else:

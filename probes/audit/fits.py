@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from interp.stats import Estimate
+from interp.stats import CONFIDENCE, Estimate
 from probes.audit.whole import Matters
 from probes.claims import Relation
 
@@ -19,6 +19,8 @@ class Fit:
     - `rows` to which the relation applies; `score`, `top1`, `p_value` (Holm-corrected, of the matched null) and
       `untrained` (the best score of untrained heads): as in an audit; None where there is none.
     - `pattern`: the word of the audit's rules, of the best relations; None where they were not asked. `reason`: why.
+    - `when`: where the head looks there in some rows only, a condition in words under which it does in nearly all: a
+      hint from half A, for an audit; "" where none is known.
     - `best_of_layer`: of several models, whether this head fits this relation best in its layer, in half A.
     """
 
@@ -36,6 +38,7 @@ class Fit:
     pattern: str | None = None
     reason: str = ""
     best_of_layer: bool = False
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class ScannedHead:
 class LayerShare:
     """Of several models: in which share of seeds the best head of a layer has a relation, and has it and matters.
 
-    `used`: None where the models have no task.
+    `used`: None where the models have no task. `level`: of both intervals.
     """
 
     layer: int
@@ -67,6 +70,7 @@ class LayerShare:
     kind: Column
     share: Estimate
     used: Estimate | None
+    level: float = CONFIDENCE
 
 
 def column_of(relation: Relation) -> Column:

@@ -1,6 +1,7 @@
 """What a scan of every head against every relation found."""
 
 import textwrap
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,13 +15,14 @@ from probes.audit.thresholds import LEAD, UNUSED, USED
 from probes.audit.whole import Matters
 from probes.audit.words import SCORED, WIDTH, shortened
 from probes.claims import heads_text
-from probes.core import Result
+from probes.core import Result, counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", None: " "}
 SHOWN = 12  # relations of a layer in the summary of several models
+NAMED = 3  # relations that are named below them
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class ScanResult(Result):
     - `task`: in words; `no_task`: why there is none.
     - `level`: of scores, 1 - .05 / (`num_heads` x `num_relations`); `effect_level`: of whole-head interchanges, 1 -
       .05 / (`num_heads` x kinds of minimal pair), None where there is no task; `share_level`: of shares of seeds,
-      1 - .05 / (layers x relations), None of one model.
+      1 - .05 / (layers x relations), or x 2 where "is used" is told, too, None of one model. A distance or position is
+      one of a family, which counts as one relation: its members share that part (`level` of `layers`).
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `drawn`: of a model of no world, what inputs were drawn for it, in words; else "".
     """
@@ -64,11 +67,11 @@ class ScanResult(Result):
 
     def figure(self) -> "go.Figure":
         """Scores by head and relation with the words of the rules, each kind by itself; of several models, shares."""
-        return scan_figure(self.fits, self.heads, self.layers, self.num_models, over_line(self))
+        return scan_figure(self.fits, self.heads, self.layers, self.num_models, over_line(self, self.num_models == 1))
 
 
-def over_line(scan: ScanResult) -> str:
-    """How many models and inputs, what was corrected for, and the level."""
+def over_line(scan: ScanResult, p_values: bool = False) -> str:
+    """How many models and inputs, what was corrected for, and the level; `p_values`: where these are told, too."""
     models = "one model" if scan.num_models == 1 else f"{scan.num_models} models, each by itself"
     heads = f"{scan.num_heads} head{'s' * (scan.num_heads > 1)}"
     effects = ""
@@ -77,7 +80,7 @@ def over_line(scan: ScanResult) -> str:
     return (
         f"{models}, n={scan.num_inputs} inputs, one half chooses and the other decides; {heads} x "
         f"{scan.num_relations} relation{'s' * (scan.num_relations > 1)} corrected together: intervals "
-        f"{100 * scan.level:.5g} %, p-values by Holm{effects}"
+        f"{100 * scan.level:.5g} %{', p-values by Holm' if p_values else ''}{effects}"
     )
 
 
@@ -114,6 +117,9 @@ def _lines(one: ScannedHead) -> list[str]:
         told.append(f"evenly {estimate(even.score, 2)}")
     if matters is not None:
         told.append(f"moves {_told(matters)}")
+    for fit in (mass, even):
+        if fit is not None and fit.when:
+            told.append(f"{fit.relation} may hold when {fit.when}")
     line = f"  {heads_text([(one.layer, one.head)]):<6}{first}"
     whole = [f"{line}{last}".rstrip()] if len(line) + len(last) <= WIDTH else [line.rstrip(), f"{last:>{WIDTH}}"]
     return [*whole, *_wrapped("; ".join(told), " " * 8)]
@@ -140,8 +146,8 @@ def _of_models(scan: ScanResult) -> list[str]:
         *_wrapped(
             "Shares of seeds in which the best head of the layer has the relation (its pattern holds), and of those "
             f"in which that head is used, too; exact intervals of {100 * (scan.share_level or 0.0):.5g} %, corrected "
-            f"for all layers and relations, n={scan.num_models} seeds. The numbering of heads means nothing across "
-            f"seeds. {scan.no_task}".rstrip(),
+            f"for {_corrected(scan)}{_of_members(scan)}; n={scan.num_models} seeds. The numbering of heads means "
+            f"nothing across seeds. {scan.no_task}".rstrip(),
             "",
         ),
     ]
@@ -159,9 +165,43 @@ def _of_models(scan: ScanResult) -> list[str]:
                 lines.append(f"  ({SHOWN} of {len(mine)} relations)")
         if not rows:
             lines.append("  no seed's best head is shown to have any of them")
-        best = [fit for fit in scan.fits if fit.layer == layer and fit.best_of_layer]
-        left = {fit.seed for fit in best if fit.pattern == "undecided"}
-        lines += [f"  {len(left)} of {scan.num_models} seeds leave some relation undecided"] if left else []
+        lines += _of_layer(scan, layer)
+    return lines
+
+
+def _corrected(scan: ScanResult) -> str:
+    """What the shares of seeds are corrected for: "2 layers x 13 relations x 2 columns"."""
+    layers = len({one.layer for one in scan.heads})
+    columns = "" if scan.effect_level is None else " x 2 columns"
+    return f"{counted(layers, 'layer')} x {counted(scan.num_relations, 'relation')}{columns}"
+
+
+def _of_members(scan: ScanResult) -> str:
+    """Of shares that are corrected for more, since they are of one distance or position among many."""
+    others = sorted({one.level for one in scan.layers} - {scan.share_level})
+    return f" ({' or '.join(f'{100 * level:.5g} %' for level in others)} of one distance or position)" if others else ""
+
+
+def _of_layer(scan: ScanResult, layer: int) -> list[str]:
+    """What else is seen over seeds: how many heads are used, and what is undecided or holds under a condition."""
+    lines, of = [], f"of {counted(scan.num_models, 'seed')}"
+    mine = [one for one in scan.heads if one.layer == layer and one.matters is not None]
+    if mine:
+        seeds = sorted({one.seed for one in mine})
+        used = [sum(one.matters.word == "used" for one in mine if one.seed == seed and one.matters) for seed in seeds]
+        heads, some = len(mine) // len(seeds), sum(count > 0 for count in used)
+        told = f"; in the median seed {sorted(used)[(len(used) - 1) // 2]} of {heads} are" if some and heads > 1 else ""
+        lines += _wrapped(f"some head is used in {some} {of}{told}", "  ")
+    best = [fit for fit in scan.fits if fit.layer == layer and fit.best_of_layer]
+    left = [fit for fit in best if fit.pattern == "undecided"]
+    if left:
+        named = Counter(fit.words for fit in left).most_common(NAMED)
+        told = ", ".join(f"{words} ({count})" for words, count in named)
+        seeds_left = len({fit.seed for fit in left})
+        lines += _wrapped(f"{seeds_left} {of} leave some relation undecided: {told}", "  ")
+    hints = Counter((fit.words, fit.when) for fit in best if fit.when)
+    for (words, when), count in hints.most_common(NAMED):
+        lines += _wrapped(f"{words}, when {when}: may hold in {count} {of}, which an audit tells", "  ")
     return lines
 
 

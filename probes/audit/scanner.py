@@ -50,7 +50,8 @@ def scan_heads(
     best relation of each kind of every head, with the word of the audit's rules, and whether the head matters.
     Of several, where the numbering of heads means nothing: in which share of seeds the best head of a layer (chosen
     on half A) has a relation. Scores are corrected for all heads x relations (p-values by Holm), effects for all heads
-    x kinds of minimal pair. Of a model of more than 64 heads those 64 are exchanged that slopes put first.
+    x kinds of minimal pair, shares of seeds for all layers x relations (x 2 where use is told; a distance or position
+    also for all others). Of a model of more than 64 heads those 64 are exchanged that slopes put first.
     Raises `RequestError` or `AnalysisError` as `audit_claims` does.
     """
     given = signature(audit_claims).bind(model, [], inputs, **how)  # a wrong keyword is Python's own error
@@ -142,7 +143,9 @@ class _Scan:
             self.laid, nulls or Nulls(self.laid, (), []), lambda claim: self.task, _level(pairs), pairs, ready.seed,
             ready.tails,
         )  # fmt: skip
-        self.share_level = _level(cfg.n_layers * len(every))
+        self.shares = cfg.n_layers * self.count * (1 if self.effect_level is None else 2)
+        self.share_level = _level(self.shares)
+        self._members = {one.relation: len(family) for family in self.families for one in family}
         self._apart: dict[tuple[str, str], int] = {}
 
     def of_model(self, model: Any, seed: int, tick: Callable[[], None]) -> tuple[list[Fit], list[ScannedHead]]:
@@ -171,6 +174,9 @@ class _Scan:
             wanted = chosen = [(at, relation) for (at, _), relation in best.items() if relation is not None]
         for at, relation in wanted:
             fits[at, relation] = replace(fits[at, relation], best_of_layer=several)
+        for at, relation in set(wanted) - set(chosen):
+            if _somewhere(looks[at, relation]):
+                fits[at, relation] = self._hinted(fits[at, relation], subject, at, relation)
         setting = self._with_nulls([relation for _, relation in chosen])
         for at, relation in chosen:
             fits[at, relation] = self._decided(fits[at, relation], subject, at, relation, setting)
@@ -196,14 +202,15 @@ class _Scan:
                     held.setdefault((fit.layer, fit.relation), []).append((fit, is_used))
         out = []
         for (layer, name), seeds in held.items():
-            share = binomial(len(seeds), len(found), self.share_level)
-            used = (
-                binomial(sum(is_used for _, is_used in seeds), len(found), self.share_level)
-                if self.effect_level
-                else None
-            )
-            out.append(LayerShare(layer, name, seeds[0][0].words, seeds[0][0].kind, share, used))
+            level = self._level_of(name)
+            share = binomial(len(seeds), len(found), level)
+            used = binomial(sum(is_used for _, is_used in seeds), len(found), level) if self.effect_level else None
+            out.append(LayerShare(layer, name, seeds[0][0].words, seeds[0][0].kind, share, used, level))
         return sorted(out, key=lambda one: (one.layer, one.kind != "mass", -(one.share.value or 0.0)))
+
+    def _level_of(self, name: str) -> float:
+        """Of one relation's shares: a family has the part of one relation, and its members share that."""
+        return _level(self.shares * next((size for one, size in self._members.items() if one.name == name), 1))
 
     # -- one model ----------------------------------------------------------------------------------
 
@@ -296,12 +303,24 @@ class _Scan:
         null = setting.nulls.highest(asked, [at])
         tail_of = partial(tail_of_head, subject, asked, setting)
         found = decide_pattern(asked, [(at, look, rivals)], fit.p_value, null, self.laid.inputs, tail_of)
-        return replace(fit, pattern=found.word, reason=found.because, untrained=None if null is None else null.value)
+        untrained = None if null is None else null.value
+        when = "" if look.when is None or found.word == "holds" else look.when[0]
+        return replace(fit, pattern=found.word, reason=found.because, untrained=untrained, when=when)
+
+    def _hinted(self, fit: Fit, subject: Subject, at: HeadAt, relation: Relation) -> Fit:
+        """With the condition that an audit would suggest."""
+        look = look_at(subject.heads[at], self._asked(relation), self.setting)
+        return fit if look.when is None else replace(fit, when=look.when[0])
 
 
 def _level(together: int) -> float:
     """Of each of so many intervals that are to hold together."""
     return 1 - (1 - CONFIDENCE) / together
+
+
+def _somewhere(look: Look) -> bool:
+    """Whether the largest weight may be there in some rows and not in the others."""
+    return look.top1 is not None and high(look.top1) > t.MIXED[0]
 
 
 def _may_hold(look: Look, relation: Relation) -> bool:

@@ -1,5 +1,6 @@
 """What analyzers share: the result they return, how intervals are made, how many is said."""
 
+from interp.text import counted
 from probes.core.arguments import argument_from, parts_from
 from probes.core.files import (
     KEPT,
@@ -15,6 +16,7 @@ from probes.core.files import (
 )
 from probes.core.intervals import (
     clopper_pearson,
+    errors_over_seeds,
     jackknife,
     jackknife_pairs,
     mean_over_inputs,
@@ -27,7 +29,6 @@ from probes.core.plain import to_json
 from probes.core.reading import LeftOut, hints
 from probes.core.replaying import Replay, replay
 from probes.core.result import Result, cut_short, unread_seed
-from probes.core.wording import counted
 
 __all__ = [
     "KEPT",
@@ -42,6 +43,7 @@ __all__ = [
     "clopper_pearson",
     "counted",
     "cut_short",
+    "errors_over_seeds",
     "file_of",
     "get_kind",
     "header_of_command",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interp.guests import longest_input
 from interp.names import printable
 from interp.stats import Estimate
+from interp.text import counted
 from probes.core.files import save
 from probes.core.frames import estimate_rows, frame, table_rows
 from probes.core.origin import Origin
 from probes.core.plain import to_json
-from probes.core.wording import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

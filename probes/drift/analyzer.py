@@ -5,7 +5,7 @@ positions enter the scores, their differences grow with the gap (Proposition 5).
 is worth, that times the norm of what the key's value adds to the stream (footnote 44), and the answer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from interp.rng import check_seed, generator
 from interp.stats import POSITIVE, SHARE, Estimate, clopper_pearson
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import mean_over_inputs, mean_over_seeds, recorded, unread_seed
+from probes.core import errors_over_seeds, mean_over_inputs, mean_over_seeds, recorded, unread_seed
 from probes.drift.result import DriftResult, Failing
 from probes.drift.strings import Asked, drift_strings, possible_gaps
 
@@ -63,8 +63,11 @@ def analyze_drift(
     `before`: write the other bit this many tokens before (0: write once). `seed` draws ignored bits, and the strings on
     which heads are compared.
 
-    Intervals are over seeds for a population, over inputs for one model. Null: the same before training, and a head
-    that attends evenly.
+    Intervals are over seeds for a population, over inputs for one model; where few seeds answer wrongly their mean has
+    none. Null: the same before training, and a head that attends evenly.
+
+    The numbering of heads means nothing across seeds: of a population each seed's heads of a layer are ranked by their
+    mass on the last write at the gaps of training, those of untrained models likewise, and "head 0" is the first.
 
     Raises `AnalysisError` when no grammar of flip-flops is known, a model is not causal, takes shorter strings, or is
     at chance in the task; `RequestError` for a `length` that holds no gap.
@@ -88,7 +91,12 @@ def analyze_drift(
     measured = _measure(models, grammar, asked, common)
     fresh = untrained_of(model) if untrained else None
     start = None if fresh is None else _measure(fresh, grammar, asked, common)
+    order = _order(measured, asked, grammar.length)
+    if order is not None:
+        measured = _ranked(measured, order)
+        start = None if start is None else _ranked(start, _order(start, asked, grammar.length))
     result = _result(measured, start, asked, grammar, size, before, checked)
+    result = replace(result, ranked=() if order is None else tuple(tuple(map(tuple, row)) for row in order.tolist()))
     drawn = isinstance(grammar, FlipFlopGrammar) or checked is not None or layers_and_heads(models[0])[1] > 1
     return replace(result, unread=unread_seed(seed, read=drawn))
 
@@ -198,6 +206,26 @@ def _apart(model: Any, tokens: Ints) -> Array:
     return np.array(out)
 
 
+def _order(measured: Measured, asked: Sequence[Asked], trained: int) -> Ints | None:
+    """Of several models the heads of a layer, most mass at the gaps of training first [model, layer, rank]; else None.
+
+    Means over all those gaps: at a single one, several heads may be as good as perfect.
+    """
+    if len(measured.mass) == 1 or measured.mass.shape[-1] == 1:
+        return None
+    near = [one.gap < trained for one in asked]
+    means = measured.mass[:, near if any(near) else slice(None)].mean((1, 2))
+    return np.argsort(-means, axis=-1, kind="stable")
+
+
+def _ranked(measured: Measured, order: Ints | None) -> Measured:
+    """The same with each model's heads in this order."""
+    assert order is not None
+    of = order[:, None, None]
+    by_head = {name: np.take_along_axis(getattr(measured, name), of, -1) for name in ("mass", "weighted", "top")}
+    return replace(measured, **by_head)
+
+
 # -- the result ---------------------------------------------------------------------------------------------
 
 
@@ -232,7 +260,7 @@ def _result(
         weighted=nested("weighted", even),
         top1=nested("top", even),
         wrong={
-            one.gap: _estimate(measured.wrong[:, i]).with_null(
+            one.gap: _estimate(measured.wrong[:, i], errors_over_seeds).with_null(
                 {"untrained": None if start is None else float(start.wrong[:, i].mean()), "either bit": 0.5}
             )
             for i, one in enumerate(asked)
@@ -252,11 +280,15 @@ def _result(
     )
 
 
-def _estimate(values: Array) -> Estimate:
+def _share_over_seeds(values: Array) -> Estimate:
+    return mean_over_seeds(values, support=SHARE)
+
+
+def _estimate(values: Array, over_seeds: Callable[[Array], Estimate] = _share_over_seeds) -> Estimate:
     """Over seeds of several models, over inputs of one; `values` [model, input]."""
     if len(values) == 1:
         return mean_over_inputs(values[0], support=SHARE)
-    return mean_over_seeds(values.mean(1), support=SHARE)
+    return over_seeds(values.mean(1))
 
 
 def _mean(start: Measured | None, name: str, gap: int, layer: int, head: int) -> float | None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from interp.numbers import number
+from interp.text import ordinal
 from probes.core import counted
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ def drift_figure(result: Any) -> "go.Figure":
     heads = [(layer, head) for layer, row in enumerate(result.mass) for head in range(len(row))][:MOST_HEADS]
     columns = min(4, len(heads))
     rows = -(-len(heads) // columns)
-    titles = [f"layer {layer}, head {head}" for layer, head in heads]
+    titles = [
+        f"layer {layer}, {ordinal(head + 1)} head of each seed" if result.ranked else f"layer {layer}, head {head}"
+        for layer, head in heads
+    ]
     fig = make_subplots(rows, columns, subplot_titles=titles, shared_yaxes=True, horizontal_spacing=0.04)
     gaps = list(result.gaps)
 
@@ -67,7 +71,7 @@ def drift_figure(result: Any) -> "go.Figure":
     return finish(
         fig,
         f"Attention to the last write, {counted(result.num_models, 'model')}: {first} at gap {gaps[0]}, {last} at "
-        f"{gaps[-1]} (layer {best[0]}, head {best[1]})",
+        f"{gaps[-1]} ({titles[heads.index(best)]})",
         f"every seed is a line, bars are 95 % over {'seeds' if result.num_models > 1 else 'inputs'}; dotted line: the "
         f"longest gap in {result.trained_length} tokens, those of training",
         width=max(760, 120 + 260 * columns),

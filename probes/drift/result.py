@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from interp.numbers import ABSENT, Cells, absent, number, reasons
 from interp.stats import Estimate
 from interp.task_check import TaskCheck
-from interp.text import fold
+from interp.text import fold, ordinal
 from probes.core import Result, counted
 
 if TYPE_CHECKING:
@@ -55,8 +55,11 @@ class DriftResult(Result):
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
     - `unread`: says so of a seed that was given and not read, since nothing was drawn.
 
-    A bit whose value is the zero vector has no share of `weighted`, whatever its weight. Heads of a population are
-    taken by index: head 1 is the mean over the head 1 of every seed.
+    - `ranked` [model, layer]: of a population with several heads, the heads of each layer in the order of `[head]`
+      above, most mass at the gaps of training first; in `to_dict` where there is one.
+
+    A bit whose value is the zero vector has no share of `weighted`, whatever its weight. Of a population "head 0" of a
+    layer is the best of each seed, since the numbering of heads means nothing across seeds.
     """
 
     HEADLINES: ClassVar[tuple[str, ...]] = ("mass", "weighted", "heads_apart")
@@ -77,15 +80,23 @@ class DriftResult(Result):
     task_check: TaskCheck | None = None
     unread: tuple[str, ...] = field(default=(), metadata={"json": "given"})
 
+    ranked: tuple[tuple[tuple[int, ...], ...], ...] = field(default=(), metadata={"json": "given"})
+
+    def called(self, layer: int, head: int) -> str:
+        """How a head is called: by its place, or of a population by its rank."""
+        return f"{layer} {ordinal(head + 1)}" if self.ranked else f"{layer}.{head}"
+
     def summary(self) -> str:
         """A table of gaps for each head, and from where its claim fails."""
         heads = [(layer, head) for layer, row in enumerate(self.mass) for head in range(len(row))][:SHOWN]
         picked = [self.gaps[i] for i in np.unique(np.linspace(0, len(self.gaps) - 1, 6).astype(int))]
         cells = Cells([self.mass[layer][head][gap] for layer, head in heads for gap in picked], 2)
         lines = [
-            f"Attention to the last write by the gap to it, {counted(self.num_models, 'model')}",
+            f"Attention to the last write by the gap to it, {counted(self.num_models, 'model')}, "
+            f"{counted(self.num_inputs, 'input')} a gap",
             f"strings of {self.length} tokens, of {self.trained_length} in training; "
             + ("one write" if not self.before else f"the other bit was written {self.before} tokens before"),
+            *(["heads of a layer by rank in each seed, most mass on the write first"] if self.ranked else ()),
             f"{'head':>6} {'gap':>5}  {'mass':<20}{'untrained':>10}{'even':>7}{'of values':>11}{'top-1':>7}",
         ]
         for layer, head in heads:
@@ -93,7 +104,7 @@ class DriftResult(Result):
                 e = self.mass[layer][head][gap]
                 null = e.null if isinstance(e.null, dict) else {}
                 lines.append(
-                    f"{f'{layer}.{head}':>6} {gap:>5}  {cells(e):<20}"
+                    f"{self.called(layer, head):>6} {gap:>5}  {cells(e):<20}"
                     f"{number(null.get('untrained'), 2, none=ABSENT):>10}{number(null.get('even'), 2, none=ABSENT):>7}"
                     f"{number(self.weighted[layer][head][gap].value, 2):>11}"
                     f"{number(self.top1[layer][head][gap].value, 2):>7}"
@@ -102,11 +113,12 @@ class DriftResult(Result):
         lines.append("wrong answers: " + ", ".join(f"{wrong(self.wrong[gap])} at {gap}" for gap in picked))
         lines.append('the claim "attends to the last write" (score 0.25, top-1 0.75) fails:')
         for layer, head in heads:
-            lines.append(f"{f'{layer}.{head}':>6}  {self._fails(self.failing[layer][head])}")
+            lines.append(f"{self.called(layer, head):>6}  {self._fails(self.failing[layer][head])}")
         apart = [f"{number(e.value, 2)} in layer {i}" for i, e in enumerate(self.heads_apart) if e.value is not None]
         if apart:
             lines.append(f"distance of two heads' rows (copies 0, two keys 1.41): {', '.join(apart)}")
         lines += [f"intervals: {cells.over}", *reasons([self.mass[a][b][g] for a, b in heads for g in picked])]
+        lines += [why for why in reasons([self.wrong[g] for g in picked]) if why not in lines]
         if self.task_check is not None:
             lines.append(str(self.task_check))
         lines += self.unread

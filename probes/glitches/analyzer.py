@@ -26,10 +26,10 @@ from interp.guests import (
 from interp.limits import check_memory
 from interp.logits import check_finite
 from interp.rng import check_seed, generator
-from interp.stats import SHARE, Estimate
+from interp.stats import Estimate
 from interp.task_check import check_task, checked_logits
 from interp.worlds.flipflop import FlipFlopGrammar, TransductionGrammar
-from probes.core import clopper_pearson, cut_short, mean_over_seeds, recorded
+from probes.core import clopper_pearson, cut_short, errors_over_seeds, recorded
 from probes.glitches.counts import share_of_reads
 from probes.glitches.result import GlitchResult, Spread
 
@@ -62,8 +62,9 @@ def analyze_glitches(
     of all. Strings are drawn with `seed`, the same for all models, until they hold `reads` reads (4,000 per law);
     `length` is how many tokens each has: the grammar's own number, or the most that the models take.
 
-    The interval of one model is Clopper and Pearson's with strings as clusters (`share_of_reads`); that of a
-    population is over seeds. Null: the same before training, a model that answers either bit at random, and one that
+    The interval of one model is Clopper and Pearson's with strings as clusters (`share_of_reads`), n the independent
+    reads that these count for; that of a population is over seeds, and where few seeds err there is none
+    (`errors_over_seeds`). Null: the same before training, a model that answers either bit at random, and one that
     remembers the last 8 tokens (all on the same strings).
 
     Raises `AnalysisError` when no grammar of flip-flops is known, a model is not causal, takes shorter strings, or is
@@ -201,7 +202,7 @@ def answers(model: Any, tokens: Ints, size: int, who: str) -> Ints:
 def _headline(counted: Counted) -> Estimate:
     if len(counted.wrong) == 1:
         return counted.each()[0]
-    return mean_over_seeds(counted.share, support=SHARE)
+    return errors_over_seeds(counted.share)
 
 
 def _nulls(grammar: Any, tokens: Ints, counted: Counted, start: Counted | None) -> dict[str, float | None]:

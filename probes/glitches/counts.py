@@ -16,7 +16,7 @@ def share_of_reads(wrong: ArrayLike, asked: ArrayLike) -> Estimate:
     trials than they are: as many as reads / deff, where deff is the variance of the ratio over strings beside that of
     independent reads, never below 1 (Korn and Graubard 1998). Of no error, or of errors alone, no variance is seen:
     then each string counts as one trial. Ends are those of whole counts, rounded outwards. With one read a string this
-    is Clopper and Pearson's interval. `n`: reads.
+    is Clopper and Pearson's interval. `n`: these trials, and not reads.
     """
     bad, every = np.asarray(wrong, dtype=np.float64), np.asarray(asked, dtype=np.float64)
     bad, every = bad[every > 0], every[every > 0]
@@ -33,4 +33,4 @@ def share_of_reads(wrong: ArrayLike, asked: ArrayLike) -> Estimate:
     low, high = clopper_pearson(few, trials).low, clopper_pearson(many, trials).high
     assert low is not None
     assert high is not None
-    return Estimate(share, min(low, share), max(high, share), reads, "trials")
+    return Estimate(share, min(low, share), max(high, share), trials, "trials")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from interp.numbers import ABSENT, Cells, absent, number, reasons, significant
+from interp.numbers import ABSENT, Cells, absent, number, reasons, significant, size
 from interp.stats import Estimate
 from interp.task_check import TaskCheck
 from interp.text import fold
@@ -34,7 +34,8 @@ class GlitchResult(Result):
     - `errors`: share of reads answered wrong, mean over seeds. Its `null`: `untrained` (the same seeds before
       training, None where they cannot be rebuilt), `either bit` (0.5) and `last 8 tokens` (a predictor that knows what
       pairs of the last 8 tokens tell, and guesses elsewhere).
-    - `each`: the same of each seed, with its own interval; no error in n reads is no proof of none.
+      Without an interval where few seeds err.
+    - `each`: the same of each seed, with its own interval over trials (reads / deff); no error is no proof of none.
     - `spread`: how it is distributed over seeds.  `reads`, `strings`: how many were asked, each of every seed.
     - `trained_on`: p_i of the grammar.  `length`: tokens of a string.
     - `task_check`: of models that were not trained here, how well they do their grammar's task; else None.
@@ -69,7 +70,8 @@ class GlitchResult(Result):
                 f"{law:>6} {self.reads[law]:>7} {_errors(e, cells):<32}{significant(spread.median, 2):>9}"
                 f"{significant(spread.most, 2):>9}{f'{some} of {self.num_models}':>10}"
             )
-        lines.append(f"intervals: {cells.over}; trained on p_i = {', '.join(self.trained_on)}")
+        trials = "; trials: reads / deff, with strings as clusters" if self.num_models == 1 else ""
+        lines.append(f"intervals: {cells.over}{trials}; trained on p_i = {', '.join(self.trained_on)}")
         lines += reasons(self.errors.values())
         lines.append("on the same reads:")
         for law, e in self.errors.items():
@@ -99,4 +101,4 @@ def _errors(e: Estimate, cells: Cells | None = None) -> str:
     told = significant(e.value, 2)
     if e.low is not None and e.high is not None:
         told += f" [{significant(e.low, 2)}, {significant(e.high, 2)}]"
-    return told if cells is None or cells.n else f"{told} (n={e.n})"
+    return told if cells is None or cells.n else f"{told} ({size(e)})"

@@ -216,7 +216,7 @@ def ratio(hits: Counts, of: Counts, data: BracketSet, seed: int, stream: str, su
         return Estimate.undefined("no bracket is closed in these strings", size, "inputs")
     value = total[0] / total[1]
     if size == 1:
-        return Estimate(value, None, None, 1, "inputs", reason="one of the inputs gives no interval")
+        return Estimate(value, None, None, 1, "inputs", reason="one input alone gives no interval")
     if np.array_equal(units[:, 0], value * units[:, 1]):
         share = clopper_pearson(0, size).high
         assert share is not None

@@ -328,7 +328,14 @@ def test_a_long_name_stands_on_a_line_of_its_own():
     assert entry("", "x" * 60 + " " + "y" * 20) == [" " * 23 + "x" * 57, " " * 23 + "xxx " + "y" * 20]
 
 
-@pytest.mark.parametrize(("name", "said"), [("stacktop", "did you mean 'stack_top'?"), ("zzz", "one of ")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stacktop", "did you mean 'stack_top'? those of dyck"),
+        ("nope", "is none that a world has: those of dyck are stack_top, partner, depth, or none"),
+        ("zzz", "those of dyck are stack_top, partner, depth, or none"),
+    ],
+)
 def test_an_overlay_that_no_world_has_is_refused_with_the_nearest(name, said, capsys, tmp_path):
     out = ["--text", "()", "--out", str(tmp_path / "a.html")]
     assert main(["heatmap", "dyck-minimal", "--overlay", name, *out]) == 2
@@ -439,3 +446,28 @@ def test_layers_and_heads_are_counted_from_the_end_as_in_python(tmp_path, monkey
     for name, layer, head in (("a", "-1", "-1"), ("b", "1", "0")):
         assert main([*heatmap, "--layer", layer, "--head", head, "--out", f"{name}.html"]) == 0
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_every_command_takes_one_model_of_a_population_by_its_seed(tmp_path, capsys):
+    """`--seed` is what most commands draw with, and of a heatmap which model; `--model-seed` is one way for all."""
+    own = {
+        "scan": ("facts", "--num-inputs", "40", "--relation", "subject"),
+        "audit": ("facts", "--num-inputs", "40", "--claim", "L0H0 attends to the subject"),
+        "analyze": ("drift", "flipflop-1l1h"),
+    }
+    for command, more in own.items():
+        file = tmp_path / f"{command}.json"
+        assert main([command, *more, "--model-seed", "3", "--json", str(file)]) == 0
+        told = json.loads(file.read_text())
+        assert told["of"]["checkpoint"]["models"] == 1
+        assert told["of"]["checkpoint"]["files"][0]["seeds"] == [3]
+    assert "1 model, " in capsys.readouterr().out
+    pages = [tmp_path / "one.html", tmp_path / "other.html"]
+    for page, flag in zip(pages, ("--seed", "--model-seed"), strict=True):
+        assert main(["heatmap", "flipflop-1l1h", flag, "3", "--text", "1 . 0", "--out", str(page)]) == 0
+    one, other = (re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "", page.read_text()) for page in pages)
+    assert one == other
+    assert main(["scan", "facts", "--model-seed", "99"]) == 2
+    assert "no seed 99 in 'facts'; seeds are [0, 1, 2, 3, 4, 5, 6, 7]" in capsys.readouterr().err
+    assert main(["analyze", "drift", "constructed/flipflop-reader", "--model-seed", "0"]) == 2
+    assert "--model-seed 0 changes nothing here: it chooses a model of a population" in capsys.readouterr().err

@@ -146,6 +146,11 @@ CASES = {
         for name, of in (("variation", "dyck-minimal"), ("stack", "dyck-minimal"), ("balance", "dyck-minimal"),
                          ("topics", "topics.safetensors"))
     ],  # what an analyzer makes of a seed where it draws nothing: test_keywords.py of probes
+    ("analyze", "model_seed"): [
+        Case("analyze stack dyck-minimal", "analyze stack dyck-minimal --model-seed 3"),
+        Case("analyze stack dyck-minimal", "analyze stack dyck-minimal --model-seed 99", "no seed 99 in"),
+        Case("analyze stack constructed/stack", "analyze stack constructed/stack --model-seed 0", "it chooses a model"),
+    ],
     ("analyze", "device"): [Case(ANALYZE, f"{ANALYZE} --device abacus", "device 'abacus'")],
     ("analyze", "json"): [Case(ANALYZE, f"{ANALYZE} --json b.json")],
     ("analyze", "figure"): [Case(ANALYZE, f"{ANALYZE} --figure b.html")],
@@ -221,6 +226,10 @@ CASES = {
         Case(TRAINED, f"{TRAINED} --early", "--early changes nothing here"),
     ],
     ("audit", "seed"): [Case(AUDIT, f"{AUDIT} --seed 3"), Case("audit --bench", "audit --bench --seed 3")],
+    ("audit", "model_seed"): [
+        Case(AUDIT, f"{AUDIT} --model-seed 3"),
+        Case("audit --bench", "audit --bench --model-seed 3", "--model-seed 3 changes nothing here"),
+    ],
     ("audit", "device"): [
         Case(AUDIT, f"{AUDIT} --device abacus", "device 'abacus'"),
         Case("audit --bench", "audit --bench --device cuda", "--device 'cuda' changes nothing here"),
@@ -254,6 +263,7 @@ CASES = {
              "--num-inputs 60 changes nothing"),
     ],
     ("scan", "seed"): [Case(SCAN, f"{SCAN} --seed 3")],
+    ("scan", "model_seed"): [Case(SCAN, f"{SCAN} --model-seed 3")],
     ("scan", "device"): [Case(SCAN, f"{SCAN} --device abacus", "device 'abacus'")],
     ("scan", "json"): [Case(SCAN, f"{SCAN} --json b.json")],
     ("scan", "figure"): [Case(SCAN, f"{SCAN} --figure b.html")],
@@ -276,6 +286,7 @@ CASES = {
     ("heatmap", "head"): [Case(HEATMAP, f"{HEATMAP} --head 0")],
     ("heatmap", "seed"): [
         Case(HEATMAP, f"{HEATMAP} --seed 3"),
+        Case(HEATMAP, f"{HEATMAP} --model-seed 3"),
         Case(HEATMAP.replace("dyck-minimal", "constructed/stack"),
              HEATMAP.replace("dyck-minimal", "constructed/stack") + " --seed 0", "--seed 0 changes nothing here"),
     ],

@@ -1,16 +1,22 @@
 """Heatmaps with the truth, a null or another model beside the pattern, and what they refuse."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from closeness import assert_close
-from interp import DyckGrammar, Population, TopicGrammar, TransformerConfig
+from interp import DyckGrammar, Population, TopicGrammar, TransformerConfig, load_checkpoint
 from interp.errors import AnalysisError, PatternError, RequestError
 from interp.plots import attention_heatmap
 from interp.plots.arrays import even_pattern
 from interp.plots.scales import ENDS
 from interp.plots.style import DIVERGING, diverging
+from interp.registry import trying, world_of
+from interp.world import Overlay
+from interp.worlds.binary_chain.grammar import BinaryChain
 
 GRAMMAR = DyckGrammar(2, 4)
 TEXT = "[[]]()"
@@ -238,3 +244,43 @@ def test_an_overlay_over_arrays_says_what_is_missing(overlay):
         attention_heatmap(even, [4, 0, 1], overlay=overlay)
     attention_heatmap(even, "()", overlay=overlay, grammar=grammar)
     attention_heatmap(even, [4, 0, 1], overlay=overlay, grammar=grammar)
+
+
+def framed(figure):
+    """Corners (key, query) that the boxes of the first panel run through, of each shape in the order of drawing."""
+    out = []
+    for shape in figure.layout.shapes:
+        if shape.xref == "x" and shape.yref == "y":
+            corners, x, y = [], 0.0, 0.0
+            for sign, one, other in re.findall(r"([MHV])(-?[0-9.]+)(?:,(-?[0-9.]+))?", shape.path):
+                x, y = (
+                    (float(one), float(other)) if sign == "M" else (x, float(one)) if sign == "V" else (float(one), y)
+                )
+                corners.append((x, y))
+            out.append(corners)
+    return out
+
+
+def test_overlays_of_a_causal_pattern_stay_where_a_model_can_see():
+    """Boxes of classes are stairs at the diagonal; single cells lie over them, and none above it."""
+    grammar = BinaryChain()
+    tokens = grammar.to_tokens("001110")[0]
+    seen = np.tril(np.ones((6, 6))) / np.arange(1, 7)[:, None]
+    runs, cells = framed(attention_heatmap(seen, tokens, grammar=grammar, overlay=["last_switch", "runs"]))
+    assert max(x - y for x, y in (*runs, *cells)) <= 1  # corners of a cell on the diagonal are one off
+    assert {(0.5, 0.5), (1.5, 1.5), (4.5, 4.5), (1.5, 4.5)} <= set(runs)  # stairs of the first and the second run
+    assert (1.5, -0.5) not in runs  # and not the square around the first
+    assert len(cells) == 6 * 4
+    ahead = Overlay("targets", lambda tokens, grammar: np.arange(1, len(tokens) + 1) % len(tokens), "the next")
+    world = replace(world_of(grammar), overlays={"next": ahead})
+    with trying(world):
+        (only,) = framed(attention_heatmap(seen, tokens, grammar=grammar, overlay="next"))
+        (whole,) = framed(attention_heatmap(np.full((6, 6), 1 / 6), tokens, grammar=grammar, overlay="next"))
+    assert only == [(-0.5, 4.5), (0.5, 4.5), (0.5, 5.5), (-0.5, 5.5)]  # of the last query, whose key lies behind it
+    assert len(whole) == 6 * 4
+
+
+def test_a_title_writes_the_string_as_its_grammar_does_and_says_how_to_see_the_rest():
+    figure = attention_heatmap(load_checkpoint("flipflop"), "w0 i1 w1 i0 r1", population="grid")
+    assert figure.layout.title.text.endswith(": w0 i1 w1 i0 r1")
+    assert "first 12 of 16 panels; the others: max_panels=16, or one" in figure.layout.title.subtitle.text

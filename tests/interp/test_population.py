@@ -8,6 +8,7 @@ import torch
 
 from interp.checkpoints import load_checkpoint, save_checkpoint
 from interp.config import TransformerConfig
+from interp.curves import Curves
 from interp.errors import CheckpointError, InterpError, RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
@@ -299,3 +300,21 @@ def test_what_is_no_list_of_seeds(population, seeds):
         Population.init(population.config, seeds)
     with pytest.raises(RequestError, match="seeds="):
         replace(population, seeds=seeds)
+
+
+def test_what_the_strings_alone_decide_has_no_mean_over_seeds():
+    """A rung is one number on strings that all seeds share: an interval would pass for one over seeds."""
+    facts = load_checkpoint("facts")
+    for text in (facts.summary(), Curves.read("facts").summary()):
+        flat = " ".join(text.split())
+        assert "relation 1.7832" in flat
+        assert "1.7832 [" not in flat
+        assert "relation alone 1.7832 [" not in flat
+    assert "  relation alone\n" in facts.summary()  # each seed's row has it, as before
+
+
+def test_one_model_is_no_models():
+    one = load_checkpoint("facts")[:1]
+    assert ": 1 model, " in one.summary()
+    assert "1 models" not in one._repr_html_()
+    assert Curves.read(one).summary().startswith("facts: 1 seed, ")

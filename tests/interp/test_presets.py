@@ -238,7 +238,7 @@ WRONG = [
     ("dyck-standrd", {}, RequestError, "did you mean 'dyck-standard'?"),
     ("frob", {}, RequestError, "dyck-copy, dyck-standard"),
     ("dyck-standard", {"postions": "none"}, RequestError, "did you mean 'positions'?"),
-    ("dyck-standard", {"zzz": 1}, RequestError, "options are "),
+    ("dyck-standard", {"zzz": 1}, RequestError, "'dyck-standard' takes block"),
     ("dyck-standard", {"k": 0}, GrammarError, "k=0 is not a whole number"),
     ("dyck-standard", {"k": "two"}, GrammarError, "k='two'"),
     ("dyck-standard", {"k": 2.5}, GrammarError, "k=2.5"),
@@ -329,3 +329,18 @@ def test_presets_import_no_torch():
     code = "import sys, interp.presets as p; p.make_recipe('dyck-minimal'); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("p_i", r"no option 'p_i' \(ignore is p_i, probability of ignoring\); 'flipflop' takes"),
+        ("p", r"option 'p' is not one of 'flipflop' \(ignore is p_i, .*; writes is p_w / \(p_w \+ p_r\), share of"),
+        ("T", r"no option 'T' \(length is tokens of a string, T\)"),
+        ("ignored", r"no option 'ignored' \(did you mean 'ignore'\?\); 'flipflop' takes"),
+    ],
+)
+def test_a_symbol_of_the_papers_is_told_from_its_option(key, said):
+    with pytest.raises(RequestError, match=said) as caught:
+        make_recipe("flipflop", {key: 0.9})
+    assert "open_prob" not in str(caught.value)  # an option of another world is no help here

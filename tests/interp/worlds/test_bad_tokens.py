@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from interp.checkpoints import load_checkpoint
 from interp.errors import GrammarError, InterpError, RequestError
 from interp.presets import make_recipe
 from interp.registry import get_world
@@ -138,3 +139,17 @@ def test_what_no_token_fits_is_quoted_with_its_word():
     ):
         with pytest.raises(GrammarError, match=said):
             grammar.to_tokens(text)
+
+
+MODELS = ["dyck-minimal", "recall", "markov", "flipflop", "flipflop-1l1h", "facts", "constructed/chain-bigram"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_text_that_no_token_fits_is_answered_with_one_that_is_read(name):
+    """`w 0 i 1 r 0` is no text of every flip-flop model: the refusal shows what is."""
+    loaded = load_checkpoint(name)
+    model = loaded[0] if hasattr(loaded, "seeds") else loaded
+    with pytest.raises(GrammarError, match="strings such as '") as caught:
+        model.to_tokens("w 0 \u2026")
+    shown = str(caught.value).split("strings such as '")[1].rstrip("'").removesuffix(" ...")
+    assert model.to_tokens(shown).shape[1] >= 8

@@ -157,12 +157,45 @@ def test_of_a_population_layers_are_told_and_no_head_by_its_number():
         held = {f.seed for f in scan.fits if f.best_of_layer and f.pattern == "holds" and f.layer == one.layer
                 and f.relation == one.relation}  # fmt: skip
         exact = clopper_pearson(len(held), 4, over="seeds", level=scan.share_level)
+        assert one.level == scan.share_level
         assert one.share == exact
         assert one.used.value <= one.share.value
+    # What the summary says is what it is corrected for: each relation that is asked, in each layer, in both columns.
+    layers, columns = len({one.layer for one in scan.heads}), 2
+    assert_close(1 - scan.share_level, 0.05 / (layers * 4 * columns), scale=0.05)
+    assert f"corrected for {layers} layer{'s' * (layers > 1)} x 4 relations x 2 columns" in " ".join(
+        scan.summary().split()
+    )
+    assert "Holm" not in scan.summary()  # it prints no p-value
     assert "L0H0" not in scan.summary()
     assert max(map(len, scan.summary().splitlines())) <= 80
     json.dumps(scan.to_dict(), allow_nan=False)
     scan.figure().to_json()
+
+
+def test_of_one_distance_among_many_a_share_is_corrected_for_them_too():
+    """A family has the part of one relation, and its members share it: together they are no more than was asked."""
+    models = [Toy([[(onto(offset(-3)), TYPE), (TOP, TYPE)]], lambda a: clip(a[..., 1])) for _ in range(3)]
+    model, scan = models[0], scan_heads(models, num_inputs=120)
+    assert scan.num_relations < 40
+    at = {one.relation: one for one in scan.layers}
+    assert at["stack-top"].level == scan.share_level
+    inputs = make_inputs(model, GRAMMAR, None, 120, 26, 0)
+    sizes = {one.relation.name: len(f) for f in _families(Laid(inputs), list(BUILT_IN.values())) for one in f}
+    alone = 0.05 / (scan.num_relations * 2)
+    assert_close(1 - at["offset-3"].level, alone / sizes["offset-3"], scale=alone)
+    assert at["offset-3"].share == clopper_pearson(3, 3, over="seeds", level=at["offset-3"].level)
+    assert "% of one distance or position)" in " ".join(scan.summary().split())
+
+
+def test_of_a_population_it_is_told_what_matters_and_where_a_relation_may_hold():
+    """No head attends to the fact everywhere; when the answer is asked they do, and all of them are used."""
+    scan = scan_heads(load_checkpoint("facts")[:2], ["fact", "subject"], num_inputs=200)
+    told = " ".join(scan.summary().split())
+    assert "no seed's best head is shown to have any of them" in told
+    assert "some head is used in 2 of 2 seeds; in the median seed 4 of 4 are" in told
+    assert "the subject and the relation, when the answer is asked: may hold in" in told
+    assert {fit.when for fit in scan.fits if fit.relation == "fact"} == {"", "the answer is asked"}
 
 
 def test_a_summary_has_a_line_a_head_of_80_columns(scan):

@@ -147,3 +147,31 @@ def test_a_seed_that_nothing_reads_is_said_so():
     recipe = make_recipe("flipflop-1l1h")
     models = Population.init(recipe.config, [0], recipe.grammar)
     assert "seed=7 changes nothing here" in analyze_drift(models, length=8, seed=7, task_check=False).summary()
+
+
+def test_heads_of_a_population_are_ranked_in_each_seed():
+    """The same two heads, in either order: what is told of the first of each seed is told of one head."""
+    whole = load_checkpoint("flipflop")[:1]
+    one, other = (whole[0] for _ in range(2))
+    with torch.no_grad():
+        for block in other.blocks:
+            for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V"):
+                weight = getattr(block.attn, name)
+                weight.copy_(weight.flip(0))
+    alone, both = analyze_drift(one, untrained=False), analyze_drift([one, other], untrained=False)
+    assert alone.ranked == ()
+    assert "ranked" not in alone.to_dict()
+    for layer in (0, 1):
+        assert both.ranked[0][layer] == tuple(1 - head for head in both.ranked[1][layer])
+        for rank, head in enumerate(both.ranked[0][layer]):
+            for gap in both.gaps:
+                mine, its = both.mass[layer][rank][gap], alone.mass[layer][head][gap]
+                assert_close(mine.value, its.value, scale=1, dtype=torch.float32)
+            assert len(set(both.failing[layer][rank].each)) == 1
+        near = [np.mean([e.value for e in both.mass[layer][rank].values()]) for rank in (0, 1)]
+        assert near[0] >= near[1]
+    assert " 0 1st " in both.summary()
+    assert " 0.1 " not in both.summary()
+    assert " 0.1 " in alone.summary()
+    titles = [note.text for note in both.figure().layout.annotations]
+    assert "layer 1, 2nd head of each seed" in titles

@@ -8,10 +8,11 @@ from closeness import assert_close
 from interp import Population, load_checkpoint
 from interp.errors import AnalysisError, RequestError
 from interp.presets import make_recipe
+from interp.stats import SHARE
 from interp.worlds.flipflop import FlipFlopGrammar
 from interp.worlds.flipflop.constructed import memory, reader
 from probes import analyze_glitches
-from probes.core import clopper_pearson
+from probes.core import clopper_pearson, errors_over_seeds, mean_over_seeds
 from probes.glitches import glitch_strings, share_of_reads
 
 QUICK = {"reads": 300}
@@ -33,7 +34,9 @@ def test_who_reads_right_makes_no_error_and_is_not_said_to_make_none():
             assert (e.value, e.low) == (0, 0)
             assert e.high >= clopper_pearson(0, result.strings[law]).high > 0  # each string that reads counts once
             assert e.null["untrained"] is None
-            assert e.n == result.reads[law] >= 300
+            assert result.reads[law] >= 300
+            assert (e.low, e.high) == clopper_pearson(0, e.n).ends[1:]  # n is that of the interval, in its unit
+            assert f"(n={e.n} trials)" in result.summary()
             assert result.spread[law].faulty.value == 0
 
 
@@ -136,6 +139,39 @@ def test_the_interval_covers_where_errors_come_in_clumps():
         plain += naive.low <= truth <= naive.high
     assert covered >= 0.93 * 400
     assert plain < 0.85 * 400
+
+
+def test_n_is_of_the_trials_that_the_interval_counts():
+    asked, together = np.full(50, 10), np.zeros(50)
+    together[:2] = 10
+    clumped = share_of_reads(together, asked)
+    assert clumped.n < 60  # of 500 reads
+    assert share_of_reads(np.zeros(50), asked).ends == clopper_pearson(0, 50).ends
+    assert share_of_reads(np.zeros(50), asked).n == 50
+
+
+@pytest.mark.parametrize(("bad", "size"), [(1, 8), (2, 8), (3, 8), (1, 39)])
+def test_a_mean_that_few_seeds_carry_has_no_interval(bad, size):
+    """Of eight seeds that fail once in ten times an interval over seeds covers in 56 of 100 (docs/intervals.md)."""
+    shares = np.r_[np.linspace(0.01, 0.03, bad), np.zeros(size - bad)]
+    found = errors_over_seeds(shares)
+    assert (found.low, found.high) == (None, None)
+    assert_close(found.value, shares.mean(), scale=1)
+    share = clopper_pearson(bad, size, over="seeds")
+    assert f"{bad} of {size} seeds err (share of all seeds [{share.low:.2f}, {share.high:.2f}])" in found.reason
+
+
+@pytest.mark.parametrize(("bad", "size"), [(4, 8), (8, 8), (4, 40)])
+def test_a_mean_that_many_seeds_carry_has_that_over_seeds(bad, size):
+    shares = np.r_[np.linspace(0.01, 0.03, bad), np.zeros(size - bad)]
+    assert errors_over_seeds(shares) == mean_over_seeds(shares, support=SHARE)
+    assert errors_over_seeds(shares).low is not None
+
+
+def test_where_one_seed_errs_the_summary_says_so():
+    result = analyze_glitches([mute(reader()), *(reader() for _ in range(4))], laws=(0.8,), untrained=False, **QUICK)
+    assert result.errors["0.8"].low is None
+    assert "no interval: 1 of 5 seeds err" in result.summary()
 
 
 # -- what is refused ----------------------------------------------------------------------------------------
