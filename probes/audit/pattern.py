@@ -28,6 +28,7 @@ TIE = 1e-5  # weights this close (relative) to the largest share the top place: 
 RESTS = 0.01  # with less outside the first key, a row looks nowhere else
 AT_RANDOM = 4_000_000  # pairs of query and key of sequences at random, on which relations are compared
 ALPHABETS = (2, 3, 6, 10_000)  # tokens of such a sequence
+TIED = 1e-3  # a mean weight on the first key that is less than this above that on the claimed keys is no more
 FEW = 20  # edges a stratum of the matched null needs
 
 
@@ -212,7 +213,8 @@ class Head:
         top1 = share = matched = within = None
         aside = asked.rows & ~asked.sink & self.laid.inputs.visible[:, :, 0]
         on_keys = (self.weights * asked.keys).sum(-1)
-        rests = not even and bool(np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half].sum() > 0)
+        more = np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half]
+        rests = not even and bool(more.sum() > TIED * aside[half].sum())
         each = np.zeros(len(half))
         if even:
             share = mean("share", (scores > ROW).astype(float), asked.free)
