@@ -16,12 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from case_studies.dyck_attention import study as dyck_attention
 from interp import load_checkpoint
-from interp.stats import clopper_pearson
 from interp.worlds.topics.grammar import TopicGrammar
 from interp.worlds.topics.theory import TopicTheory
 from probes import analyze_balance, analyze_glitches, analyze_stack_likeness
@@ -148,13 +146,6 @@ def _good_targets(results: Any) -> Numbers:
     return sum(one >= 0.97 for one in least), len(trained)
 
 
-def _faultless(errors: Any) -> Numbers:
-    """Runs whose errors are all 0, of how many, and the interval of the share."""
-    clean = [not np.any(one) for one in np.asarray(errors)]
-    share = clopper_pearson(sum(clean), len(clean))
-    return sum(clean), len(clean), share.low or 0.0, share.high or 0.0
-
-
 def _readers(groups: Mapping[str, int]) -> Numbers:
     """Heads that read the relation, alone or with the subject, of how many."""
     return groups["relation alone"] + groups["both"], sum(groups.values())
@@ -234,14 +225,6 @@ DERIVED: Mapping[str, Mapping[str, Callable[[Any], Numbers]]] = {
     "factual_recall": {
         "120 of 160 heads": lambda r: _readers(r["arms"]["attention and MLP"]["heads"]["groups"]),
     },
-    "flip_flop": {
-        "20 of 20 [0.83, 1.00]": lambda r: _faultless([[law["errors"] for law in one.values()] for one in r["lstms"]]),
-        "14 of 40 [0.21, 0.52] seeds of 2 layers": lambda r: _faultless(
-            np.transpose(
-                [[e["value"] for e in law] for law in r["arms"]["2 layers, mixture"]["glitches"]["each"].values()]
-            )
-        ),
-    },
     "markov_landscape": {
         "25 of 25 starts": lambda r: (sum(c["reached"] == c["basin"] for c in r["cases"]), len(r["cases"])),
     },
@@ -271,9 +254,6 @@ EXCUSED: Mapping[str, Mapping[str, str]] = {
     },
     "dyck_copying": {
         "Ours repeat 0.9999": "of a run of three steps, which --full does not make",
-    },
-    "factual_recall": {
-        "log R = 1.386, is below that of p(a | r), 1.78": "exact, of the law and the table",
     },
     "flip_flop": {
         "100 of 100 (L3156)": "the source's",

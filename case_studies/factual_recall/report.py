@@ -74,7 +74,9 @@ def _answer(f: Findings) -> list[str]:
         f"({estimate(linear.stages.length(), 0)} steps), {count(transformer.stages.share(), 2)} with attention and MLP "
         f"({estimate(transformer.stages.length(), 0)} steps); at the closest "
         f"{estimate(linear.stages.closest()['right'], 2)} and {estimate(transformer.stages.closest()['right'], 2)} of "
-        "the facts are right already.",
+        f"the answers are right, where the relation alone gives {number(linear.stages.guess, 3)}: beyond it "
+        f"{estimate(linear.stages.closest()['known'], 2)} and {estimate(transformer.stages.closest()['known'], 2)} of "
+        "the rest are known already.",
         "With attention alone, what a relation's token adds to the logits correlates with the indicator of its block "
         f"by {estimate(only.maps.estimates()['relation'], 2, n=True)} (answers permuted: {number(only.maps.null, 2)} "
         "at most in 97.5 % of cases).",
@@ -149,16 +151,19 @@ def _closest_table(measured: Sequence[Measured]) -> Table:
                 _sign(found["less_path"]),
                 Cell(found["block"], 2),
                 Cell(found["right"], 2),
+                Cell(found["known"], 2),
             ]
         )
     return Table(
         [
             *("models", "closest at step", "KL(p(a | r), model) there", "straight way", "less the straight way"),
-            *("finding", "right block there", "right answer there"),
+            *("finding", "right block there", "right answer there", "known beyond the relation"),
         ],
         rows,
-        "Straight way: the smallest divergence of a mixture of uniform and fact, as a model would have that learned "
-        "all of a fact at once. Finding: closer to p(a | r) than any such mixture, by the whole interval.",
+        f"Known: (right - g) / (1 - g), g = {number(measured[0].stages.guess, 3)} being what the relation alone gives "
+        "(added after the first look). Straight way: the smallest divergence of a mixture of uniform and fact, as a "
+        "model would have that learned all of a fact at once. Finding: closer to p(a | r) than any such mixture, by "
+        "the whole interval.",
         text=(5,),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from case_studies.factual_recall.capacity import base_accuracy
 from interp import Population
 from interp.stats import POSITIVE, REALS, SHARE, Estimate, clopper_pearson, mean_over_seeds
 from interp.worlds.facts import FactsGrammar
@@ -27,6 +28,7 @@ class Stages:
     - `seeds`: those that did not diverge: the others stay at weights of some step, where they are near to whatever.
       `diverged`: how many of all.
     - `path`: the least KL(p(a | r), q) of q on the straight way from uniform to the facts: what passing by costs.
+    - `guess`: the share that is right of who knows the relation alone.
     """
 
     steps: NDArray[np.int64]
@@ -36,6 +38,7 @@ class Stages:
     path: float
     seeds: tuple[int, ...]
     diverged: Estimate
+    guess: float
 
     @cached_property
     def nearest(self) -> NDArray[np.int64]:
@@ -72,13 +75,16 @@ class Stages:
         return np.asarray(self.far["relation"].argmin(1))
 
     def closest(self) -> dict[str, Estimate]:
-        """There: the divergence, and less that of the straight way; accuracy, and that of the block; the step."""
+        """There: the divergence, and less that of the straight way; accuracy, what of it lies beyond guessing, and the
+        accuracy of the block; the step. `known` is 0 where as many are right as the relation alone gives, 1 where all.
+        """
         each = np.arange(len(self.at))
-        least = self.far["relation"][each, self.at]
+        least, right = self.far["relation"][each, self.at], self.right[each, self.at]
         return {
             "divergence": mean_over_seeds(least, support=POSITIVE).with_null(self.path),
             "less_path": mean_over_seeds(least - self.path, support=REALS),
-            "right": mean_over_seeds(self.right[each, self.at], support=SHARE),
+            "right": mean_over_seeds(right, support=SHARE).with_null(self.guess),
+            "known": mean_over_seeds((right - self.guess) / (1 - self.guess), support=REALS).with_null(0.0),
             "block": mean_over_seeds(self.block[each, self.at], support=SHARE),
             "step": mean_over_seeds(self.steps[self.at], support=POSITIVE),
         }
@@ -94,6 +100,7 @@ class Stages:
             "length": {rung: self.length(rung).to_dict() for rung in RUNGS},
             "closest": {name: one.to_dict() for name, one in self.closest().items()},
             "path": self.path,
+            "guess": self.guess,
             "begins": self.begins,
             "learned": self.learned().to_dict(),
             "diverged": self.diverged.to_dict(),
@@ -131,7 +138,21 @@ def stages(population: Population) -> Stages:
         straight_path(grammar),
         seeds,
         clopper_pearson(len(population) - len(seeds), len(population), over="seeds"),
+        base_accuracy(grammar),
     )
+
+
+def partial_knowledge(grammar: FactsGrammar) -> dict[str, dict[str, float]]:
+    """Of who knows the subject or the relation alone: the loss (nats), and how often the likeliest answer is right."""
+    by_subject = np.eye(grammar.outputs)[grammar.table].mean(1)  # p(a | s) [subject, answer]
+    told = {"subject": by_subject, "relation": grammar.chances}
+    return {
+        name: {
+            "loss": float(-(p * np.log(np.where(p > 0, p, 1.0))).sum(1).mean()),
+            "right": float(p.max(1).mean()),
+        }
+        for name, p in told.items()
+    }
 
 
 def straight_path(grammar: FactsGrammar) -> float:

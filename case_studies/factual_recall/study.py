@@ -14,6 +14,7 @@ from case_studies.factual_recall.capacity import sizes
 from case_studies.factual_recall.findings import Findings, Measured, alphas, measure
 from case_studies.factual_recall.maps import memory_slope
 from case_studies.factual_recall.report import report
+from case_studies.factual_recall.stages import partial_knowledge
 from case_studies.study import Plan, Run, Study, wanted
 
 
@@ -43,9 +44,11 @@ def collect(run: Run[Size]) -> Findings:
 def to_results(f: Findings) -> dict[str, Any]:
     """What is committed: every number of the report with its interval and n."""
     capacities, slope = f.memory
+    grammar: Any = f.measured[0].population.grammar
     return {
         "seeds": len(f.measured[0].population),
         "arms": {m.family.name: of_arm(m) for m in f.measured},
+        "partial_knowledge": partial_knowledge(grammar),
         "alpha": alphas(f.measured).to_dict(),
         "capacity": {one.knob.name: one.to_dict() for one in f.sizes},
         "memory": {"facts": {str(width): value for width, value in capacities.items()}, "slope": slope.to_dict()},

@@ -15,17 +15,20 @@ SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross", "star")
 
 
 def errors_figure(measured: Sequence[Measured]) -> Figure:
-    """Errors on dense against errors on sparse strings, a point a seed (as Fig. 3.25)."""
+    """Errors on dense against errors on sparse strings, a point a seed (as Fig. 3.25).
+
+    A seed without an error is drawn below what its own reads can show, at 0.3 errors among them.
+    """
     import plotly.graph_objects as go
 
-    floor = 0.3 / max(max(m.glitches.reads.values()) for m in measured)
     fig = go.Figure()
     for at, m in enumerate(measured):
-        x, y = (np.maximum(m.errors(law), floor) for law in (DENSE, SPARSE))
+        floors = [0.3 / m.glitches.reads[law] for law in (DENSE, SPARSE)]
+        x, y = (np.maximum(m.errors(law), floor) for law, floor in zip((DENSE, SPARSE), floors, strict=True))
         shift = 1 + 0.03 * (np.arange(len(x)) % 7 - 3)  # seeds without an error would lie on one point
         points = go.Scatter(
-            x=x * np.where(x == floor, shift, 1),
-            y=y * np.where(y == floor, shift, 1),
+            x=x * np.where(x == floors[0], shift, 1),
+            y=y * np.where(y == floors[1], shift, 1),
             mode="markers",
             name=m.arm.family.name,
             marker={
@@ -39,14 +42,23 @@ def errors_figure(measured: Sequence[Measured]) -> Figure:
     finish(
         fig,
         "Errors per read beyond training's law, every seed a point",
-        "dense: p_i = 0.1, sparse: p_i = 0.98; on the axes' ends no error was seen",
+        "dense: p_i = 0.1, sparse: p_i = 0.98; no error in n reads is drawn at 0.3 / n, n being the models' own",
         height=460,
         width=900,
-        xaxis=rate_axis("errors per read, dense strings", floor),
-        yaxis=rate_axis("errors per read, sparse strings", floor),
+        xaxis=_axis("errors per read, dense strings", measured, DENSE),
+        yaxis=_axis("errors per read, sparse strings", measured, SPARSE),
         legend={"orientation": "v", "x": 1.02, "y": 1},
     )
     return Figure(fig, "Each point is a model: its errors on dense strings, and its errors on sparse ones.")
+
+
+def _axis(title: str, measured: Sequence[Measured], law: str) -> dict[str, Any]:
+    """The axis of a law, with a tick where each number of reads has its seeds without an error."""
+    reads = sorted({m.glitches.reads[law] for m in measured}, reverse=True)
+    axis = rate_axis(title, 0.3 / reads[0])
+    ticks = [(value, text) for value, text in zip(axis["tickvals"], axis["ticktext"], strict=True) if text != "none"]
+    ticks = [(0.3 / n, f"none in {n:,}") for n in reads] + [tick for tick in ticks if tick[0] > 0.6 / reads[-1]]
+    return {**axis, "tickvals": [value for value, _ in ticks], "ticktext": [text for _, text in ticks]}
 
 
 def heatmaps(m: Measured) -> Figure:

@@ -108,9 +108,9 @@ def among_clean(m: Measured, law: str, score: str) -> Estimate:
 
 
 def unlearned(m: Measured, law: str) -> Estimate:
-    """Of the seeds with an error on a law, the share that has one on training's law too."""
-    wrong = m.errors(law) > 0
-    return clopper_pearson(int((m.errors(OWN)[wrong] > 0).sum()), int(wrong.sum()), over="seeds")
+    """Of the seeds with an error on a law, the share that has one on training's law too; null: the share of all."""
+    wrong, own = m.errors(law) > 0, m.errors(OWN) > 0
+    return clopper_pearson(int(own[wrong].sum()), int(wrong.sum()), over="seeds").with_null(float(own.mean()))
 
 
 def rivals(m: Measured, law: str) -> dict[str, Estimate]:

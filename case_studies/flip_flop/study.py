@@ -9,10 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from case_studies.flip_flop import DECLARED
+from case_studies.flip_flop.afterwards import (
+    attention,
+    faultless,
+    faultless_at,
+    lstms_faultless,
+    right,
+    shares,
+    versus_errors,
+)
 from case_studies.flip_flop.lstm import count_errors, train_lstm
-from case_studies.flip_flop.measure import BASE, OTHERS, READS, Found, Measured, measure
+from case_studies.flip_flop.measure import BASE, OTHERS, OWN, READS, Found, Measured, measure, of
 from case_studies.flip_flop.predict import LAWS, among_clean, any_error, learned, predictions, ranks, rivals, unlearned
-from case_studies.flip_flop.report import report
+from case_studies.flip_flop.report import MIXTURE, ONE, PENALTIES, TWO, report
 from case_studies.study import Plan, Run, Study, wanted
 from probes.glitches import LAWS as EVERY_LAW
 from probes.glitches import glitch_strings
@@ -75,6 +84,28 @@ def to_results(found: Found) -> dict[str, Any]:
             for law, words in LAWS.items()
         },
         "lstms": [{law: one.to_dict() for law, one in each.items()} for each in found.lstms],
+        "lstms_faultless": lstms_faultless(found).to_dict(),
+        "afterwards": _afterwards(found.measured),
+    }
+
+
+def _afterwards(measured: list[Measured]) -> dict[str, Any]:
+    """What was asked after the first look."""
+    one, two = of(measured, ONE), of(measured, TWO)
+    reads = two.glitches.reads[OWN]
+    tested = shares(two, [of(measured, name) for name in (MIXTURE, *PENALTIES)], (MIXTURE, PENALTIES[1]))
+    return {
+        "versus_errors": {name: pair.to_dict() for name, pair in versus_errors(measured).items()},
+        "attention": {
+            m.arm.family.name: {name: share.to_dict() for name, share in attention(m).items()} for m in measured
+        },
+        "right": {m.arm.family.name: right(m).to_dict() for m in measured},
+        "faultless": {m.arm.family.name: faultless(m).to_dict() for m in measured},
+        "shares": {
+            arm: {words: pair.to_dict() for (name, words), pair in tested.items() if name == arm}
+            for arm in dict.fromkeys(name for name, _ in tested)
+        },
+        "one_layer_at_reads_of_two": {"reads": reads, "faultless_seeds": faultless_at(one, OWN, reads)},
     }
 
 

@@ -1,7 +1,7 @@
 """What is measured on a trained arm, a number per seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from case_studies.study import Obtained
 from interp import Population
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
-from interp.stats import Estimate, clopper_pearson, mean_over_seeds
+from interp.stats import SHARE, Estimate, clopper_pearson, mean_over_seeds
 from interp.training.evaluation import evaluate, plain_set
 from interp.worlds.binary_chain import BinaryChain
 
@@ -40,7 +40,7 @@ class Measured:
     - `gap`, `scale`: mean log-odds after 1 less those after 0; norm of e.
     - `path`: step -> (scale, gap), of the weights that were kept.
     - `energy`, `aligned`: matrix -> share of the squared singular values that is the first one's; |cosine| of its first
-      singular vector in the stream with e.
+      singular vector in the stream with e. `first_energy`: of the same seeds before training.
     - `without_attention`: loss with what attention adds set to 0, less the loss (nats).
     """
 
@@ -56,6 +56,7 @@ class Measured:
     energy: dict[str, Array]
     aligned: dict[str, Array]
     without_attention: Array
+    first_energy: dict[str, Array] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -66,6 +67,12 @@ class Measured:
     def stuck(self) -> NDArray[np.bool_]:
         """Nearer to the unigram's loss than to the kernel's after the last step."""
         return np.asarray(self.way[:, -1] > HALF)
+
+    def rank_one(self, matrix: str) -> Estimate:
+        """Mean of `energy` over seeds; null: that before training, which random weights have."""
+        first = self.first_energy.get(matrix)
+        null = None if first is None else float(first.mean())
+        return mean_over_seeds(self.energy[matrix], support=SHARE).with_null({"before training": null})
 
     def stuck_share(self, level: float = LEVEL) -> Estimate:
         """Share of seeds that are stuck."""
@@ -104,8 +111,9 @@ def measure(arm: Arm, one: Obtained) -> Measured:
     after, gap = predictions(template, params, tokens)
     path = {step: _projected(template, kept, tokens) for step, kept in population.snapshots.items()}
     energy, aligned = _ranks(params)
+    first, _ = _ranks(population.snapshots[0]) if 0 in population.snapshots else ({}, {})
     return Measured(
-        arm, population, one.digest, steps, way, after, gap, norm_of_e(params), path, energy, aligned, cost
+        arm, population, one.digest, steps, way, after, gap, norm_of_e(params), path, energy, aligned, cost, first
     )  # fmt: skip
 
 

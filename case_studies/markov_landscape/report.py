@@ -43,9 +43,9 @@ def report(f: Findings, command: str) -> Page:
             f"When does it stay at the constant prediction? {f.count} seeds of each of {len(f.measured)} trainings."
         ),
         said=[
-            "If p + q > 1 and embeddings are tied, the unigram point is a bad local minimum, and training from small "
-            "weights gets stuck there; untied it is a saddle, and for p + q < 1 the chain is learned (Makkuva's "
-            "slides, L1788-2331; Makkuva et al. 2024).",
+            "If p + q > 1 and embeddings are tied, there are weights at which the unigram point is a bad local "
+            "minimum, and training gets stuck there; untied they are a saddle, and for p + q < 1 a Gaussian start "
+            "learns the chain (Makkuva's slides, L1788-2331; Makkuva et al. 2024).",
             "The slides print no number and no setting of a training.",
         ],
         answer=answers(f),
@@ -124,8 +124,10 @@ def point_parts(f: Findings) -> list[str | Table]:
         points_table(
             f.sweeps["norm"],
             "norm",
-            "With norms (LN) one direction of e is seen by nothing, so that a minimum has an eigenvalue of 0 and is "
-            "counted as neither.",
+            "Norms (LN) take means off, so that the direction in which all entries of e are alike has an eigenvalue "
+            "of 0: where all others are above, the point is a minimum while gains and biases of the norms stay. "
+            "Once they move: share of these of which a move of N(0, 0.001²) makes a saddle of the same loss "
+            "(both added after the first look).",
         ),
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 from case_studies.markov_landscape import DECLARED
 from case_studies.markov_landscape.arms import ARMS
 from case_studies.markov_landscape.measure import MATRICES, Measured, measure
-from case_studies.markov_landscape.points import KERNELS, POSITIONS, SPREADS, STDS, cases, listed, points
+from case_studies.markov_landscape.points import KERNELS, POSITIONS, SPREADS, STDS, cases, listed, points, starts
 from case_studies.markov_landscape.report import Findings, report
 from case_studies.markov_landscape.tables import finding, level_of
 from case_studies.study import Plan, Run, Study, wanted
@@ -68,6 +68,7 @@ def to_results(f: Findings) -> dict[str, Any]:
         "sweeps": {name: [one.to_dict() for one in found] for name, found in f.sweeps.items()},
         "listed": [one.to_dict() for one in f.listed],
         "cases": [one.to_dict() for one in f.cases],
+        "starts": starts(),
         "global_shares": [
             {"p": p, "q": q, "share": {f"{std:g}": CanonicalFlow(p, q).global_share(std) for std in STDS}}
             for p, q in KERNELS
@@ -94,7 +95,7 @@ def of_arm(m: Measured, f: Findings) -> dict[str, Any]:
         "after": [mean_over_seeds(m.after[:, x], support=SHARE).to_dict() for x in (0, 1)],
         "gap": mean_over_seeds(m.gap, support=REALS).to_dict(),
         "norm_of_e": mean_over_seeds(m.scale, support=(0.0, float("inf"))).to_dict(),
-        "energy": {name: mean_over_seeds(m.energy[name], support=SHARE).to_dict() for name in MATRICES},
+        "energy": {name: m.rank_one(name).to_dict() for name in MATRICES},
         "aligned": {name: mean_over_seeds(m.aligned[name], support=SHARE).to_dict() for name in MATRICES},
         "without_attention": mean_over_seeds(m.without_attention, support=REALS).to_dict(),
         "final": m.way[:, -1].tolist(),

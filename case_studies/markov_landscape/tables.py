@@ -47,7 +47,7 @@ def said_table(
         rows += [
             [
                 f"{'tied' if tied else 'untied'}, p + q > 1: the unigram point is a {word} (L1997-2031), {name_of(k)}",
-                "yes",
+                "of some weights" if tied else "of the same",
                 Cell(one.minima if tied else one.saddles, counted=True),
             ]
             for one in mine
@@ -139,12 +139,14 @@ def points_table(here: Sequence[Points], head: str, what: str) -> Table:
             }[head],
             Cell(one.minima, counted=True),
             Cell(one.saddles, counted=True),
+            *([Cell(one.held, counted=True), Cell(one.moved, counted=True)] if head == "norm" else []),
             _eigenvalue(one.least),
         ]
         for one in here
     ]
+    norms = ["minima while gains stay", "saddles once they move"] if head == "norm" else []
     return Table(
-        ["point", *([VARIED[head]] if head else []), "local minima", "saddles", "least eigenvalue"],
+        ["point", *([VARIED[head]] if head else []), "local minima", "saddles", *norms, "least eigenvalue"],
         rows,
         f"{what} Closed form at width 8, strings of {BinaryChain().length} states; counted are draws of all other "
         "weights. Least eigenvalue: of the Hessian by a, e and b, the smallest of all draws.",
@@ -217,17 +219,20 @@ def inside_table(measured: Sequence[Measured]) -> Table:
     """Low rank, and idle attention."""
     rows = []
     for m in measured:
-        cells = [Cell(mean_over_seeds(m.energy[name], support=SHARE), 2) for name in MATRICES]
+        cells: list[str | Cell] = []
+        for name in MATRICES:
+            found = m.rank_one(name)
+            null = found.null["before training"] if isinstance(found.null, dict) else None
+            cells += [Cell(found, 2), number(null, 2)]
         cells += [Cell(mean_over_seeds(m.aligned[name], support=SHARE), 2) for name in MATRICES]
         rows.append([m.name, *cells, Cell(mean_over_seeds(m.without_attention, support=REALS), 4)])
     return Table(
         [
             "arm",
-            *(f"{name}: first singular value's share" for name in MATRICES),
+            *(head for name in MATRICES for head in (f"{name}: first singular value's share", "before training")),
             *(f"{name}: |cosine| with e" for name in MATRICES),
             "loss without attention, less with it",
         ],
         rows,
-        "Shares of the squared singular values; random 8 x 32 weights have about 0.25, and a random direction of the "
-        "stream a mean |cosine| of 0.29.",
+        "Shares of the squared singular values; a random direction of the stream has a mean |cosine| of 0.29.",
     )

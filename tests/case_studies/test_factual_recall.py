@@ -20,7 +20,7 @@ from case_studies.factual_recall.maps import (
     recalled,
     token_logits,
 )
-from case_studies.factual_recall.stages import Stages, by_alpha, stages, straight_path
+from case_studies.factual_recall.stages import Stages, by_alpha, partial_knowledge, stages, straight_path
 from case_studies.factual_recall.study import run
 from closeness import assert_close
 from interp import Population, train_population
@@ -74,7 +74,7 @@ def made(nearest, path=1.0):
     far = {name: np.where(phases == i, 0.25, 2.0) for i, name in enumerate(names)}
     right = np.where(phases == 3, 1.0, 0.3)
     seeds = tuple(range(len(phases)))
-    return Stages(5 * np.arange(phases.shape[1]), far, right, right, path, seeds, clopper_pearson(0, len(seeds)))
+    return Stages(5 * np.arange(phases.shape[1]), far, right, right, path, seeds, clopper_pearson(0, len(seeds)), 0.25)
 
 
 def test_how_long_a_stage_lasts():
@@ -102,6 +102,31 @@ def test_the_straight_way_is_the_least_over_mixtures():
                 total += (p[p > 0] * np.log(p[p > 0] / q[p > 0])).sum()
         least = min(least, total / (GRAMMAR.subjects * GRAMMAR.relations))
     assert straight_path(GRAMMAR) == pytest.approx(least, rel=1e-4)
+
+
+def test_what_is_known_lies_beyond_what_the_relation_alone_gives():
+    far = {name: np.array([[2.0, 1.0, 3.0]] * 2) for name in ("uniform", "subject", "relation", "fact")}
+    right = np.array([[0.0, 0.25, 1.0], [0.0, 0.625, 1.0]])  # at their closest: no fact beyond guesses, and half
+    one = Stages(np.arange(3), far, right, right, 0.5, (0, 1), clopper_pearson(0, 2), 0.25)
+    assert one.closest()["known"].value == pytest.approx(0.25)
+    assert (one.closest()["right"].value, one.closest()["right"].null) == (pytest.approx(0.4375), 0.25)
+
+
+def test_who_knows_a_part_alone():
+    grammar = FactsGrammar()
+    found = partial_knowledge(grammar)
+    losses, right = {"subject": [], "relation": []}, {"subject": [], "relation": []}
+    for s in range(grammar.subjects):
+        for r in range(grammar.relations):
+            answers = {"subject": list(grammar.table[s]), "relation": list(grammar.table[:, r])}
+            for name, told in answers.items():
+                losses[name].append(-np.log(told.count(grammar.table[s, r]) / len(told)))
+                right[name].append(max(map(told.count, told)) / len(told))
+    for name in ("subject", "relation"):
+        assert found[name]["loss"] == pytest.approx(np.mean(losses[name]))
+        assert found[name]["right"] == pytest.approx(np.mean(right[name]))
+    assert found["subject"]["loss"] < found["relation"]["loss"]  # and yet the relation alone gives more right answers
+    assert found["subject"]["right"] < found["relation"]["right"]
 
 
 def test_slope_over_alpha():

@@ -9,7 +9,7 @@ import torch
 
 from case_studies.markov_landscape.arms import ARMS, CHAIN
 from case_studies.markov_landscape.measure import Measured, canonical_w, measure
-from case_studies.markov_landscape.points import cases, listed, points
+from case_studies.markov_landscape.points import cases, listed, points, starts
 from case_studies.markov_landscape.study import FULL, STUDY, Size
 from case_studies.markov_landscape.tables import finding, level_of
 from case_studies.study import Obtained
@@ -17,7 +17,9 @@ from closeness import assert_close
 from interp import Population
 from interp.training.evaluation import plain_set
 from interp.worlds.binary_chain import BinaryChain
-from interp.worlds.binary_chain.flow import gap
+from interp.worlds.binary_chain.constructed import unigram
+from interp.worlds.binary_chain.flow import CanonicalFlow, gap
+from interp.worlds.binary_chain.landscape import expected_loss, unigram_hessian
 from intervals import unnamed_of_page
 from sizes import hold_out_few
 
@@ -154,3 +156,63 @@ def test_the_full_size_is_the_papers():
     assert FULL.seeds == 40
     assert FULL.steps == ARMS[0].family.recipe.settings.steps
     assert isinstance(ARMS[0].family.recipe.grammar, BinaryChain)
+
+
+def test_with_norms_a_minimum_is_one_only_while_their_gains_stay():
+    found = points((0.5, 0.8), True, 3, norm="LN")
+    assert (found.minima.value, found.held.n, found.held.value) == (0, 3, 1)
+    assert (found.moved.n, found.moved.value) == (3, 1)
+    assert points((0.5, 0.8), True, 1).held is None
+
+
+def test_a_move_of_gains_leaves_the_loss_and_opens_a_way_down():
+    grammar = BinaryChain(0.5, 0.8, 5)
+
+    def losses(gains, rng):
+        """Expected loss over all strings: at the point, and a step along its least direction away."""
+        model = unigram(grammar, norm="LN", width=3, spread=0.3, seed=0)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "ln" in name:
+                    parameter += gains * torch.from_numpy(rng.standard_normal(parameter.shape))
+        first = expected_loss(model, grammar)
+        values, vectors = np.linalg.eigh(unigram_hessian(model, grammar))
+        with torch.no_grad():
+            model.embed.W_E[1] += 0.02 * torch.from_numpy(vectors[:-1, 0])
+            model.unembed.b_U[1] += 0.02 * float(vectors[-1, 0])
+        return first, values[0] / values[-1], expected_loss(model, grammar)
+
+    first, least, after = losses(0.0, np.random.default_rng(0))
+    assert abs(least) < 1e-12  # absolute: float64, of the largest
+    assert_close(first, grammar.unigram_loss, scale=1)
+    assert_close(after, first, scale=1)  # all entries of e alike: exactly constant
+    first, least, after = losses(0.3, np.random.default_rng(0))
+    assert_close(first, grammar.unigram_loss, scale=1)
+    assert least < -1e-4  # absolute: of the largest eigenvalue, far from rounding
+    assert after < first
+
+
+def test_both_starts_lie_on_their_side_at_either_pace():
+    found = starts()
+    e, w = found["learning"]
+    for pace, square in found["boundary"].items():
+        flow = CanonicalFlow(*CHAIN, float(pace))
+        assert (flow.basin(square**0.5 * 0.999, w), flow.basin(square**0.5 * 1.001, w)) == ("unigram", "global")
+        assert flow.basin(e, w) == "global"
+        assert flow.basin(*found["stuck"]) == "unigram"
+
+
+def test_rank_stands_beside_that_before_training():
+    family = ARMS[0].family
+    population = Population.init(family.recipe.config, [0, 1], family.recipe.grammar)
+    rows = [
+        {"seed": s, "step": t, "excess": 0.01, "rung/law": 0.6, "rung/unigram": 0.65} for t in (0, 5) for s in (0, 1)
+    ]
+    trained = {name: p * 2 for name, p in population.params.items()} | {"blocks.0.mlp.W_in": torch.ones(2, 8, 32)}
+    given = replace(population, params=trained, history=tuple(rows), snapshots={0: population.params})
+    m = measure(ARMS[0], Obtained(family, given, "digest"))
+    first = [np.linalg.svd(w.numpy(), compute_uv=False) for w in population.params["blocks.0.mlp.W_in"].double()]
+    found = m.rank_one("W_1")
+    assert found.value == pytest.approx(1)
+    assert found.null["before training"] == pytest.approx(np.mean([v[0] ** 2 / (v**2).sum() for v in first]))
+    assert m.rank_one("W_2").value == pytest.approx(m.rank_one("W_2").null["before training"])
