@@ -110,10 +110,13 @@ class Laid:
         chosen, tokens, visible = self._at_random
         try:
             one, other = (keys_of(r, tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
+            when = asked.claim.when
+            met = [] if when is None else [rows_of(when, tokens, i.grammar, one)]
         except InterpError:  # what no string of the language is has no truth
             return False
-        rows = asked.rows[chosen] & (one | other).any(-1)
-        return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
+        # At the places that the claim is about, whatever stands there; or wherever its condition holds of these tokens.
+        rows = [each & (one | other).any(-1) for each in (asked.rows[chosen], *met)]
+        return any(bool((one == other)[each].all() and each.sum() >= MIN_DIFFERENT) for each in rows)
 
     @cached_property
     def _at_random(self) -> tuple[Ints, Ints, Bools]:
