@@ -4,8 +4,8 @@
 
 Everything between a page's markers comes from docs/claim-bench.json, docs/trained-bench.json,
 docs/trained-bench-runs.json and, once they are there, docs/trained-bench-develop.json and
-docs/trained-bench-naive.json. Whether that is of the auditor as it stands is found out here, by the digest of its
-source files. `--check` writes nothing and fails where a page would change.
+docs/trained-bench-naive.json and docs/trained-bench-fresh.json. Whether that is of the auditor as it stands is found
+out here, by the digest of its source files. `--check` writes nothing and fails where a page would change.
 """
 
 import argparse
@@ -19,9 +19,10 @@ from typing import Any
 from interp.errors import RequestError
 from interp.files import write_text
 from probes.audit.bench.figure import error_count, error_table
-from probes.audit.bench.trained import by_seeds, long_table, short_table
+from probes.audit.bench.trained import by_seeds, fresh_table, long_table, short_table
 from probes.audit.bench.trained.beside import both_halves
-from probes.audit.bench.trained.history import read_runs, runs_table
+from probes.audit.bench.trained.cases import JUDGE, NEW
+from probes.audit.bench.trained.history import read_runs, runs_of, runs_table
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDING = {  # what a table says below itself -> what README says
@@ -30,10 +31,11 @@ WORDING = {  # what a table says below itself -> what README says
     ),
     "CPU seconds a claim": "CPU seconds per claim",
 }
-DEVELOP = "docs/trained-bench-develop.json"
+DEVELOP, FRESH = "docs/trained-bench-develop.json", "docs/trained-bench-fresh.json"
 NAIVE = "docs/trained-bench-naive.json"
 HALVES = {"judge": "docs/trained-bench.json", "develop": DEVELOP}
 NOT_YET = f"`{DEVELOP}` is not there yet: the develop half has not been run by these rules."
+NOT_RUN = f"`{FRESH}` is not there yet: the fresh families have not been audited."
 
 NOT_ASKED = f"`{NAIVE}` is not there yet, or not of all halves."
 
@@ -74,6 +76,8 @@ def blocks(root: Path) -> dict[str, dict[str, str]]:
     develop = by_seeds(read(DEVELOP)) if (root / DEVELOP).exists() else NOT_YET
     there = all((root / name).exists() for name in (NAIVE, *HALVES.values()))
     naive = both_halves({half: read(name) for half, name in HALVES.items()}, read(NAIVE)) if there else NOT_ASKED
+    fresh = fresh_table(read(FRESH)) if (root / FRESH).exists() else NOT_RUN
+    runs = read_runs(root / "docs" / "trained-bench-runs.json")
     return {
         "README.md": {"trained bench": worded(short_table(trained)), "written bench": erred(written)},
         "docs/manual.md": {"claim bench": f"{erred(written)}\n\n{error_table(written)}"},
@@ -81,7 +85,9 @@ def blocks(root: Path) -> dict[str, dict[str, str]]:
             "judging half": long_table(trained),
             "develop half": develop,
             "naive rule": naive,
-            "runs": runs_table(read_runs(root / "docs" / "trained-bench-runs.json")),
+            "runs": runs_table(runs_of(runs, JUDGE)),
+            "fresh families": fresh,
+            "fresh runs": runs_table(runs_of(runs, NEW)),
         },
     }
 

@@ -117,9 +117,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     audits.add_argument(
         "--half",
-        choices=("develop", "judge", "both"),
+        choices=("develop", "judge", "both", "fresh"),
         default="develop",
-        help="which seeds of --bench trained (default develop; how often the others were run is counted)",
+        help="which seeds of --bench trained, or the fresh families, on which no rule was developed (default develop; "
+        "how often the others were run is counted)",
     )
     audits.add_argument(
         "--models", type=Path, default=Path("trained-bench"), metavar="DIR",

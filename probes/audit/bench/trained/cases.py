@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 Head = tuple[int, int]  # layer, head
 Kind = Literal[
     "true", "false", "decoy", "one-hop", "two-hop", "pattern-carried", "redundant", "conditional", "tail",
-    "fixed-query", "idle",
+    "fixed-query", "idle", "free",
 ]  # fmt: skip
 # What claims of each kind are about, as pages say it.
 ABOUT: dict[str, str] = {
@@ -29,17 +29,20 @@ ABOUT: dict[str, str] = {
     "tail": "the last write, where it lies at least 8, 16, 24 or 28 tokens back",
     "fixed-query": "a head whose query is one and the same token in every string",
     "idle": "a head that attends as claimed and says nothing at all, or always the same",
+    "free": "a head of a model in which nothing is fixed; what it attends to, and whether it is used, is measured",
 }
 KINDS: tuple[str, ...] = tuple(ABOUT)
 Use = Literal["used", "redundant", "unused", "not asked"]
-Half = Literal["develop", "judge", "both"]
+Half = Literal["develop", "judge", "both", "fresh"]
 DEVELOP, JUDGE = range(20), range(20, 40)
+NEW = range(40, 50)  # of the fresh families, which are neither half's
 NO_LABEL = -100
 
 
 def seeds_of_half(half: Half) -> tuple[int, ...]:
-    """The seeds of each family that belong to a half."""
-    return {"develop": tuple(DEVELOP), "judge": tuple(JUDGE), "both": (*DEVELOP, *JUDGE)}[half]
+    """The seeds of each family that belong to a half; "fresh": those of the fresh families."""
+    parts = {"develop": tuple(DEVELOP), "judge": tuple(JUDGE), "both": (*DEVELOP, *JUDGE), "fresh": tuple(NEW)}
+    return parts[half]
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,27 @@ def rows(counted: Sequence[Counted], kinds: Iterable[str]) -> list[Row]:
     return [*(r for r in found if r.claims), row(counted)]
 
 
+def of_false(counted: Sequence[Counted]) -> tuple[int, int] | None:
+    """Of the false claims, whose pattern is not there: how many were refuted, how many left open. None: there are none.
+
+    Those that are right were refuted; the others were supported.
+    """
+    false = [c for c in counted if not c.pattern]
+    words: tuple[Outcome, ...] = ("right", "undecided")
+    refuted, left = (sum(c.claims for c in false if c.outcome == word) for word in words)
+    return (refuted, left) if false else None
+
+
+def of_families(counted: Sequence[Counted], error: Outcome | None) -> Estimate:
+    """Of the families with claims about which an error (None: any) can be made, those with it in one claim at least.
+
+    The two-sided Clopper-Pearson interval takes families for draws from all that might have been written.
+    """
+    everyone = {c.family for c in counted if error is None or error in c.at_risk}
+    wrong = {c.family for c in counted if c.outcome == error or (error is None and c.outcome != "right")}
+    return clopper_pearson(len(wrong), len(everyone))
+
+
 def _share(counted: Sequence[Counted], chosen: set[str]) -> Estimate:
     """Of the independent models of these claims, those that are chosen."""
     everyone = {c.cluster for c in counted}

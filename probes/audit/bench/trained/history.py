@@ -1,11 +1,12 @@
-"""Runs of the judging half, in a file that is committed: a new folder of models does not start their count anew.
+"""Runs of the judging half and of the fresh families, in a file that is committed: a new folder of models does not
+start their count anew. Seeds say which of both an entry is of.
 
 An entry is written before a run begins, so that one that was broken off counts too; what it found is added at its end.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,14 @@ def runs_so_far(path: Path) -> list[Run]:
     return read_runs(path) if path.exists() else []
 
 
+def runs_of(runs: Sequence[Run], seeds: Iterable[int]) -> list[Run]:
+    """Those runs that had one of these seeds at least."""
+    wanted = set(seeds)
+    return [run for run in runs if wanted & set(run["seeds"])]
+
+
 def begin_run(path: Path, families: Sequence[str], seeds: Sequence[int], seed: int) -> int:
-    """Write down that a run begins; how many there are, this one included."""
+    """Write down that a run begins; its number, from 1, among all in the file."""
     check_writable(path)
     runs = runs_so_far(path)
     runs.append({

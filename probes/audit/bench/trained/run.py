@@ -8,7 +8,7 @@ one call, as a user would. `docs/trained-bench.md` says what was fixed before th
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,11 @@ from interp.rng import check_seed
 from interp.threads import one_thread
 from probes.audit.analyzer import audit_claims
 from probes.audit.bench.digest import auditor
-from probes.audit.bench.trained.cases import JUDGE, KINDS, Half, seeds_of_half
+from probes.audit.bench.trained.cases import JUDGE, KINDS, NEW, Family, Half, seeds_of_half
 from probes.audit.bench.trained.errors import Row, Told, grouped, models_to_json, rows
 from probes.audit.bench.trained.families import FAMILIES
-from probes.audit.bench.trained.history import HISTORY, begin_run, end_run, history_path, runs_so_far
+from probes.audit.bench.trained.fresh import FRESH
+from probes.audit.bench.trained.history import HISTORY, begin_run, end_run, history_path, runs_of, runs_so_far
 from probes.audit.bench.trained.table import long_table, short_table, terminal, trained_figure
 from probes.audit.bench.trained.truth import check_subject
 from probes.core import Result, recorded
@@ -58,8 +59,8 @@ class TrainedResult(Result):
     """What the trained bench found. `rows`: by kind, by family and kind, and all; `families`: how many models and
     claims there were before the check, and what it dropped; `told`: every claim that was audited.
 
-    `auditor`: the version and digest of what was asked; `judge_runs`: how often the judging half has been run, this
-    time included.
+    `auditor`: the version and digest of what was asked; `judge_runs`: how often the judging half (of a result about
+    fresh families: those) has been run, this time included.
     """
 
     TABLE: ClassVar[str] = "told"
@@ -111,9 +112,10 @@ def run_trained_bench(
 ) -> TrainedResult:
     """Audit the claims about a half's models, which are trained into the folder `models` where it lacks them.
 
-    `seeds`: fewer than the half's own. `seed`: of whatever the audit draws. `runs`: the file in which runs of the
-    judging half are counted, with the auditor's digest and what came out (default: `docs/trained-bench-runs.json` of
-    the source tree). Training takes about 2 CPU seconds a model, auditing about 1 a claim.
+    `half="fresh"`: families that no rule was developed on, with seeds of their own. `seeds`: fewer than the half's own.
+    `seed`: of whatever the audit draws. `runs`: the file in which runs of the judging half and of fresh families are
+    counted, with the auditor's digest and what came out (default: `docs/trained-bench-runs.json` of the source tree).
+    Training takes about 2 CPU seconds a model, auditing about 1 a claim.
 
     Raises `RequestError` for families, halves and seeds that are not there, and where runs cannot be counted.
     """
@@ -121,10 +123,11 @@ def run_trained_bench(
     check_workers(workers)
     if not one_of(half, get_args(Half)):
         raise RequestError(f"half={quoted(half)} is none of {', '.join(get_args(Half))}")
-    names, chosen = _names(families), _seeds(half, seeds)
-    judged, asked, folder = any(s in JUDGE for s in chosen), auditor(), make_folder(Path(models))
+    names, chosen = _names(families, FRESH if half == "fresh" else FAMILIES), _seeds(half, seeds)
+    judged, asked, folder = not set(chosen).isdisjoint((*JUDGE, *NEW)), auditor(), make_folder(Path(models))
     history = history_path(runs) if judged else HISTORY
-    count = begin_run(history, names, chosen, seed) if judged else len(runs_so_far(history))
+    number = begin_run(history, names, chosen, seed) if judged else 0
+    count = len(runs_of(runs_so_far(history), NEW if half == "fresh" else JUDGE))
     jobs = [(name, number, str(folder), seed) for name in names for number in chosen]
     from interp.progress import progress_bar
 
@@ -135,7 +138,7 @@ def run_trained_bench(
     spent = sum(one.seconds for one in found) / max(1, len(told))
     counted = grouped(told)
     if judged:
-        end_run(history, count, counted)
+        end_run(history, number, counted)
     return TrainedResult(
         asked, half, seed, count, tuple(rows(counted, KINDS)), tuple(tallies), tuple(told), spent
     )  # fmt: skip
@@ -156,7 +159,7 @@ def check_family(name: str, models: str | Path, seeds: Iterable[int]) -> Checkup
     kept: Counter[tuple[str, bool, str]] = Counter()
     accuracies = []
     for seed in seeds:
-        subject = FAMILIES[name].make(seed, make_folder(Path(models)))
+        subject = _family(name).make(seed, make_folder(Path(models)))
         right, passed, lost = check_subject(subject, seed)
         kept.update((c.spoken.kind, c.pattern, c.use) for c in passed)
         found.append(_Found(name, (), tuple(lost), len(passed), 0.0))
@@ -182,7 +185,7 @@ class _Found:
 def _one(job: tuple[str, int, str, int]) -> _Found:
     """Make, check and audit one model."""
     name, seed, folder, audit_seed = job
-    family = FAMILIES[name]
+    family = _family(name)
     with one_thread():
         subject = family.make(seed, Path(folder))
         _, kept, lost = check_subject(subject, seed)
@@ -211,11 +214,15 @@ def _tally(name: str, found: Sequence[_Found]) -> Tally:
     return Tally(name, len(found), unlearned, claims, lost["grey"], lost["contradicted"], spent)
 
 
-def _names(families: Sequence[str] | None) -> list[str]:
-    names = list(FAMILIES) if families is None else list(families)
+def _family(name: str) -> Family:
+    return FAMILIES[name] if name in FAMILIES else FRESH[name]
+
+
+def _names(families: Sequence[str] | None, known: Mapping[str, Family]) -> list[str]:
+    names = list(known) if families is None else list(families)
     for name in names:
-        if name not in FAMILIES:
-            raise RequestError(f"family {quoted(name)} is none of {', '.join(FAMILIES)}")
+        if name not in known:
+            raise RequestError(f"family {quoted(name)} is none of {', '.join(known)}")
     return names
 
 

@@ -11,14 +11,25 @@ from interp.numbers import ABSENT, count, number, percent, significant
 from interp.text import fold
 from probes.audit import thresholds
 from probes.audit.bench.digest import of_which
-from probes.audit.bench.trained.cases import ABOUT, JUDGE, KINDS
-from probes.audit.bench.trained.errors import ERRORS, Counted, Outcome, Row, models_from_json, row, rows
+from probes.audit.bench.trained.cases import ABOUT, JUDGE, KINDS, NEW
+from probes.audit.bench.trained.errors import (
+    ERRORS,
+    Counted,
+    Outcome,
+    Row,
+    models_from_json,
+    of_false,
+    of_families,
+    row,
+    rows,
+)
 from probes.audit.bench.trained.truth import FALSE_SCORE, FALSE_TOP1, TRUE_SCORE, TRUE_TOP1
+from probes.core import clopper_pearson
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEAD = ("claims", "claims with an error", "models without any error", *ERRORS)
+HEAD = ("claims", "claims with an error", "models without any error", *ERRORS, "of false claims: refuted / left open")
 REWRITTEN, UNSEEN = range(6), range(6, 20)  # of the develop half: seeds on which rules were rewritten, and the others
 MUCH = 0.1  # of a family's claims dropped: it is named
 COUNTS = dict(enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2))
@@ -49,7 +60,7 @@ def terminal(data: Data) -> str:
 def short_table(data: Data) -> str:
     """Kinds with an error one by one, those without any in one row, and all; and what has to be known to read it."""
     counted = _counted(data)
-    body = [[name, *_cells(one)] for name, one in _joined(counted, _kinds_with_error(counted))]
+    body = [[name, *_cells(one, part)] for name, one, part in _joined(counted, _kinds_with_error(counted))]
     told = (f"{failing(counted)} {_easy(counted)} {_named(row(counted))}", grey_zone(data))
     return "\n\n".join([_markdown(["kind", *HEAD], body), *told, f"{_units(data)} {_source(data)}"])
 
@@ -58,15 +69,31 @@ def long_table(data: Data) -> str:
     """By kind; by family and kind; and by family what was dropped, and CPU seconds."""
     counted = _counted(data)
     titles = ["kind", *HEAD, "named"]
-    kinds = [[one.kind or "all", *_cells(one), _naming(one)] for one in (*_by_kind(counted), row(counted))]
+    kinds = [[one.kind or "all", *_cells(one, counted), _naming(one)] for one in (*_by_kind(counted), row(counted))]
     each = [one for one in rows(counted, KINDS) if one.family is not None]
-    second = [[one.family, one.kind, *_cells(one), _naming(one)] for one in each]
+    second = [[one.family, one.kind, *_cells(one, counted), _naming(one)] for one in each]
     head = ["family", "models", "not learned", "claims", "in the grey zone", "denied by the check", "CPU s a claim"]
     counts = ("family", "models", "unlearned", "claims", "grey", "contradicted")
     lost = [[*(f[c] for c in counts), number(f["seconds_per_claim"], 2)] for f in data["families"]]
     told = (failing(counted), grey_zone(data), f"{_units(data)} {_source(data)}")
     tables = _markdown(["family", *titles], second), _markdown(head, lost)
     return "\n\n".join([_markdown(titles, kinds), *told, *tables])
+
+
+def fresh_table(data: Data) -> str:
+    """Of fresh families: errors by family beside errors by model, and the long table."""
+    counted = _counted(data)
+    whole = row(counted)
+    wrong = len({c.cluster for c in counted if c.outcome != "right"})
+    shares = {"any error": (of_families(counted, None), clopper_pearson(wrong, whole.models, over="seeds"))}
+    shares |= {error: (of_families(counted, error), whole.rates[error].share) for error in ERRORS}
+    body = [[name, *(count(s) if s.n else ABSENT for s in two)] for name, two in shares.items()]
+    told = (
+        "Families with an error in one claim at least, of those about whose claims it can be made, and models. The "
+        "intervals (95 %, Clopper-Pearson) are over families and over models: the first says something of a family "
+        "that is not among these, so far as these are a draw from such families; the second of another seed of these."
+    )
+    return "\n\n".join([_markdown(["error", "families", "models"], body), told, long_table(data)])
 
 
 def by_seeds(data: Data, groups: Mapping[str, Iterable[int]] | None = None) -> str:
@@ -76,7 +103,9 @@ def by_seeds(data: Data, groups: Mapping[str, Iterable[int]] | None = None) -> s
     parts = {name: [c for c in counted if c.seed in set(seeds)] for name, seeds in wanted.items()}
     parts = {name: part for name, part in parts.items() if part}
     kinds = _kinds_with_error(counted)  # the same rows for each group
-    body = [[name, label, *_cells(one)] for name, part in parts.items() for label, one in _joined(part, kinds)]
+    body = [
+        [name, label, *_cells(one, own)] for name, part in parts.items() for label, one, own in _joined(part, kinds)
+    ]
     told = [f"Seeds {name}: {failing(part)}" for name, part in parts.items()]
     return "\n\n".join([
         _markdown(["seeds", "kind", *HEAD], body), *told, grey_zone(data), f"{_units(data)} {_source(data)}"
@@ -148,22 +177,25 @@ def _kinds_with_error(counted: Sequence[Counted]) -> list[str]:
     return [one.kind for one in _by_kind(counted) if one.kind and one.right < one.claims]
 
 
-def _joined(counted: Sequence[Counted], kinds: Sequence[str]) -> list[tuple[str, Row]]:
-    """Rows of `kinds`, each with what it is about; of all others together; and of all."""
+def _joined(counted: Sequence[Counted], kinds: Sequence[str]) -> list[tuple[str, Row, Sequence[Counted]]]:
+    """Rows of `kinds`, each with what it is about; of all others together; and of all; with what they count."""
     each = ((f"*{kind}*: {ABOUT[kind]}", row(counted, None, kind)) for kind in kinds)
-    found = [(name, one) for name, one in each if one.claims]
+    found: list[tuple[str, Row, Sequence[Counted]]] = [(name, one, counted) for name, one in each if one.claims]
     rest = [c for c in counted if c.kind not in kinds]
     others = len({c.kind for c in rest})
     if found and others:
         name = "the other kind" if others == 1 else f"the {COUNTS.get(others, others)} other kinds"
-        found.append((name, row(rest)))
-    return [*found, ("all", row(counted))]
+        found.append((name, row(rest), rest))
+    return [*found, ("all", row(counted), counted)]
 
 
-def _cells(one: Row) -> list[Any]:
-    """Claims, and those with an error; then models without any error, and with each: "33 of 259 [0.09, 0.17]"."""
+def _cells(one: Row, counted: Sequence[Counted]) -> list[Any]:
+    """Claims, and those with an error; then models without any error, and with each: "33 of 259 [0.09, 0.17]"; last
+    how many false claims were refuted, and how many left open. `counted`: what the row is a part of."""
     shares = [one.faultless, *(rate.share for rate in one.rates.values())]
-    return [one.claims, one.claims - one.right, *(count(s) if s.n else ABSENT for s in shares)]
+    false = of_false([c for c in counted if one.family in (None, c.family) and one.kind in (None, c.kind)])
+    told = ABSENT if false is None else f"{false[0]} / {false[1]}"
+    return [one.claims, one.claims - one.right, *(count(s) if s.n else ABSENT for s in shares), told]
 
 
 def _naming(one: Row) -> str:
@@ -185,11 +217,16 @@ def _gap(value: float | None, end: float | None) -> float | None:
 
 def _units(data: Data) -> str:
     whole = row(_counted(data))
+    shared = (
+        "Models that share weights count as one (a grafted, untrained or shuffled one with that of its seed which it "
+        f"was made from), so that {whole.models} of them are independent."
+    )
+    if data["half"] == "fresh":
+        shared = "No two share weights."
     return (
-        f"{data['claims']:,} claims about {data['models']} models. Models that share weights count as one (a grafted, "
-        f"untrained or shuffled one with that of its seed which it was made from), so that {whole.models} of them are "
-        "independent. The columns of errors count independent models with such an error in one claim at least, of "
-        "those about which it can be made, with 95 % Clopper-Pearson intervals."
+        f"{data['claims']:,} claims about {data['models']} models. {shared} The columns of errors count independent "
+        "models with such an error in one claim at least, of those about which it can be made, with 95 % "
+        "Clopper-Pearson intervals."
     )
 
 
@@ -217,6 +254,9 @@ def _source(data: Data) -> str:
     if set(seeds) & set(JUDGE):
         times = "once." if data["judge_runs"] == 1 else f"{data['judge_runs']} times; {EARLIER_RUNS}."
         runs = f" The half that was set aside was run {times}"
+    elif set(seeds) & set(NEW):
+        times = "once." if data["judge_runs"] == 1 else f"{data['judge_runs']} times; {EARLIER_RUNS}."
+        runs = f" These families were run {times}"
     cost = number(data["seconds_per_claim"], 2)
     return f"These are results {of_which(data)} ({which}).{runs} An audit took {cost} CPU seconds a claim."
 

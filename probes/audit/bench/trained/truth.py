@@ -78,8 +78,10 @@ def check_subject(subject: Subject, seed: int) -> tuple[float | None, list[Check
 
 def _check(spoken: Spoken, subject: Subject, patterns: Sequence[Floats], seed: int) -> Checked | str:
     examples, claim = subject.examples, spoken.claim
-    keys, rows = keys_and_rows(claim, examples.tokens, subject.grammar)
-    looks = [pattern_of(patterns[layer][:, head], keys, rows) for layer, head in claim.heads]
+    both_ways = subject.model.config.direction == "bidirectional"
+    keys, rows = keys_and_rows(claim, examples.tokens, subject.grammar, both_ways)
+    even = claim.relation.kind == "even"
+    looks = [pattern_of(patterns[layer][:, head], keys, rows, both_ways, even) for layer, head in claim.heads]
     words = {pattern_truth(look) for look in looks}
     there = words.pop() if len(words) == 1 else None
     if there is None:
@@ -110,10 +112,13 @@ def _check(spoken: Spoken, subject: Subject, patterns: Sequence[Floats], seed: i
 # -- patterns -----------------------------------------------------------------------------------------------
 
 
-def keys_and_rows(claim: Any, tokens: Ints, grammar: Any) -> tuple[Bools, Bools]:
-    """The claimed keys [input, query, key] of a causal model without padding, and the rows [input, query] asked."""
+def keys_and_rows(claim: Any, tokens: Ints, grammar: Any, both_ways: bool = False) -> tuple[Bools, Bools]:
+    """The claimed keys [input, query, key] without padding, and the rows [input, query] asked.
+
+    `both_ways`: of a bidirectional model; else of a causal one.
+    """
     n = tokens.shape[1]
-    seen = np.broadcast_to(np.tri(n, dtype=bool), (len(tokens), n, n))
+    seen = np.broadcast_to(np.tri(n, dtype=bool) | both_ways, (len(tokens), n, n))
     keys = claim.relation.keys(tokens, grammar, seen)
     rows = np.ones(tokens.shape, dtype=bool)
     if claim.when is not None:
@@ -121,15 +126,20 @@ def keys_and_rows(claim: Any, tokens: Ints, grammar: Any) -> tuple[Bools, Bools]
     return keys, rows
 
 
-def pattern_of(weights: Floats, keys: Bools, rows: Bools) -> Pattern:
-    """What weights [input, query, key] show. Rows without a key, and rows all of whose keys are meant, say nothing."""
-    seen = np.arange(weights.shape[1]) + 1
+def pattern_of(weights: Floats, keys: Bools, rows: Bools, both_ways: bool = False, even: bool = False) -> Pattern:
+    """What weights [input, query, key] show. Rows without a key, and rows all of whose keys are meant, say nothing.
+
+    `even`: the weight that counts is what weights have in common with an even spread over the keys (of which a head
+    that is even over all that is visible has c, too).
+    """
+    seen = np.full(weights.shape[1], weights.shape[1]) if both_ways else np.arange(weights.shape[1]) + 1
     size = keys.sum(-1)
     asked = rows & (size > 0) & (size < seen)
     if int(asked.sum()) < LEAST_ROWS:
         return Pattern(np.nan, np.nan, np.nan, np.nan, np.nan, int(asked.sum()))
     chance = (size / seen)[asked]
-    mass = (weights * keys).sum(-1)[asked]
+    spread = keys / np.maximum(size, 1)[..., None]
+    mass = (np.minimum(weights, spread) if even else weights * keys).sum(-1)[asked]
     score = (mass - chance) / (1 - chance)
     top = np.take_along_axis(keys, weights.argmax(-1)[..., None], axis=-1)[..., 0][asked]
     outer = (score <= OUTER[0]) | (score >= OUTER[1])

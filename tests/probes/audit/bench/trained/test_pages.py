@@ -16,7 +16,7 @@ from probes.audit.bench.figure import error_count
 from probes.audit.bench.trained import by_seeds, long_table, short_table
 from probes.audit.bench.trained.cases import JUDGE, KINDS
 from probes.audit.bench.trained.errors import ERRORS, Counted, models_from_json, models_to_json, row, rows
-from probes.audit.bench.trained.history import HISTORY, found_by, read_runs
+from probes.audit.bench.trained.history import HISTORY, found_by, read_runs, runs_of
 from probes.audit.bench.trained.table import failing, grey_zone
 
 ROOT = Path(interp.__file__).parents[1]
@@ -229,7 +229,7 @@ def test_a_stale_page_is_found_and_written(tmp_path, monkeypatch, capsys):
 
 
 def test_the_judging_half_is_shown_and_its_runs_are_counted():
-    data, runs = read("trained-bench.json"), read_runs(HISTORY)
+    data, runs = read("trained-bench.json"), runs_of(read_runs(HISTORY), JUDGE)
     assert data["half"] == "judge"
     assert {model["seed"] for model in data["told"]} == set(JUDGE)
     assert data["judge_runs"] == len(runs)

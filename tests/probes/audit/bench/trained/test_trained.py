@@ -31,7 +31,7 @@ from probes.audit.bench.trained.cases import (
 )
 from probes.audit.bench.trained.errors import ERRORS, Told, grouped, models_from_json, models_to_json, rate, row, rows
 from probes.audit.bench.trained.families import HEAD, SPARE
-from probes.audit.bench.trained.history import HISTORY, read_runs
+from probes.audit.bench.trained.history import HISTORY, read_runs, runs_of
 from probes.audit.bench.trained.make import own_model
 from probes.audit.bench.trained.models import Frozen, train
 from probes.audit.bench.trained.truth import Moved, Pattern, pattern_of, pattern_truth, use_truth
@@ -44,7 +44,9 @@ PREVIOUS, TWO_BACK = BUILT_IN["previous"], offset(-2)
 # -- truths come from elsewhere -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["truth", "cases", "models", "tasks", "presets", "families", "make"])
+@pytest.mark.parametrize(
+    "module", ["truth", "cases", "models", "tasks", "presets", "families", "make", "fresh", "fresh_tasks"]
+)
 def test_truths_are_made_and_checked_without_the_audits_decisions(module):
     source = (ROOT / "probes" / "audit" / "bench" / "trained" / f"{module}.py").read_text(encoding="utf-8")
     names = set()
@@ -384,7 +386,7 @@ def test_the_bench_runs_and_runs_on(tmp_path):
     result = run_trained_bench(tmp_path, families=asked, seeds=[0])
     assert [d.models for d in result.families] == [1, 1]
     assert {t.family for t in result.told} == set(asked)
-    assert result.judge_runs == len(read_runs(HISTORY))  # it is no run of the judging half
+    assert result.judge_runs == len(runs_of(read_runs(HISTORY), JUDGE))  # it is no run of the judging half
     assert sum(d.claims - d.grey - d.contradicted for d in result.families) == len(result.told)
     found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert found["claims"] == len(result.told)
