@@ -733,8 +733,8 @@ FIRST, CLOSING = (
 @pytest.mark.parametrize(
     ("layers", "answer", "claim", "expected"),
     [
-        # Logits of 5 and -5, and the other way round: the margin of 10, by which an output lies below the largest, moves
-        # by 20, and an output by 10.
+        # Logits of 5 and -5, and the other way round: the margin of 10, by which an output lies below the largest,
+        # moves by 20, and an output by 10.
         (ALONE, lambda a: a[..., 0], STACK,
          {"answer_change": 2, "aimed": 1, "every": None, "token": 2, "output_change": 1}),
         # The answer does not turn on what is read, nor does any output.
