@@ -41,7 +41,7 @@ from interp.recipe import num_labels
 from interp.rng import check_seed
 from interp.task_check import TaskCheck, check_task
 from probes.audit.bridge import View, check_readout, probed, trusted_logits
-from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, drawn_inputs, make_inputs, together
+from probes.audit.inputs import LENGTH, MEMORY, NUM_INPUTS, drawn_inputs, make_inputs, own_length, together
 from probes.audit.labels import LaidOut, labelled, lay_out
 from probes.audit.looks import Part, Plan, parts_of, tasks_of
 from probes.audit.model import NULL_MODELS, Outcome
@@ -205,6 +205,8 @@ def prepared(
     asked = claims(models[0], grammar)
     drawn = None
     if inputs is None:
+        if (tokens := own_length(grammar)) is not None:
+            not_read(f"strings of this grammar have {tokens} tokens", length=length)
         drawn = drawn_inputs(models[0], grammar, [one.relation for one in asked], num_inputs, length, seed)
         inputs = None if drawn is None else drawn.tokens
     given = _given(inputs, models[0], grammar, readout)

@@ -108,7 +108,8 @@ def _named(row: Evidence, head: Head) -> Evidence:
 
 def _pattern_rows(look: Look, e: PatternEvidence, untrained: Estimate | None) -> list[Evidence]:
     near, best = e.nearest, e.best
-    null = {"uniform": 0.0, "untrained": untrained.value if untrained else None}
+    # among all that is visible a uniform head is what an even claim says
+    null = {"uniform": None if e.top1 is None else 0.0, "untrained": untrained.value if untrained else None}
     apart = e.alike
     rows = [] if apart is None else [_told_apart(apart)]
     rows += [bound("pattern", "score", "claim score", e.score.with_null(null), e.least)]

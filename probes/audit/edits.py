@@ -69,8 +69,11 @@ class Run:
 
 
 def centred(logits: Tensor) -> Tensor:
-    """Logits [item, d_out] less their median over outputs: what is added to all of an item's says nothing."""
-    return logits - logits.median(dim=-1, keepdim=True).values
+    """Logits [item, d_out] less the largest: what is added to all of an item's says nothing.
+
+    Not less their median, which is the mask's where half of the outputs are masked.
+    """
+    return logits - logits.amax(dim=-1, keepdim=True)
 
 
 def z_shift(pattern: Tensor, keys: Tensor, change: Tensor) -> Tensor:

@@ -26,6 +26,8 @@ class Effects:
     - `direct`: the net effect with later patterns and norm scales frozen.
     - `turned`: share of the items whose right answer the interchange turns over, less what shams turn.
     - `fill`: the same edges' values replaced by their mean; `direct_fill`: that, frozen, if use may rest on it.
+      `fill_lost`: share of the items whose right answer, the largest output, is no longer the largest then: of many
+      answers the foils are few, and may all be other than the one that comes next.
     - `pattern_change`: the largest change of a claimed head's weight at the claimed queries, from input to donor.
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
@@ -33,7 +35,8 @@ class Effects:
     - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
       exchange of the claimed edges could move anything; `whole_turned`: share of the answers that it turns over;
       `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
-      for the donor.
+      for the donor. `whole_lost`: as `fill_lost`, with the heads' mean output in the place of their own.
+    - `where`: the condition of the claim, where answers are read in its rows alone: others may rest on these edges too.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
@@ -60,11 +63,14 @@ class Effects:
     sham: Estimate | None = None
     direct: Estimate | None = None
     fill: Estimate | None = None
+    fill_lost: Estimate | None = None
     turned: Estimate | None = None
     unnatural: float = 0.0
     left_out: float = 0.0
+    where: str = ""
     whole: Estimate | None = None
     whole_turned: Estimate | None = None
+    whole_lost: Estimate | None = None
     whole_partners: tuple[Head, ...] = ()
     whole_beside: Estimate | None = None
     whole_company: tuple[Head, ...] = ()

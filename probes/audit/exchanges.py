@@ -16,6 +16,7 @@ from probes.audit.side import Side
 from probes.audit.tasks import Items
 
 DRAWS = 6  # tries to find two sham values that differ
+FAR = 100.0  # logits below the largest: exp(-104) is 0 in float32, so that such an output is never the answer
 
 
 def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
@@ -116,16 +117,18 @@ def live_items(items: Items, keys: NDArray[np.bool_], last: bool) -> Items:
 
 
 def output_change(logits: Tensor) -> float:
-    """The most that any finite output [item, d_out] changes from item to item, each by its own size.
+    """The most that any finite output of `centred` logits [item, d_out] changes from item to item, each by its size.
 
-    An output far larger than the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in
-    one near 0 count: outputs smaller than the usual one are held to that one's size. Infinite where none is finite.
+    An output far below the others (a masked logit of -1e9, say) must not hide what they do, nor may rounding in one
+    near 0 count: outputs smaller than the usual one are held to that one's size. The usual one is the median of those
+    that come near the largest in some item. Infinite where none is finite.
     """
     finite = logits[:, torch.isfinite(logits).all(0)]
     if finite.shape[1] == 0:
         return math.inf
     size = finite.abs().amax(0)
-    usual = size.sort().values[(len(size) - 1) // 2]
+    near = size[finite.amax(0) > -FAR]
+    usual = (near if len(near) else size).sort().values[(max(len(near), 1) - 1) // 2]
     change, size = (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
     return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
 

@@ -121,12 +121,19 @@ def make_inputs(
     if strata is not None and len(strata) != len(tokens):
         raise RequestError(f"strata of {len(strata)} inputs do not fit {len(tokens)} distinct ones: one row an input")
     drawn = generator(seed, "audit/halves").random(len(tokens))
-    order = np.lexsort((drawn, *(() if strata is None else strata.T)))
+    order = np.lexsort((drawn, *(() if strata is None else _shared(strata).T)))
     visible = visible_keys(model, tokens, grammar)
     if lengths is not None:
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         visible = visible & real[:, :, None] & real[:, None, :]
     return Inputs(tokens, visible, roles_of(tokens, grammar), grammar, order)
+
+
+def _shared(strata: Ints) -> Ints:
+    """Strata [input, any], those of one input each made one: every second of them, sorted, is no half at random."""
+    _, which, times = np.unique(strata, axis=0, return_inverse=True, return_counts=True)
+    alone = (times[which.ravel()] == 1)[:, None]
+    return np.concatenate([alone, np.where(alone, 0, strata)], axis=1)
 
 
 def drawn_inputs(
@@ -185,6 +192,13 @@ def _check_drawn(cfg: Any, grammar: Any, count: int, length: int) -> None:
     longest = claims_of(grammar).longest
     if longest is not None:
         _check_memory(cfg, count, longest(grammar, length))
+
+
+def own_length(grammar: Any) -> int | None:
+    """How many tokens the strings of a grammar have that draws them of one length alone; None for all others."""
+    if claims_of(grammar).inputs is not None or not hasattr(grammar, "draw"):
+        return None
+    return int(np.shape(grammar.draw(generator(0, "audit/inputs"), 1))[1])
 
 
 def visible_keys(model: Any, tokens: Ints, grammar: Any) -> Bools:

@@ -28,6 +28,7 @@ TIE = 1e-5  # weights this close (relative) to the largest share the top place: 
 RESTS = 0.01  # with less outside the first key, a row looks nowhere else
 AT_RANDOM = 4_000_000  # pairs of query and key of sequences at random, on which relations are compared
 ALPHABETS = (2, 3, 6, 10_000)  # tokens of such a sequence
+TIED = 1e-3  # a mean weight on the first key that is less than this above that on the claimed keys is no more
 FEW = 20  # edges a stratum of the matched null needs
 
 
@@ -109,10 +110,13 @@ class Laid:
         chosen, tokens, visible = self._at_random
         try:
             one, other = (keys_of(r, tokens, i.grammar, visible) for r in (asked.claim.relation, rival))
+            when = asked.claim.when
+            met = [] if when is None else [rows_of(when, tokens, i.grammar, one)]
         except InterpError:  # what no string of the language is has no truth
             return False
-        rows = asked.rows[chosen] & (one | other).any(-1)
-        return bool((one == other)[rows].all() and rows.sum() >= MIN_DIFFERENT)
+        # At the places that the claim is about, whatever stands there; or wherever its condition holds of these tokens.
+        rows = [each & (one | other).any(-1) for each in (asked.rows[chosen], *met)]
+        return any(bool((one == other)[each].all() and each.sum() >= MIN_DIFFERENT) for each in rows)
 
     @cached_property
     def _at_random(self) -> tuple[Ints, Ints, Bools]:
@@ -212,7 +216,8 @@ class Head:
         top1 = share = matched = within = None
         aside = asked.rows & ~asked.sink & self.laid.inputs.visible[:, :, 0]
         on_keys = (self.weights * asked.keys).sum(-1)
-        rests = not even and bool(np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half].sum() > 0)
+        more = np.where(aside, self.weights[:, :, 0] - on_keys, 0.0)[half]
+        rests = not even and bool(more.sum() > TIED * aside[half].sum())
         each = np.zeros(len(half))
         if even:
             share = mean("share", (scores > ROW).astype(float), asked.free)

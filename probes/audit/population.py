@@ -115,26 +115,27 @@ def _of_verdicts(verdicts: Counter[str], n: int, level: float, floor: float, ver
 
 
 def _means(best: Sequence[Outcome], level: float) -> list[Evidence]:
-    """Every number of the single audits, averaged over the seeds that have it."""
-    found: dict[tuple[str, str, str], list[Evidence]] = {}
+    """Every number of the single audits, averaged over the seeds that have it; of several heads a seed has the mean."""
+    found: dict[tuple[str, str, str], dict[int, list[Evidence]]] = {}  # by kind and seed: a row for each of its heads
     decided: Counter[tuple[str, str]] = Counter()
-    for outcome in best:
+    for seed, outcome in enumerate(best):
         rows = [row for row in (*outcome.pattern.evidence, *outcome.use.evidence) if stem(row.name) not in NOT_AVERAGED]
         decided.update({_kind(row)[:2] for row in rows if row.decides})
         for row in rows:
             if row.estimate.value is not None:
-                found.setdefault(_kind(row), []).append(row)
+                found.setdefault(_kind(row), {}).setdefault(seed, []).append(row)
     out = []
-    for (group, name, _), rows in found.items():
-        values = np.array([row.estimate.value for row in rows])
+    for (group, name, _), by_seed in found.items():
+        rows = [row for of_seed in by_seed.values() for row in of_seed]
+        values = np.array([np.mean([row.estimate.value for row in of_seed]) for of_seed in by_seed.values()])
         mean = ratio(values, np.ones(len(values)), level, SUPPORTS.get(stem(name), REALS))  # of a mean: Student's t
         mean = replace(mean, over="seeds")
         mean = mean.with_null(_mean_null([row.estimate.null for row in rows]))
         words = RIVAL if name == "rival" else rows[0].words.split(": ")[-1]
         if _is_tail(name):
             words += "; of the seeds in which it fails there"
-        elif len(rows) < len(best):
-            words += f"; of the {len(rows)} seeds that have it"
+        elif len(by_seed) < len(best):
+            words += f"; of the {len(by_seed)} seeds that have it"
         if times := decided[group, name]:
             words += f"; decides in {times} of {len(best)} seeds"
         side, threshold = rows[0].side, rows[0].threshold
@@ -186,14 +187,15 @@ def _reason(
     numbers: Sequence[int],
 ) -> str:
     """How many seeds say what, and one of them; where they differ, one of those that say otherwise too."""
-    n = len(best)
+    n, several = len(best), len(claim.heads) > 1
     where = f" of layer {claim.heads[0][0]}" if len({layer for layer, _ in claim.heads}) == 1 else ""
     told = ", ".join(f"{word} in {count}" for word, count in verdicts.most_common())
-    said = f"In {verdicts['supported']} of {n} seeds some head{where} supports the claim ({told})"
+    who = f"{len(claim.heads)} heads{where} support" if several else f"some head{where} supports"
+    said = f"In {verdicts['supported']} of {n} seeds {who} the claim ({told})"
     if any(outcome.heads != claim.heads for outcome in best) and claim.heads and where:
         said += "; a head's number means nothing in another seed, so any head of the layer counts"
     if claim.heads and named != verdicts["supported"]:
-        said += f", and {heads_text(claim.heads)} itself in {named}"
+        said += f", and {heads_text(claim.heads)} {'themselves' if several else 'itself'} in {named}"
     said += f": between {percent(low(share), 1)} and {percent(high(share), 1)} of such models."
     if floor <= t.MOST_SEEDS:
         said += f" Even {n} of {n} would only show that at least {percent(floor, 1)} do, which decides nothing: "

@@ -18,7 +18,7 @@ from interp.stats import Estimate
 from interp.vocabulary import find_token
 from probes.audit.pattern import Asked, Head, Laid, mean_of, overlap, scored
 from probes.audit.stats import Floats, low
-from probes.audit.thresholds import LEAD, MIN_DIFFERENT, MIXED, RIVAL_SEQUENCES
+from probes.audit.thresholds import LEAD, MIN_DIFFERENT, MIXED, RIVAL_SEQUENCES, TOP1
 from probes.claims import Relation, offset, position, same_relation, token
 
 Bools = NDArray[np.bool_]
@@ -31,7 +31,8 @@ class Rival:
 
     - `different`: rows of half B in which the two name different keys.
     - `lead`: mean score of the claim less that of the rival where neither set of keys holds the other, in half B;
-      `lead_a`: in half A. None where there are too few rows.
+      `lead_a`: in half A. None where there are too few rows, or the rival has a key in fewer of the claim's rows than
+      1 - `TOP1`.
     - `nested`: what the rival is where, but for such rows, one set always holds the other; `beside`: the claim's score
       less the rival's there.
     - `placed`: "the token n positions before" or "position p", which a reason names only if no other does.
@@ -57,8 +58,10 @@ class Rivals:
 
 @dataclass(frozen=True)
 class _Told:
-    """Rows [input, query] of a claim beside a rival: keys differ; neither holds the other; the rival is the wider."""
+    """Rows [input, query] of a claim beside a rival: it names a key; keys differ; neither holds the other; the rival
+    is the wider; the narrower."""
 
+    named: Bools
     differ: Bools
     apart: Bools
     wider: Bools
@@ -119,7 +122,7 @@ def _named(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation]
         other = head.fit(rival, False, even)
         if asked.sink.any():
             other = np.where(asked.sink, head.fit(rival, True, even), other)
-        yield _against(laid, rival, own - other, told, even, level)
+        yield _against(laid, asked, rival, own - other, told, level)
 
 
 def _relations(laid: Laid, asked: Asked) -> Iterator[Relation]:
@@ -179,12 +182,12 @@ def _placed(head: Head, asked: Asked, level: float) -> Iterator[Rival | Relation
             if same_relation(rival, claimed) or not named.any():
                 continue
             held = asked.keys[:, places, inside] & named  # the one key is among the claimed ones
-            told = _Told(asked.free & ~(held & single), named & ~held, np.zeros_like(held), held & ~single)
+            told = _Told(named, asked.free & ~(held & single), named & ~held, np.zeros_like(held), held & ~single)
             if _equal(laid, told, asked, rival):
                 yield rival
                 continue
             weight = np.take_along_axis(taken, inside[None, :, None], -1)[..., 0]
-            one = _against(laid, rival, own - (weight - chance) / (1 - chance), told, even, level)
+            one = _against(laid, asked, rival, own - (weight - chance) / (1 - chance), told, level)
             one = replace(one, placed=True)
             if one.different < MIN_DIFFERENT:
                 yield one
@@ -202,7 +205,7 @@ def _told(laid: Laid, asked: Asked, rival: Relation) -> _Told:
         more, less = (keys & ~asked.keys).any(-1), (asked.keys & ~keys).any(-1)
         named = asked.free & keys.any(-1)
         both, one, other = named & more & less, named & more & ~less, named & less & ~more
-        laid.told[key] = _Told(asked.free & (more | less), both, one, other)
+        laid.told[key] = _Told(named, asked.free & (more | less), both, one, other)
     told = laid.told[key]
     assert isinstance(told, _Told)
     return told
@@ -213,10 +216,13 @@ def _equal(laid: Laid, told: _Told, asked: Asked, rival: Relation) -> bool:
     return not told.differ.any() and laid.must_agree(asked, rival)
 
 
-def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool, level: float) -> Rival:
-    a, b = laid.inputs.half_a, laid.inputs.half_b
+def _against(laid: Laid, asked: Asked, rival: Relation, lead: Floats, told: _Told, level: float) -> Rival:
+    a, b, even = laid.inputs.half_a, laid.inputs.half_b, asked.claim.relation.kind == "even"
     nested, rows = told.wider | told.narrower, _compared(told, even)
-    enough, held = _enough(laid, rows), _enough(laid, nested) and not even
+    # What is there in few of the rows only cannot be what a head does in too many of them for the claim to hold.
+    there = told.named[b].sum() >= (1 - TOP1) * asked.free[b].sum()
+    told_apart, held = _enough(laid, rows), _enough(laid, nested) and not even
+    enough = there and told_apart
     kind: Nested = "wider" if told.wider[b].sum() >= told.narrower[b].sum() else "narrower"
     return Rival(
         rival.name,
@@ -224,8 +230,8 @@ def _against(laid: Laid, rival: Relation, lead: Floats, told: _Told, even: bool,
         int(told.differ[b].sum()),
         mean_of("rival", lead, rows, b, level) if enough else None,
         float(lead[a][rows[a]].mean()) if enough else None,
-        kind if held and not enough else None,
-        mean_of("rival", lead, nested, b, level) if held and not enough else None,
+        kind if held and not told_apart else None,
+        mean_of("rival", lead, nested, b, level) if held and not told_apart else None,
     )
 
 

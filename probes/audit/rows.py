@@ -173,6 +173,7 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("sham", "the sham alone", e.sham),
         ("direct", "direct effect (later patterns frozen)", e.direct),
         ("mean_fill", "their mean filled in instead", e.fill),
+        ("fill_lost", "right answers that this turns over", e.fill_lost),
         ("direct_fill", "the same, later patterns frozen", e.direct_fill),
         ("turned", "answers that the exchange turns over", e.turned),
         ("with_partners", f"effect with {heads_text(e.partners)} ablated", e.with_partners),
@@ -190,11 +191,14 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("both_beside_raw", "pattern and values, the exchange as it is", e.both_beside_raw),
         ("whole", "all that it gives, of another input", e.whole),
         ("whole_turned", "answers that this turns over", e.whole_turned),
-        ("whole_beside", f"the same, {heads_text(e.whole_partners)} ablated", e.whole_beside),
+        ("whole_lost", "right answers that its mean turns over", e.whole_lost),
+        ("whole_beside", f"all of another input, {heads_text(e.whole_partners)} ablated", e.whole_beside),
         ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
-        shown = name not in ("direct_fill", "raw_with_partners") and not name.startswith(("look_", "both_"))
+        shown = name not in ("direct_fill", "fill_lost", "raw_with_partners") and not name.startswith(
+            ("look_", "both_")
+        )
         shown = shown or name.endswith("_beside") or name in chosen
         if estimate is not None and shown:
             row = Evidence("use", name, words, estimate)

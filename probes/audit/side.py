@@ -67,6 +67,11 @@ class Side:
         logits, each = done.logits.cpu().numpy(), np.arange(len(self.items))
         return np.asarray(logits[each, self.items.answer] - logits[each, self.items.foil])
 
+    def lost(self, done: Run) -> Floats:
+        """1 where the right answer was the largest output and is not in an edited run, else 0 [item]."""
+        right, still = (run.logits.argmax(-1).cpu().numpy() == self.items.answer for run in (self.base, done))
+        return np.asarray(right & ~still, dtype=np.float64)
+
     def sees(self, layer: int) -> Tensor:
         """Keys that a query of the recipient gives any weight in some head [item, query, key]."""
         return self.cache.patterns[layer].sum(1) > 0

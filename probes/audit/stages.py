@@ -34,11 +34,23 @@ STAGES = (
     Stage(frozenset(("token",)), _MOVING, "token"),
     Stage(frozenset(("every",)), all_of(_MOVING, Not(ENOUGH_BY_TOKEN)), "every"),
     Stage(
-        frozenset(("whole", "whole_turned", "whole_partners", "whole_beside", "whole_company", "whole_in_company")),
+        frozenset(
+            (
+                "whole",
+                "whole_turned",
+                "whole_lost",
+                "whole_partners",
+                "whole_beside",
+                "whole_company",
+                "whole_in_company",
+            )
+        ),
         all_of(_ALIVE, Bound("margin.low", ">", 0.0), Not(POWERFUL)),
         "whole_output",
     ),
-    Stage(frozenset(("total", "raw", "sham", "direct", "fill", "turned", "unnatural")), POWERFUL, "exchange"),
+    Stage(
+        frozenset(("total", "raw", "sham", "direct", "fill", "fill_lost", "turned", "unnatural")), POWERFUL, "exchange"
+    ),
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), "direct_fill"),
     Stage(
         frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),

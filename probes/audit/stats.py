@@ -11,11 +11,9 @@ from probes.core import jackknife
 
 Floats = NDArray[np.float64]
 
-LEADS: Support = (-2.0, 2.0)  # of scores: each is 1 at most, and -1 at least where two keys are seen
-
 # The ranges of the numbers of an audit, by the name of their row; effects and margins may be any number.
 SUPPORTS: dict[str, Support] = {
-    "score": SCORE, "untrained": SCORE, "matched": SCORE, "rival": LEADS, "better": LEADS,
+    "score": SCORE, "untrained": SCORE, "matched": SCORE, "rival": REALS, "better": REALS,
     "tail_score": SCORE, "tail_top1": SHARE, "top1": SHARE, "share": SHARE, "without_sink": SHARE, "sink": SHARE,
     "by_value": SHARE, "aimed": SHARE,
     "still": POSITIVE, "silent": POSITIVE,

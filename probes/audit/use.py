@@ -140,7 +140,10 @@ class Measuring:
         if not np.isfinite(side.margin).all():
             dead = "the logit of an answer or a foil is not finite"
         margin = ratio(side.by_unit(side.margin), units, used.level)
-        self.found = Effects(len(units), margin, used.level, dead, left_out=side.left_out)
+        when = asked.claim.when
+        alone = when is not None and side is used._side(asked, "b", heads, within=True)
+        where = when.words if when is not None and alone else ""
+        self.found = Effects(len(units), margin, used.level, dead, left_out=side.left_out, where=where)
 
     def __call__(self, needs: frozenset[str]) -> Effects:
         """Evidence in which the fields of these names have been measured, where they mean something."""
@@ -272,10 +275,13 @@ class Measuring:
 
     def answer(self) -> dict[str, Any]:
         """Whether the output moves at all, and with the token that decides; whether the edges read that token."""
-        side, token = self.side, self.token_change
+        side, token = self.side, np.abs(self.token_change)
+        if side.items.flipped is None and any(layer > 0 for layer, _ in self.heads):
+            # What stands there is not all that is read there: a layer before may have brought it from elsewhere.
+            token = np.maximum(token, np.abs(self.change(side.margin, self.swap)))
         loudness = side.loudness()
         # An answer that moves from nothing has moved beyond all bounds.
-        share = np.divide(np.abs(token), loudness, out=np.where(token != 0, np.inf, 0.0), where=loudness > 0)
+        share = np.divide(token, loudness, out=np.where(token != 0, np.inf, 0.0), where=loudness > 0)
         return {
             "output_change": output_change(centred(torch.cat([side.base.logits, side.donor.logits]))),
             "answer_change": float(share.max()),
@@ -298,16 +304,19 @@ class Measuring:
         raw, sham = side.margin - side.margin_of(done), self.sham(side.margin)
         shams = [self.turned(self.change(side.margin, edges)) for edges in self.shams]
         direct, _ = self.net(side.margin, frozen=side.cache)
-        natural = np.quantile(side.base.norm.cpu().numpy(), t.NATURAL)
-        norm = done.norm.cpu().numpy()
+        filled = side.edited(self.fills)
+        intact, norm = side.base.norm.cpu().numpy(), done.norm.cpu().numpy()
+        lowest, highest = np.quantile(intact, t.NATURAL)
+        slack = t.EXACT * float(np.abs(intact).max())  # norms that are all the same are so up to rounding
         return {
             "total": side.share(raw - sham),
             "raw": side.share(raw),
             "sham": side.share(sham),
             "direct": side.share(direct),
-            "fill": side.share(self.change(side.margin, self.fills)),
+            "fill": side.share(side.margin - side.margin_of(filled)),
+            "fill_lost": side.share_of_items(side.lost(filled)),
             "turned": side.share_of_items(self.turned(raw) - np.mean(shams, axis=0)),
-            "unnatural": float(((norm < natural[0]) | (norm > natural[1])).mean()),
+            "unnatural": float(((norm < lowest - slack) | (norm > highest + slack)).mean()),
         }
 
     def direct_fill(self) -> dict[str, Any]:
@@ -348,7 +357,11 @@ class Measuring:
         swap = partial(resampled, heads=self.heads, seed=seed)
         edges = swap(side)
         moved = self.change(side.margin, edges)
-        found: dict[str, Any] = {"whole": side.share(moved), "whole_turned": side.share_of_items(self.turned(moved))}
+        found: dict[str, Any] = {
+            "whole": side.share(moved),
+            "whole_turned": side.share_of_items(self.turned(moved)),
+            "whole_lost": side.share_of_items(side.lost(side.edited([], ablated=side.fill(self.heads)))),
+        }
         if self.search is None:
             return found
         if partners := find_partners(self.search, swap, self.others, seed):

@@ -64,6 +64,7 @@ NONE = all_of(NO_CHANGE, NO_TURN)
 WHOLE_NONE = all_of(
     Bound("whole.reach", "<", t.UNUSED),
     Bound("whole_turned.reach", "<", t.UNUSED),
+    any_of(Not(Given("whole_lost")), Bound("whole_lost.reach", "<", t.UNUSED)),
     any_of(Not(Given("whole_beside")), Bound("whole_beside.reach", "<", t.UNUSED)),
     any_of(Not(Given("whole_in_company")), Bound("whole_in_company.reach", "<", t.UNUSED)),
 )
@@ -71,7 +72,7 @@ WHOLE_NONE = all_of(
 OPEN = "Use cannot be decided: "
 USE_RULES = (
     Rule("few_items", Not(ENOUGH_ITEMS), "undecided",
-         OPEN + "{items} inputs {needs}, and {MIN_SEQUENCES} are needed", ("items",)),
+         OPEN + "{items} inputs {needs}, and {MIN_SEQUENCES} are needed: give more inputs", ("items",)),
     Rule("dead_edit", Given("dead"), "undecided",
          OPEN + "{dead}, so an edit of it proves nothing", ("edit",)),
     Rule("still", STILL, "unused",
@@ -85,9 +86,9 @@ USE_RULES = (
     Rule("no_margin", Bound("margin.low", "<=", 0.0), "undecided",
          OPEN + "the model does not {task} (margin {margin})", ("margin",)),
     Rule("unused_whole", WHOLE_NONE, "unused",
-         "The model does not use it to {task}: exchanging all that {heads} gives for what it gives on another input "
-         "moves {whole} of the margin{beside}, each less than {UNUSED}{turns}",
-         ("whole", "whole_turned", "whole_beside", "whole_in_company")),
+         "The model does not use it to {task}{where}: exchanging all that {heads} gives for what it gives on another "
+         "input moves {whole} of the margin{beside}, each less than {UNUSED}{turns}",
+         ("whole", "whole_turned", "whole_lost", "whole_beside", "whole_in_company")),
     Rule("no_power_not_aimed", all_of(Not(EVERY_MOVES), Not(AIMS)), "undecided",
          OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
          "and the {pairs} do not change the tokens that are read there", ("every_head", "aimed")),
@@ -108,7 +109,7 @@ USE_RULES = (
          ("both", "both_raw")),
     Rule("used_by_answers", Bound("turned.low", ">=", t.TURNED), "used",
          "To {task} the model uses it: exchanging what {heads} reads there turns over {turned} of the answers, net of "
-         "shams of the same size, and {total} of the margin, which a few inputs make up", ("turned",)),
+         "shams of the same size, and moves {total} of the margin", ("turned",)),
     Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
          OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
     Rule("mean_differs", Bound("total.low", ">=", t.USED), "undecided",
@@ -130,10 +131,13 @@ USE_RULES = (
     Rule("mean_matters", all_of(NONE, Bound("fill.low", ">=", t.USED)), "undecided",
          OPEN + "{moved}, but filling in the mean costs {fill}: what it reads there matters by something other than "
          "what the minimal pairs change", ("mean_fill",)),
+    Rule("answers_lost", all_of(NONE, Bound("fill_lost.low", ">=", t.USED)), "undecided",
+         OPEN + "{moved}, but filling in the mean turns over {fill_lost} of the right answers: what it reads there "
+         "matters by something that donors and foils do not show", ("fill_lost",)),
     Rule("answers_turn", all_of(NO_CHANGE, Not(NO_TURN)), "undecided",
          OPEN + "{moved}, but turns over {turned} of the answers", ("turned",)),
     Rule("unused", NONE, "unused",
-         "The model does not use it to {task}: {nothing}{also}, each less than {UNUSED}{turns}",
+         "The model does not use it to {task}{where}: {nothing}{also}, each less than {UNUSED}{turns}",
          (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", ("with_partners", NONE_BESIDE),
           ("raw_with_partners", Not(NONE_BESIDE)), "in_company", ("look", Bound("look.reach", "<", t.UNUSED)),
           ("look_raw", Not(Bound("look.reach", "<", t.UNUSED))), ("both", Bound("both.reach", "<", t.UNUSED)),
@@ -208,6 +212,7 @@ def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
         turns=_turns(e.turned or e.whole_turned),
         also=f", nor with {heads_text(e.partners)} ablated" if e.partners else "",
         outside=percent(e.unnatural),
+        where=f" where {e.where}" if e.where else "",
     )
 
 

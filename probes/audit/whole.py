@@ -20,6 +20,7 @@ from probes.audit.edits import Head, reaches_output
 from probes.audit.inputs import Inputs
 from probes.audit.kinds import by_kind, key_of
 from probes.audit.partners import searched
+from probes.audit.rules import span
 from probes.audit.screen import exchanged
 from probes.audit.side import Side
 from probes.audit.stats import high, low
@@ -76,7 +77,10 @@ def whole_interchange(
             else:
                 share = side.share(side.margin - side.margin_of(_exchanged(side, head)))
                 why_not = why or ("" if reaches(head[0]) else LOST)
-                moved = Moved(kind, share, "open" if why_not else word_of(share, side), why_not)
+                word = word_of(share, side)
+                if word == "not moved" and not why_not:
+                    why_not = _answers_lost(side, head)
+                moved = Moved(kind, share, "open" if why_not else word, why_not)
             found[head].append(moved)
     return {head: _of_all(kinds) for head, kinds in found.items()}
 
@@ -108,6 +112,12 @@ def _open(kind: str, why: str) -> Moved:
 def _exchanged(side: Side, at: Head) -> Any:
     layer, head = at
     return side.edited([], ablated={at: side.donor_cache.z[layer][:, :, head]})
+
+
+def _answers_lost(side: Side, head: Head) -> str:
+    """Why a head that moves no margin may matter all the same: its mean loses right answers to other outputs."""
+    share = side.share_of_items(side.lost(side.edited([], ablated=side.fill((head,)))))
+    return f"its mean in its place turns over {span(share)} of the right answers" if low(share) >= t.USED else ""
 
 
 def _powerless(side: Side) -> str:

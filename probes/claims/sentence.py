@@ -34,6 +34,9 @@ VERBS = (
     *("uses", "uses ... to", "relies on", "depends on"),
 )
 WRITES = ("copies", "copied", "copy", "moves", "carries", "writes", "passes", "outputs", "predicts")
+DOES = ("implements", "performs", "computes", "retrieves", "finds", "detects", "identifies", "matches", "selects")
+AVOIDS = ("ignores", "avoids", "suppresses", "excludes")
+STRICT = ("only", "always", "exclusively", "solely", "consistently", "invariably")  # more than inputs can show
 ADVERBS = ("mainly", "mostly", "primarily", "evenly", "uniformly")
 FORM = (
     "write 'L1H0 attends to RELATION', 'L1H0 mainly attends to RELATION', '... when CONDITION', or "
@@ -55,6 +58,7 @@ _VERB = re.compile(
     rf" (?P<place>{_PLACE})) (?P<rest>.+)",
     re.IGNORECASE,
 )
+_LAYER = re.compile(r"(?:of|in|from) (?:the )?layer[ -]?(?P<layer>\d+) ", re.IGNORECASE)
 _AVERAGES = re.compile(r"averages? (?:(?:over|across) )?(?P<rest>.+)", re.IGNORECASE)
 _NOT = re.compile(
     r"(?:(?:does|do|did|is|are|was|were|can)(?: not|n't|n’t)|cannot|never|no longer|hardly|rarely|barely)\b",
@@ -187,17 +191,30 @@ def _verb_meant(rest: str) -> str:
     words = rest[: 2 * LONGEST].split(" ")
     if _is_name(rest):
         core = _heuristic(rest, False).relation
-        return f"{quoted(core)} is no name of heads; the nearest are {nearest(_key(core), _name_words())}"
+        return f"{quoted(core)} is not a name of heads; the nearest are {nearest(_key(core), _name_words())}"
+    if found := _LAYER.match(rest):
+        layer = found["layer"]
+        return (
+            f"{quoted(found[0].strip())} after 'some head': name a head of it, such as 'L{layer}H0', which stands for "
+            "the best head of the layer where several seeds are audited, or leave it out"
+        )
     for at in range(min(len(words), 3)):
         if _VERB.match(" ".join([*words[:at], *words[at + 1 :]])):
+            if words[at].lower() in STRICT:
+                return f"{quoted(words[at])} is more than inputs can show: leave it out, or say 'mainly'"
             near = nearest(words[at].lower(), {adverb: adverb for adverb in ADVERBS})
-            return f"{quoted(words[at])} is no adverb of claims; the nearest are {near}"
+            return f"{quoted(words[at])} is not an adverb of claims; the nearest are {near}"
     first = words[0].lower()
     if first in WRITES:
         said = f"{quoted(words[0])} says what a head writes, which is not examined"
         return f"{said}: claim where it attends, or that it 'uses' what is there"
+    if first in DOES:
+        said = f"{quoted(words[0])} says what a head is for, and not where it looks"
+        return f"{said}: write 'attends to RELATION', or 'uses RELATION to do its task'"
+    if first in AVOIDS:
+        return f"{quoted(words[0])} says where a head does not look: write 'attends to anything but RELATION'"
     known = {verb.split(" ")[0]: verb for verb in reversed(VERBS)} | _name_words()
-    return f"{quoted(words[0])} is no verb of claims; the nearest are {nearest(first, known)}"
+    return f"{quoted(words[0])} is not a verb of claims; the nearest are {nearest(first, known)}"
 
 
 # -- names of heads -----------------------------------------------------------------------------------------

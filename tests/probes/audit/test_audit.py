@@ -733,13 +733,14 @@ FIRST, CLOSING = (
 @pytest.mark.parametrize(
     ("layers", "answer", "claim", "expected"),
     [
-        # Logits of 5 and -5, and the other way round: the margin moves by four times their size, an output by two.
+        # Logits of 5 and -5, and the other way round: the margin of 10, by which an output lies below the largest,
+        # moves by 20, and an output by 10.
         (ALONE, lambda a: a[..., 0], STACK,
-         {"answer_change": 4, "aimed": 1, "every": None, "token": 2, "output_change": 2}),
+         {"answer_change": 2, "aimed": 1, "every": None, "token": 2, "output_change": 1}),
         # The answer does not turn on what is read, nor does any output.
         (ALONE, lambda a: 0 * a[..., 0] + 1, STACK, {"answer_change": 0, "aimed": 1, "output_change": 0}),
         # These edges read no token that is exchanged, and move nothing in any head.
-        (ALONE, lambda a: a[..., 0], "L0H0 attends to START", {"aimed": 0, "every": 0, "token": 2, "answer_change": 4}),
+        (ALONE, lambda a: a[..., 0], "L0H0 attends to START", {"aimed": 0, "every": 0, "token": 2, "answer_change": 2}),
     ],
     ids=["read", "silent", "elsewhere"],
 )  # fmt: skip
@@ -829,7 +830,8 @@ def test_a_side_adds_up_what_its_items_share():
     assert side.without(((0, 0),)) is out
     each = np.arange(len(side.items))
     logits = side.base.logits.numpy()
-    two = np.abs(np.stack([logits[each, side.items.answer], logits[each, side.items.foil]]))
+    top = logits.max(1)
+    two = np.abs(np.stack([logits[each, which] - top for which in (side.items.answer, side.items.foil)]))
     assert side.loudness() == pytest.approx(two.max(0))
     differ = side.items.tokens != side.items.donors
     assert side.margin_of(side.mixed(differ)) == pytest.approx(side.margin_of(side.donor))

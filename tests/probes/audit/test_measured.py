@@ -207,12 +207,12 @@ def literal_rivals(laid, rows, kind):
         return [np.mean([lead for _, lead in found]) if enough else None for found in leads]
 
     def against(relation, keys_of):
-        differ, leads, inside, wider = 0, ([], []), ([], []), 0
+        differ, leads, inside, wider, there = 0, ([], []), ([], []), 0, 0
         for (b, q), (row, named, seen) in free.items():
-            rival = {k for k in keys_of(b, q) if k in seen}
+            rival, which = {k for k in keys_of(b, q) if k in seen}, int(b in halves[1])
+            there += which * bool(rival)
             if rival == named:
                 continue
-            which = int(b in halves[1])
             differ += which
             held = rival < named or named < rival
             if rival and (kind == "even" or not held):
@@ -222,6 +222,8 @@ def literal_rivals(laid, rows, kind):
                 wider += which * (1 if named < rival else -1)
         of_a, of_b = mean_of(leads)
         beside = mean_of(inside)[1] if of_b is None else None
+        if there < 0.25 * sum(b in halves[1] for b, _ in free):  # too few rows for it to be what the head does
+            of_a = of_b = None
         nested = None if beside is None else "wider" if wider >= 0 else "narrower"
         return relation.name, differ, of_b, of_a, nested, beside
 

@@ -129,6 +129,7 @@ EXAMPLES = {
         "works_against": (replace(UNUSED, total=AGAINST, raw=AGAINST), "undecided"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
+        "answers_lost": (replace(ALONE, fill_lost=MUCH), "undecided"),
         "answers_turn": (replace(ALONE, turned=SOME), "undecided"),
         "unused": (ALONE, "unused"),
         "neither": (replace(UNUSED, total=SOME, raw=SOME), "undecided"),
@@ -405,6 +406,8 @@ PINS = [
     Pin("use", "no_margin", "margin.low <= 0", USED, "no_margin", "used"),
     Pin("use", "unused_whole", "whole.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_turned.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
+    Pin("use", "unused_whole", "whole_lost.reach < 0.05", replace(IDLE_WHOLE, whole_lost=NONE), "unused_whole",
+        "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_beside.reach < 0.05",
         replace(IDLE_WHOLE, whole_partners=((1, 0),), whole_beside=NONE), "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_in_company.reach < 0.05",
@@ -440,6 +443,8 @@ PINS = [
     Pin("use", "one_of_many", "in_company.reach < 0.05", MANY, "unused", "one_of_many"),
     *nothing_measured("mean_matters", MATTERS, "mean_matters", "neither"),
     Pin("use", "mean_matters", "fill.low >= 0.1", MATTERS, "mean_matters", "unused"),
+    *nothing_measured("answers_lost", replace(ALONE, fill_lost=MUCH), "answers_lost", "neither"),
+    Pin("use", "answers_lost", "fill_lost.low >= 0.1", replace(ALONE, fill_lost=MUCH), "answers_lost", "unused"),
     *nothing_measured("unused", ALONE, "unused", "neither"),
     *nothing_measured(
         "answers_turn", replace(ALONE, turned=SOME), "answers_turn", "neither", turned=("unused", "answers_turn")
@@ -595,7 +600,7 @@ def test_what_was_not_measured_speaks_for_nothing():
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (), "left_out": 0.0, "pattern_change": 0.0, "look_partners": (),
-        "whole_partners": (), "whole_company": (), "untried": 0,
+        "whole_partners": (), "whole_company": (), "untried": 0, "where": "",
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -603,7 +608,7 @@ def test_what_was_not_measured_speaks_for_nothing():
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     given = [name for stage in STAGES for name in stage.gives]
     assert len(set(given)) == len(given)
-    assert {*given, "items", "margin", "level", "dead", "left_out"} == {f.name for f in fields(Effects)}
+    assert {*given, "items", "margin", "level", "dead", "left_out", "where"} == {f.name for f in fields(Effects)}
     alive = "(items >= 50 and not (dead is there))"
     moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
     used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)"

@@ -9,6 +9,7 @@ import torch
 
 import probes
 from interp.config import TransformerConfig
+from interp.model import SandboxTransformer
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.bench.trained import VOCABULARY, Frozen, FrozenModel
@@ -170,3 +171,18 @@ def test_a_reason_says_that_the_first_token_was_left_out_and_that_most_rests_the
     reason = audit_claim(reader([mass], 0), claim, INPUTS).reason.split(". ")[0]
     assert ("(the first token apart)" in reason) == apart, reason
     assert (", with more weight, 0.5" in reason) == rests
+
+
+def test_equal_weights_are_no_more_weight_on_the_first_token_and_evenness_has_no_uniform_null():
+    """A uniform head puts as much on the first token as on any key; where the claim is uniform it is no null."""
+    model = SandboxTransformer(reader([0.0], 0).config, VOCABULARY)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.zero_()
+    even = audit_claim(model, f"L0H0 attends to {BUILT_IN['previous'].words}", INPUTS)
+    assert "with more weight" not in even.reason
+    nulls = {row["name"]: row["null"] for row in even.to_dict()["evidence"]}
+    assert nulls["score"]["uniform"] == 0.0
+    all_of_it = audit_claim(model, "L0H0 attends uniformly", INPUTS)
+    assert {row["name"]: row["null"] for row in all_of_it.to_dict()["evidence"]}["score"].get("uniform") is None
+    assert "a uniform head" not in all_of_it.summary()

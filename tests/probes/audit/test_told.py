@@ -1,11 +1,15 @@
 """What an audit tells of its numbers: rows and what they say, means over seeds, and reasons, word by word."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from scipy import stats
 
+from closeness import assert_close
 from interp.stats import Estimate, clopper_pearson
 from probes.audit.decide import decide_pattern, decide_use
 from probes.audit.effects import Effects
@@ -16,6 +20,7 @@ from probes.audit.population_rules import most_claims
 from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import Evidence, Finding, bound, counted, deciding, proves, resting, use_rows, with_value
 from probes.audit.rules import known
+from probes.audit.stats import SUPPORTS, ratio
 from probes.claims import Claim
 
 BELOW = {0.0: -5e-324, 0.05: 0.05 - 1e-12, 0.1: 0.1 - 1e-12, 0.25: 0.25 - 1e-12, 0.5: 0.5 - 1e-12, 0.8: 0.8 - 1e-12}
@@ -412,7 +417,7 @@ GOOD, BAD = outcome("supported", "holds"), outcome("refuted", "fails", "not aske
         ),
         (
             [(GOOD, BAD)] * 6, Claim([(0, 0), (1, 0)], "stack-top"),
-            "In 6 of 6 seeds some head supports the claim (supported in 6), and L0H0 and L1H0 itself in 0: between "
+            "In 6 of 6 seeds 2 heads support the claim (supported in 6), and L0H0 and L1H0 themselves in 0: between "
             "54.1 % and 100.0 % of such models. For instance seed 0, supported: Pattern: holds. Use: used.",
         ),
         (
@@ -442,6 +447,39 @@ def test_so_many_seeds_decide_so_many_claims():
     assert found.verdict == "undecided"
     assert "8 seeds can decide 6 claims at once, so ask fewer together, or audit more seeds" in found.reason
     assert over_seeds(PLAIN, range(8), [(GOOD, GOOD)] * 8, 1 - 0.05 / 6).verdict == "supported"
+
+
+def test_heads_of_one_model_count_once_in_a_mean_over_seeds():
+    """By hand: two heads of each of 4 models are 4 units, each with the mean of its heads."""
+    pairs = []
+    for a, b in ((0.5, 0.6), (0.55, 0.65), (0.6, 0.7), (0.65, 0.75)):
+        rows = [
+            Evidence("pattern", f"top1 {head}", f"{head}: largest weight on it", Estimate(value, 0, 1, 100, "inputs"))
+            for head, value in (("L0H0", a), ("L0H1", b))
+        ]
+        one = replace(GOOD, heads=((0, 0), (0, 1)), pattern=replace(GOOD.pattern, evidence=tuple(rows)))
+        pairs.append((one, one))
+    found = over_seeds(Claim([(0, 0), (0, 1)], "stack-top"), range(4), pairs, 0.95)
+    (row,) = [row for row in found.evidence if row.name == "top1"]
+    assert row.estimate.n == 4
+    assert row.estimate.over == "seeds"
+    assert_close(row.estimate.value, 0.625, dtype=torch.float64)
+    expected = mean_of_units(np.array([0.55, 0.6, 0.65, 0.7]))
+    assert_close(row.estimate.high - row.estimate.value, expected, dtype=torch.float64)
+    assert row.words == "largest weight on it"
+
+
+def mean_of_units(values):
+    """Half a Student's t interval of a mean at 95 %, literally."""
+    n = len(values)
+    return stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
+
+
+def test_a_lead_over_a_rival_is_not_cut():
+    """Scores reach far below -1 where most keys are claimed, so that leads may be beyond 2."""
+    values = np.array([-3.2, -3.0, -3.1, -3.05])
+    found = ratio(values, np.ones(4), 0.95, SUPPORTS["rival"])
+    assert found.low < found.value < found.high < -2
 
 
 def test_tails_of_one_place_are_averaged_over_the_seeds_in_which_they_fail():
