@@ -23,7 +23,15 @@ from probes.audit.bench.trained.errors import (
     row,
     rows,
 )
-from probes.audit.bench.trained.truth import FALSE_SCORE, FALSE_TOP1, TRUE_SCORE, TRUE_TOP1
+from probes.audit.bench.trained.truth import (
+    FALSE_SCORE,
+    FALSE_TOP1,
+    TRUE_SCORE,
+    TRUE_TOP1,
+    UNUSED_MOVES,
+    USED_LOSES,
+    USED_MOVES,
+)
 from probes.core import clopper_pearson
 
 if TYPE_CHECKING:
@@ -142,8 +150,12 @@ def grey_zone(data: Data) -> str:
         f"Rates are of claims outside a grey zone ({percent((grey + denied) / max(1, claims))} dropped"
         f"{': ' if where else ''}{where}). A pattern counts as there where its score and the share of rows with the "
         f"largest weight on it are at least {there}, as not there where they are at most {not_there}, while the audit "
-        f"decides at {decides}; of {claims:,} claims {grey} lay between these bounds, or those of use, and {denied} "
-        f"were denied by the check. Models that had not learned their task are left out: {unlearned} of {models}."
+        f"decides at {decides}. A head counts as used where exchanging all that it gives moves at least "
+        f"{significant(USED_MOVES)} of the margin and its mean loses {significant(USED_LOSES)} of the accuracy above "
+        f"guessing, as unused where both are at most {significant(UNUSED_MOVES)}; the audit decides at "
+        f"{significant(thresholds.USED)} and {significant(thresholds.UNUSED)}. Of {claims:,} claims {grey} lay between "
+        f"these bounds, and {denied} were denied by the check. Models that had not learned their task are left out: "
+        f"{unlearned} of {models}."
     )
 
 
