@@ -300,12 +300,14 @@ def test_tables_say_of_false_claims_how_many_were_refuted_and_how_many_left_open
 
 
 @pytest.mark.skipif(not RESULT.exists(), reason="the fresh families have not been audited")
-def test_the_committed_result_is_that_of_the_last_run_that_was_counted():
+def test_the_committed_result_is_that_of_the_first_run_that_was_finished():
+    """Later runs are by rules that were mended after it: these are no unseen families any more."""
     data = json.loads(RESULT.read_text(encoding="utf-8"))
     runs, counted = runs_of(read_runs(HISTORY), NEW), models_from_json(data["told"])
-    assert (data["half"], data["judge_runs"]) == ("fresh", len(runs))
+    first = next(at for at, run in enumerate(runs) if run.get("outcomes"))
+    assert (data["half"], data["judge_runs"]) == ("fresh", first + 1)
     assert {model["seed"] for model in data["told"]} == set(NEW)
     assert [one["family"] for one in data["families"]] == list(FRESH)
-    assert {key: runs[-1][key] for key in ("models", "claims", "outcomes")} == found_by(counted)
-    assert runs[-1]["auditor"] == data["auditor"]
+    assert {key: runs[first][key] for key in ("models", "claims", "outcomes")} == found_by(counted)
+    assert runs[first]["auditor"] == data["auditor"]
     assert fresh_table(data) in (ROOT / "docs" / "trained-bench.md").read_text(encoding="utf-8")
