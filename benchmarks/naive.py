@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from interp.files import write_text
-from probes.audit.bench.trained.beside import check_same_claims, measured
-from probes.audit.bench.trained.naive import LOWERS, SCORE, TOP
+from interp.numbers import number
+from probes.audit.bench.trained import LOWERS, SCORE, TOP, check_same_claims, measured
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS = {"judge": "trained-bench.json", "develop": "trained-bench-develop.json"}
@@ -52,7 +52,7 @@ def main() -> None:
             wrong = [w for w in data["wrong"] if (w["family"], w["seed"]) == (model["family"], model["seed"])]
             check_same_claims({**data, "told": [model], "wrong": wrong}, kept[half][-1:])
         write_text(given.json, text({one: kept[one] for one in RESULTS if one in kept}))
-        print(f"{half}: {data['claims']} claims, {time.process_time() - begun:.0f} CPU s", flush=True)
+        print(f"{half}: {data['claims']} claims, {number(time.process_time() - begun, 0)} CPU s", flush=True)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if not isinstance(self.head, str) or not self.head:
-            raise WorldError(f"head={quoted(self.head)} of a column is no text")
+            raise WorldError(f"head={quoted(self.head)} of a column is not a text")
         if self.best not in ("most", "least"):
             raise WorldError(f"best={quoted(self.best)} of column {quoted(self.head)} is neither 'most' nor 'least'")
         if not self.least < self.most:

@@ -389,8 +389,9 @@ ELSEWHERE = {"mass > 0.8": "the rule", "(0.8 of the tokens": "a law", "rare (0.9
 
 def worst_glitches(name: str) -> list[dict[str, Any]]:
     """Errors a read of the worst seed of a bundled flip-flop population on strings of each law."""
-    found = analyze_glitches(load_checkpoint(name), reads=10_000, untrained=False).each
-    return [max(found[law], key=lambda one: one.value or 0.0).to_dict() for law in ("0.8", "0.98", "0.1")]
+    found = analyze_glitches(load_checkpoint(name), reads=10_000, untrained=False)
+    worst = {law: max(found.each[law], key=lambda one: one.value or 0.0) for law in ("0.8", "0.98", "0.1")}
+    return [{**one.to_dict(), "n": found.reads[law]} for law, one in worst.items()]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ those are tried that slopes put first; the others are left open, and say so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -61,6 +61,7 @@ def whole_interchange(
     if isinstance(task, NoTask):
         return {}
     found: dict[Head, list[Moved]] = {head: [] for head in heads}
+    sides: list[Side | None] = []
     for one in by_kind(task):
         rows = np.zeros(inputs.tokens.shape, dtype=bool)
         rows[inputs.half_b] = True
@@ -77,12 +78,10 @@ def whole_interchange(
             else:
                 share = side.share(side.margin - side.margin_of(_exchanged(side, head)))
                 why_not = why or ("" if reaches(head[0]) else LOST)
-                word = word_of(share, side)
-                if word == "not moved" and not why_not:
-                    why_not = _answers_lost(side, head)
-                moved = Moved(kind, share, "open" if why_not else word, why_not)
+                moved = Moved(kind, share, "open" if why_not else word_of(share, side), why_not)
             found[head].append(moved)
-    return {head: _of_all(kinds) for head, kinds in found.items()}
+        sides.append(side)
+    return {head: _of_all(_unless_lost(kinds, sides, head)) for head, kinds in found.items()}
 
 
 def word_of(share: Estimate, side: Side) -> Word:
@@ -114,10 +113,17 @@ def _exchanged(side: Side, at: Head) -> Any:
     return side.edited([], ablated={at: side.donor_cache.z[layer][:, :, head]})
 
 
-def _answers_lost(side: Side, head: Head) -> str:
-    """Why a head that moves no margin may matter all the same: its mean loses right answers to other outputs."""
-    share = side.share_of_items(side.lost(side.edited([], ablated=side.fill((head,)))))
-    return f"its mean in its place turns over {span(share)} of the right answers" if low(share) >= t.USED else ""
+def _unless_lost(kinds: list[Moved], sides: Sequence[Side | None], head: Head) -> list[Moved]:
+    """A head that moves no margin may matter all the same: where its mean loses right answers it is left open."""
+    if any(one.word != "not moved" for one in kinds):
+        return kinds
+    out = []
+    for one, side in zip(kinds, sides, strict=True):
+        assert side is not None
+        share = side.share_of_items(side.lost(side.edited([], ablated=side.fill((head,)))))
+        why = f"its mean in its place turns over {span(share)} of the right answers"
+        out.append(replace(one, word="open", why=why) if low(share) >= t.USED else one)
+    return out
 
 
 def _powerless(side: Side) -> str:

@@ -50,11 +50,17 @@ def _audited(subject: Subject, name: str) -> list[str]:
             )
     if not claims:
         return []
-    audit_claims(model, claims, num_inputs=AUDITED, length=LENGTH, task_check=False)
+    audit_claims(model, claims, num_inputs=AUDITED, task_check=False, **_length(grammar))
     return [f"{name}: {claim.text}" for claim in claims]
 
 
 def audit_once(population: Population) -> None:
     """A claim about the first relation of its world: any verdict will do. `check_world` calls it by its name."""
     relation = next(one for one in claims_of(population.grammar).relations if has_keys(one, population.grammar))
-    audit_claims(population, [Claim([(0, 0)], relation)], num_inputs=AUDITED, length=LENGTH, task_check=False)
+    claims = [Claim([(0, 0)], relation)]
+    audit_claims(population, claims, num_inputs=AUDITED, task_check=False, **_length(population.grammar))
+
+
+def _length(grammar: Any) -> dict[str, Any]:
+    """Short strings, of a world that draws them of any length; the others have their own."""
+    return {} if claims_of(grammar).inputs is None and hasattr(grammar, "draw") else {"length": LENGTH}

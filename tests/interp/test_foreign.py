@@ -372,7 +372,7 @@ WRONG = [
     ({"n_layer": 3}, None, "'n_layer'=3 is unknown, and 'n_layers'=2 is there: leave it out"),
     ({"act_fn ": "x" * 10_000}, None, r"'act_fn '='x+\.\.\.x+' is unknown, and 'act_fn'="),
     ({"N_heads": 4}, None, "'N_heads'=4 is unknown, and 'n_heads'=2 is there"),
-    ({"n_heads": -1, "d_head": 5}, None, "no multiple of d_head"),
+    ({"n_heads": -1, "d_head": 5}, None, "not a multiple of d_head"),
     ({"pad_token": 9}, None, "pad_token=9 is not a token id"),
     ({"pad_token": "[NIL]"}, None, "NIL]' is not in the vocabulary"),
     ({"class_names": ["a"]}, None, "class_names"),

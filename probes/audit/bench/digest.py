@@ -15,7 +15,16 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ("interp/claims", "probes/audit", "probes/claims")  # folders, whose own .py files are read
-TELLING = ("figure", "fits", "scan", "scan_figure", "scanner", "tables", "words")  # of probes/audit: they tell, or scan
+TELLING = (
+    "figure",
+    "fits",
+    "scan",
+    "scan_figure",
+    "scanner",
+    "tables",
+    "whole",
+    "words",
+)  # of probes/audit: they tell, or scan
 PRINTING = "probes/audit/"  # here a text of `SENTENCE` words or more is printed, and names nothing
 SENTENCE = 3
 LETTERS = 16  # of the digest, in hexadecimal
