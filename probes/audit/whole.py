@@ -46,6 +46,8 @@ class Moved:
 class Matters:
     """What a whole-head interchange shows: `used` if one kind of pair moves the margin, `not moved` if none does.
 
+    `open` as well where none does and the head's mean loses right answers, which no pair of these asks for.
+
     `share`: of the kind of pair that moves it most.
     """
 

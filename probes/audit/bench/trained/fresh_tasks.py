@@ -11,7 +11,7 @@ from interp.rng import generator
 from interp.vocabulary import Vocabulary
 from probes.audit.bench.trained.cases import NO_LABEL, Examples, Head, Ints
 from probes.audit.bench.trained.models import Frozen, Recipe
-from probes.audit.bench.trained.tasks import CLASSES, LENGTH, NUM_INPUTS, START, VOCABULARY, WORDS
+from probes.audit.bench.trained.tasks import CLASSES, LENGTH, NUM_INPUTS, START, VOCABULARY, WORDS, closing
 from probes.audit.labels import LabelledInput
 from probes.claims import Relation
 
@@ -327,20 +327,12 @@ BRACKETS = DyckGrammar(4, 3)
 
 def brackets(frozen: Mapping[Head, Frozen]) -> Recipe:
     """Prefixes of strings of four types of brackets; asked is which closes. No norms, an MLP."""
-
-    def draw(rng: np.random.Generator, count: int) -> Examples:
-        drawn = BRACKETS.sample(count, mode="prefix", length=26, seed=int(rng.integers(2**31)), stream="bench/trained")
-        tokens = np.asarray(BRACKETS.to_tokens(drawn))
-        following = np.concatenate([tokens[:, 1:], np.full((count, 1), BRACKETS.start)], axis=1)
-        closing = (following < BRACKETS.start) & (following % 2 == 1)
-        return Examples(tokens, np.where(closing, following, NO_LABEL))
-
     size = BRACKETS.vocab_size
     config = _config(
         BRACKETS, size, block="authors", norm="none", mlp_depth=2, d_mlp=32, activation="silu", scale_scores=False,
         n_ctx=64, pad_token=BRACKETS.pad, positions="none",
     )  # fmt: skip
-    return Recipe(config, BRACKETS, draw, frozen=frozen)
+    return Recipe(config, BRACKETS, closing(BRACKETS), frozen=frozen)
 
 
 def frozen_to(relations: Sequence[Relation], mass: float) -> dict[Head, Frozen]:

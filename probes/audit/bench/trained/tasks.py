@@ -144,21 +144,26 @@ def whereabouts() -> Recipe:
 # -- brackets -----------------------------------------------------------------------------------------------
 
 
-def closers(frozen: Mapping[Head, Frozen]) -> Recipe:
-    """Prefixes of bracket strings; asked is which bracket closes, wherever one does."""
+def closing(grammar: DyckGrammar) -> Callable[[np.random.Generator, int], Examples]:
+    """What draws prefixes of bracket strings; asked is which bracket closes, wherever one does."""
 
     def draw(rng: np.random.Generator, count: int) -> Examples:
-        drawn = BRACKETS.sample(count, mode="prefix", length=26, seed=int(rng.integers(2**31)), stream="bench/trained")
-        tokens = np.asarray(BRACKETS.to_tokens(drawn))
-        following = np.concatenate([tokens[:, 1:], np.full((count, 1), BRACKETS.start)], axis=1)
-        closing = (following < BRACKETS.start) & (following % 2 == 1)
-        return Examples(tokens, np.where(closing, following, NO_LABEL))
+        drawn = grammar.sample(count, mode="prefix", length=26, seed=int(rng.integers(2**31)), stream="bench/trained")
+        tokens = np.asarray(grammar.to_tokens(drawn))
+        following = np.concatenate([tokens[:, 1:], np.full((count, 1), grammar.start)], axis=1)
+        closes = (following < grammar.start) & (following % 2 == 1)
+        return Examples(tokens, np.where(closes, following, NO_LABEL))
 
+    return draw
+
+
+def closers(frozen: Mapping[Head, Frozen]) -> Recipe:
+    """Prefixes of bracket strings; asked is which bracket closes, wherever one does."""
     config = _config(
         2, d_vocab=BRACKETS.vocab_size, d_vocab_out=BRACKETS.vocab_size, scale_scores=False, n_ctx=64,
         pad_token=BRACKETS.pad,
     )  # fmt: skip
-    return Recipe(config, BRACKETS, draw, frozen=frozen)
+    return Recipe(config, BRACKETS, closing(BRACKETS), frozen=frozen)
 
 
 # -- inside -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import interp
 from closeness import assert_close
 from interp.errors import RequestError
 from interp.stats import clopper_pearson
+from known_heads import readers_of_the_previous_word
 from probes.audit.bench.trained import tasks as t
 from probes.audit.bench.trained.beside import (
     RULES,
@@ -26,7 +27,6 @@ from probes.audit.bench.trained.beside import (
 from probes.audit.bench.trained.cases import NO_LABEL
 from probes.audit.bench.trained.errors import Counted, grouped, models_to_json, row
 from probes.audit.bench.trained.families import HEAD, SPARE
-from probes.audit.bench.trained.models import Frozen
 from probes.audit.bench.trained.naive import LOWERS, SCORE, TOP, Means, looks_of, lowered, means_of
 from probes.claims import BUILT_IN, Claim, offset
 
@@ -84,29 +84,8 @@ def test_what_an_ablation_takes_is_a_share_of_the_mean_margin():
     assert lowered(-intact, less, labels, rows) == 0.0  # no margin that could be lowered
 
 
-def brings_the_class(say):
-    """A model of two heads frozen to the previous word, each of which says so much of its class; nothing is learned."""
-    recipe = t.reader(PREVIOUS, 2, {HEAD: Frozen(PREVIOUS, 0.7), SPARE: Frozen(PREVIOUS, 0.7)})
-    model = recipe.build()
-    size, classes = t.VOCABULARY.vocab_size, t.CLASSES
-    with torch.no_grad():
-        for word in range(size):
-            model.embed.W_E[word, word] = 1.0
-        for norm in (model.blocks[0].ln1, model.ln_final):
-            norm.w[:] = 1.0
-        attn = model.blocks[0].attn
-        for head, amount in enumerate(say):
-            for word in range(t.WORDS):
-                attn.W_V[head, word, word % classes] = 1.0
-            for kind in range(classes):
-                attn.W_O[head, kind, size + kind] = amount
-        for kind in range(classes):
-            model.unembed.W_U[size + kind, kind] = 1.0
-    return recipe, model
-
-
 def test_a_head_that_brings_the_answer_is_used_and_an_idle_one_misleading():
-    recipe, model = brings_the_class((1.0, 0.0))
+    recipe, model = readers_of_the_previous_word((1.0, 0.0), 0.7)
     examples = t.examples_of(recipe, 0)
     before = model(torch.from_numpy(examples.tokens[:4]))
     claims = [USES, Claim([SPARE], PREVIOUS, uses="task"), Claim([HEAD], offset(-2)), Claim([HEAD, SPARE], PREVIOUS)]

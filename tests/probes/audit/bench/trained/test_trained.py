@@ -14,6 +14,7 @@ import interp
 from closeness import assert_close
 from interp.errors import CheckpointError, RequestError
 from interp.model import SandboxTransformer
+from known_heads import readers_of_the_previous_word
 from probes.audit.bench.digest import auditor
 from probes.audit.bench.trained import FAMILIES, run_trained_bench, truth
 from probes.audit.bench.trained import tasks as t
@@ -138,36 +139,12 @@ def test_each_bound_of_use(effect, loss, use):
 # -- use, on heads that are known ---------------------------------------------------------------------------
 
 
-def built(say):
-    """A model of two heads that both attend to the previous word, and say as much of it as `say` has it [head].
-
-    The class of the previous word is asked for; coordinates: 13 + 2 of tokens, 4 of what is said.
-    """
-    recipe = t.reader(PREVIOUS, 2, {HEAD: Frozen(PREVIOUS, 1.0), SPARE: Frozen(PREVIOUS, 1.0)})
-    model = recipe.build()
-    size, classes = t.VOCABULARY.vocab_size, t.CLASSES
-    with torch.no_grad():
-        for word in range(size):
-            model.embed.W_E[word, word] = 1.0
-        for norm in (model.blocks[0].ln1, model.ln_final):
-            norm.w[:] = 1.0
-        attn = model.blocks[0].attn
-        for head, amount in enumerate(say):
-            for word in range(t.WORDS):
-                attn.W_V[head, word, word % classes] = 1.0
-            for kind in range(classes):
-                attn.W_O[head, kind, size + kind] = amount
-        for kind in range(classes):
-            model.unembed.W_U[size + kind, kind] = 1.0
-    return recipe, model
-
-
 def everywhere(examples):
     return np.ones(examples.tokens.shape, dtype=bool)
 
 
 def test_a_head_that_brings_the_answer_is_used_and_one_that_says_nothing_is_not():
-    recipe, model = built((1.0, 0.0))
+    recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     assert truth.accuracy(model, examples) == 1.0
     used = truth.moved(model, examples, [HEAD], everywhere(examples), 0)
@@ -180,7 +157,7 @@ def test_a_head_that_brings_the_answer_is_used_and_one_that_says_nothing_is_not(
 
 
 def test_heads_that_say_the_same_are_redundant_together():
-    recipe, model = built((1.0, 1.0))
+    recipe, model = readers_of_the_previous_word((1.0, 1.0))
     examples = t.examples_of(recipe, 0)
     claim = Claim([HEAD], PREVIOUS)
     spoken = Spoken(claim, "redundant", True, "redundant", together=(HEAD, SPARE))
@@ -188,12 +165,12 @@ def test_heads_that_say_the_same_are_redundant_together():
     assert lost == []
     assert kept[0].use == "redundant"
     assert kept[0].measured["alone"] <= truth.SPARE_LOSES < truth.BOTH_LOSE <= kept[0].measured["both"]
-    _, alone = built((1.0, 0.0))  # here the first one is needed
+    _, alone = readers_of_the_previous_word((1.0, 0.0))  # here the first one is needed
     assert truth.check_subject(Subject(alone, (spoken,), examples, grammar=recipe.grammar), 0)[2] == ["grey"]
 
 
 def test_declared_truths_that_the_check_denies_are_dropped_and_so_are_models_that_learned_nothing():
-    recipe, model = built((1.0, 0.0))
+    recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     right = Spoken(Claim([HEAD], PREVIOUS), "true", True, "used")
     spoken = (
@@ -207,14 +184,14 @@ def test_declared_truths_that_the_check_denies_are_dropped_and_so_are_models_tha
     assert accuracy == 1.0
     assert [(c.pattern, c.use) for c in kept] == [(True, "used"), (True, "unused"), (False, "not asked")]
     assert lost == ["contradicted", "contradicted"]
-    _, silent = built((0.0, 0.0))
+    _, silent = readers_of_the_previous_word((0.0, 0.0))
     low, none, lost = truth.check_subject(Subject(silent, (right,), examples, grammar=recipe.grammar, least=0.9), 0)
     assert low < 0.9
     assert (none, lost) == ([], ["unlearned"])
 
 
 def test_the_check_leaves_the_model_as_it_was():
-    recipe, model = built((1.0, 0.0))
+    recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     before = model(torch.from_numpy(examples.tokens[:4]))
     truth.moved(model, examples, [HEAD, SPARE], everywhere(examples), 0)
@@ -405,7 +382,7 @@ def test_the_bench_runs_and_runs_on(tmp_path):
 def test_a_margin_is_read_only_where_labels_differ():
     tokens = np.array([[12, 0, 1], [12, 4, 2]] * 40)
     labels = np.array([[NO_LABEL, 0, 1], [NO_LABEL, 0, 2]] * 40)
-    _, model = built((1.0, 0.0))
+    _, model = readers_of_the_previous_word((1.0, 0.0))
     found = truth.moved(model, Examples(tokens, labels), [HEAD], np.ones(tokens.shape, dtype=bool), 1)
     assert found.items in (0, 80)  # by the donor's distance: strings of one kind, or of both
 
