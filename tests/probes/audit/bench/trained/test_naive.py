@@ -13,7 +13,6 @@ import interp
 from closeness import assert_close
 from interp.errors import RequestError
 from interp.stats import clopper_pearson
-from known_heads import readers_of_the_previous_word
 from probes.audit.bench.trained import tasks as t
 from probes.audit.bench.trained.beside import (
     RULES,
@@ -84,7 +83,7 @@ def test_what_an_ablation_takes_is_a_share_of_the_mean_margin():
     assert lowered(-intact, less, labels, rows) == 0.0  # no margin that could be lowered
 
 
-def test_a_head_that_brings_the_answer_is_used_and_an_idle_one_misleading():
+def test_a_head_that_brings_the_answer_is_used_and_an_idle_one_misleading(readers_of_the_previous_word):
     recipe, model = readers_of_the_previous_word((1.0, 0.0), 0.7)
     examples = t.examples_of(recipe, 0)
     before = model(torch.from_numpy(examples.tokens[:4]))

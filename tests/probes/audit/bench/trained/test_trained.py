@@ -14,7 +14,6 @@ import interp
 from closeness import assert_close
 from interp.errors import CheckpointError, RequestError
 from interp.model import SandboxTransformer
-from known_heads import readers_of_the_previous_word
 from probes.audit.bench.digest import auditor
 from probes.audit.bench.trained import FAMILIES, run_trained_bench, truth
 from probes.audit.bench.trained import tasks as t
@@ -143,7 +142,7 @@ def everywhere(examples):
     return np.ones(examples.tokens.shape, dtype=bool)
 
 
-def test_a_head_that_brings_the_answer_is_used_and_one_that_says_nothing_is_not():
+def test_a_head_that_brings_the_answer_is_used_and_one_that_says_nothing_is_not(readers_of_the_previous_word):
     recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     assert truth.accuracy(model, examples) == 1.0
@@ -156,7 +155,7 @@ def test_a_head_that_brings_the_answer_is_used_and_one_that_says_nothing_is_not(
     assert use_truth(idle) == "unused"
 
 
-def test_heads_that_say_the_same_are_redundant_together():
+def test_heads_that_say_the_same_are_redundant_together(readers_of_the_previous_word):
     recipe, model = readers_of_the_previous_word((1.0, 1.0))
     examples = t.examples_of(recipe, 0)
     claim = Claim([HEAD], PREVIOUS)
@@ -169,7 +168,7 @@ def test_heads_that_say_the_same_are_redundant_together():
     assert truth.check_subject(Subject(alone, (spoken,), examples, grammar=recipe.grammar), 0)[2] == ["grey"]
 
 
-def test_declared_truths_that_the_check_denies_are_dropped_and_so_are_models_that_learned_nothing():
+def test_truths_that_the_check_denies_and_models_that_learned_nothing_are_dropped(readers_of_the_previous_word):
     recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     right = Spoken(Claim([HEAD], PREVIOUS), "true", True, "used")
@@ -190,7 +189,7 @@ def test_declared_truths_that_the_check_denies_are_dropped_and_so_are_models_tha
     assert (none, lost) == ([], ["unlearned"])
 
 
-def test_the_check_leaves_the_model_as_it_was():
+def test_the_check_leaves_the_model_as_it_was(readers_of_the_previous_word):
     recipe, model = readers_of_the_previous_word((1.0, 0.0))
     examples = t.examples_of(recipe, 0)
     before = model(torch.from_numpy(examples.tokens[:4]))
@@ -379,7 +378,7 @@ def test_the_bench_runs_and_runs_on(tmp_path):
     assert [t.outcome for t in again.told] == [t.outcome for t in result.told]
 
 
-def test_a_margin_is_read_only_where_labels_differ():
+def test_a_margin_is_read_only_where_labels_differ(readers_of_the_previous_word):
     tokens = np.array([[12, 0, 1], [12, 4, 2]] * 40)
     labels = np.array([[NO_LABEL, 0, 1], [NO_LABEL, 0, 2]] * 40)
     _, model = readers_of_the_previous_word((1.0, 0.0))

@@ -1,5 +1,6 @@
 """Models whose heads are written by hand, for tests of the trained bench."""
 
+import pytest
 import torch
 
 from probes.audit.bench.trained import tasks as t
@@ -10,7 +11,7 @@ from probes.claims import BUILT_IN
 PREVIOUS = BUILT_IN["previous"]
 
 
-def readers_of_the_previous_word(say, mass=1.0):
+def by_hand(say, mass=1.0):
     """A model of two heads that both have `mass` of their weight on the previous word, and say as much of it as `say`
     has it [head].
 
@@ -33,3 +34,8 @@ def readers_of_the_previous_word(say, mass=1.0):
         for kind in range(classes):
             model.unembed.W_U[size + kind, kind] = 1.0
     return recipe, model
+
+
+@pytest.fixture(scope="session")
+def readers_of_the_previous_word():
+    return by_hand
