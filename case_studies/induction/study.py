@@ -27,7 +27,7 @@ class Size:
     graphs: int
 
 
-QUICK, FULL = Size(4, 2, 1, 2), Size(40, 40, len(HIGHER), len(GRAPHS))
+QUICK, FULL = Size(4, 2, 1, 1), Size(40, 40, len(HIGHER), len(GRAPHS))
 
 
 def populations(size: Size) -> Plan:

@@ -32,6 +32,7 @@ class Effects:
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
+      `brought`, `brought_beside`: what the claimed edges bring, weight times value, taken away, where these show a use.
     - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
       exchange of the claimed edges could move anything; `whole_turned`: share of the answers that it turns over;
       `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
@@ -80,11 +81,13 @@ class Effects:
     look_raw: Estimate | None = None
     both: Estimate | None = None
     both_raw: Estimate | None = None
+    brought: Estimate | None = None
     look_partners: tuple[Head, ...] = ()
     look_beside: Estimate | None = None
     both_beside: Estimate | None = None
     look_beside_raw: Estimate | None = None
     both_beside_raw: Estimate | None = None
+    brought_beside: Estimate | None = None
     direct_fill: Estimate | None = None
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from probes.audit import thresholds as t
-from probes.audit.conditions import Bound, Condition, Given, Not, all_of
+from probes.audit.conditions import Bound, Condition, Given, Not, all_of, any_of
 from probes.audit.use_rules import (
     BOTH_USED,
     ENOUGH_BY_TOKEN,
     ENOUGH_ITEMS,
+    LOOK_BESIDE,
     LOOK_USED,
     NEEDED_BESIDE,
     POWERFUL,
@@ -57,6 +58,7 @@ STAGES = (
         all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
         "where_it_looks",
     ),
+    Stage(frozenset(("brought",)), any_of(LOOK_USED, BOTH_USED), "brought"),
     Stage(
         frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
         _MEASURED,
@@ -69,6 +71,7 @@ STAGES = (
         all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
         "looks_beside",
     ),
+    Stage(frozenset(("brought_beside",)), LOOK_BESIDE, "brought_beside"),
     Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, "held"),
     Stage(
         frozenset(("company", "in_company")),

@@ -30,6 +30,7 @@ from probes.audit.exchanges import (
     pattern_change,
     resampled,
     sham_pairs,
+    taken_away,
     whole_rows,
 )
 from probes.audit.inputs import Inputs
@@ -335,6 +336,17 @@ class Measuring:
             net, raw = self.whole(side.margin, values)
             found |= {name: side.share(net), f"{name}_raw": side.share(raw)}
         return found
+
+    def brought(self) -> dict[str, Any]:
+        """What the claimed edges bring, taken away."""
+        side = self.side
+        return {"brought": side.share(self.change(side.margin, taken_away(side, self.keys, self.heads)))}
+
+    def brought_beside(self) -> dict[str, Any]:
+        """The same with the partners ablated beside which its look matters."""
+        side, partners = self.side, self.found.look_partners
+        edges, rest = taken_away(side, self.keys, self.heads), side.without(partners)
+        return {"brought_beside": side.share(self.change(rest, edges, ablated=side.fill(partners)))}
 
     def looks_beside(self) -> dict[str, Any]:
         """The same with partners ablated: those that were found for values, or else that are found for both."""

@@ -86,7 +86,12 @@ FAMILIES = {
         [[(either(lambda t: t % 2 == 1, TOP, EVEN), TYPE)]], lambda a: clip(a[..., 0]), WHEN, "holds used supported",
     ),
     "self-repaired": (
-        [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]], lambda a: clip(a.sum(-1)), STACK, "holds used supported",
+        [[(TOP, TYPE)], [(repaired, [2 * x for x in TYPE])]], lambda a: clip(a.sum(-1)), STACK,
+        "holds redundant supported",
+    ),
+    "self-repaired in part": (
+        [[(TOP, TYPE)], [(repaired, [1.86 * x for x in TYPE])]], lambda a: clip(a.sum(-1)), STACK,
+        "holds used supported",
     ),
     # decoys
     "writes nothing": ([[(TOP, TYPE)] * 2], lambda a: a[..., 1], STACK, "holds unused supported"),
@@ -205,7 +210,7 @@ def test_a_condition_under_which_nothing_can_be_told_is_no_hint():
 
 @pytest.mark.slow
 def test_self_repair_shows_in_total_against_direct():
-    layers, answer, claim, _ = FAMILIES["self-repaired"]
+    layers, answer, claim, _ = FAMILIES["self-repaired in part"]
     result = audit_claim(Toy(layers, answer), claim)
     assert "what comes later makes up for a part" in result.reason
     assert evidence(result, "effect")["high"] < limits.USED < evidence(result, "direct")["low"]

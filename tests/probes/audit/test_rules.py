@@ -66,6 +66,10 @@ POWERLESS = replace(USED, every=NONE, token=NONE)
 IDLE_WHOLE = replace(POWERLESS, aimed=0.0, whole=NONE, whole_turned=NONE)
 AGAINST = span(-0.7, -0.5, -0.3)
 SILENT = replace(USED, answer_change=0.0)
+MEAN_IS_FREE = replace(USED, fill=NONE, fill_lost=NONE)
+TURNS_FREELY = replace(MEAN_IS_FREE, total=SOME, raw=SOME, turned=MUCH)
+MADE_UP = replace(UNUSED, direct=MUCH, direct_fill=MUCH)
+DIRECTLY = replace(MADE_UP, total=SOME, raw=SOME)
 LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH)
 BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH)
 NOT_BESIDE = {"look_beside": NONE, "look_beside_raw": NONE, "both_beside": NONE, "both_beside_raw": NONE}
@@ -118,15 +122,18 @@ EXAMPLES = {
         "no_power_not_aimed": (replace(POWERLESS, aimed=0.0), "undecided"),
         "no_power": (POWERLESS, "undecided"),
         "used": (USED, "used"),
-        "used_directly": (replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used"),
+        "used_directly": (DIRECTLY, "used"),
+        "look_brings_nothing": (replace(LOOKS, brought=NONE), "undecided"),
         "used_by_look": (LOOKS, "used"),
         "used_by_both": (BOTH, "used"),
         "used_by_answers": (replace(UNUSED, turned=MUCH), "used"),
         "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
-        "mean_differs": (replace(USED, fill=NONE), "undecided"),
+        "mean_differs": (replace(USED, fill=AGAINST), "undecided"),
         "redundant": (REDUNDANT, "redundant"),
         "redundant_by_look": (LOOK_BESIDE, "redundant"),
+        "mean_is_free": (MEAN_IS_FREE, "undecided"),
         "works_against": (replace(UNUSED, total=AGAINST, raw=AGAINST), "undecided"),
+        "made_up_for": (MADE_UP, "undecided"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
         "answers_lost": (replace(ALONE, fill_lost=MUCH), "undecided"),
@@ -420,10 +427,29 @@ PINS = [
     Pin("use", "used", "total.low >= 0.1", USED, "used", "neither"),
     Pin("use", "used", "raw.low >= 0.1", USED, "used", "sham_hides_it"),
     Pin("use", "used", "fill.value > 0", USED, "used", "mean_differs"),
-    Pin("use", "used_directly", "direct.low >= 0.1", replace(UNUSED, direct=MUCH, direct_fill=MUCH), "used_directly",
-        "neither"),
-    Pin("use", "used_directly", "direct_fill.value > 0", replace(UNUSED, direct=MUCH, direct_fill=MUCH),
-        "used_directly", "neither"),
+    Pin("use", "used_directly", "direct.low >= 0.1", DIRECTLY, "used_directly", "neither"),
+    Pin("use", "used_directly", "direct_fill.value > 0", DIRECTLY, "used_directly", "neither"),
+    *(
+        Pin("use", rule, bound, evidence, *found)
+        for rule, found in (
+            ("used_directly", ("made_up_for", "used_directly")), ("made_up_for", ("made_up_for", "used_directly"))
+        )
+        for bound, evidence in (
+            ("total.reach < 0.05", replace(MADE_UP, raw=SOME)), ("raw.reach < 0.05", replace(MADE_UP, total=SOME)),
+            ("turned.reach < 0.05", MADE_UP),
+        )
+    ),
+    Pin("use", "made_up_for", "direct.low >= 0.1", MADE_UP, "made_up_for", "neither"),
+    *(
+        Pin("use", "look_brings_nothing", f"{name}.low >= 0.1", replace(evidence, brought=NONE), "look_brings_nothing",
+            "neither")
+        for evidence, names in ((LOOKS, ("look", "look_raw")), (BOTH, ("both", "both_raw")))
+        for name in names
+    ),
+    Pin("use", "look_brings_nothing", "brought.reach < 0.05", replace(LOOKS, brought=NONE), "look_brings_nothing",
+        "used_by_look"),
+    Pin("use", "redundant_by_look", "brought_beside.reach < 0.05", replace(LOOK_BESIDE, brought_beside=NONE), "neither",
+        "redundant_by_look"),
     Pin("use", "used_by_look", "look.low >= 0.1", LOOKS, "used_by_look", "neither"),
     Pin("use", "used_by_look", "look_raw.low >= 0.1", LOOKS, "used_by_look", "neither"),
     Pin("use", "used_by_both", "both.low >= 0.1", BOTH, "used_by_both", "neither"),
@@ -433,8 +459,22 @@ PINS = [
     Pin("use", "redundant_by_look", "both_beside_raw.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "redundant_by_look", "both_beside.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "sham_hides_it", "total.low >= 0.1", replace(USED, raw=SOME), "sham_hides_it", "neither"),
-    Pin("use", "sham_hides_it", "raw.low < 0.1", replace(USED, fill=NONE), "sham_hides_it", "mean_differs"),
-    Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=NONE), "mean_differs", "neither"),
+    *(
+        Pin("use", rule, f"{name}.reach < 0.05", evidence, "mean_is_free", decides)
+        for name in ("fill", "fill_lost")
+        for rule, evidence, decides in (
+            ("used", replace(MEAN_IS_FREE, fill=span(0.01, 0.02, 0.03)), "used"),
+            ("used_by_answers", TURNS_FREELY, "used_by_answers"),
+            ("mean_is_free", TURNS_FREELY, "used_by_answers"),
+        )
+    ),
+    Pin("use", "mean_is_free", "turned.low >= 0.25", TURNS_FREELY, "mean_is_free", "neither"),
+    Pin("use", "used_directly", "direct_fill.reach < 0.05", DIRECTLY, "neither", "used_directly"),
+    Pin("use", "sham_hides_it", "raw.low < 0.1", MEAN_IS_FREE, "sham_hides_it", "mean_is_free"),
+    Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=AGAINST), "mean_differs", "neither"),
+    *(Pin("use", "mean_differs", f"{name}.reach < 0.05", MEAN_IS_FREE, "mean_is_free", "mean_differs")
+      for name in ("fill", "fill_lost")),
+    Pin("use", "mean_is_free", "total.low >= 0.1", MEAN_IS_FREE, "mean_is_free", "neither"),
     Pin("use", "redundant", "with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "held_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "left_beside.low >= 0.1", REDUNDANT, "redundant", "neither"),
@@ -611,7 +651,9 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     assert {*given, "items", "margin", "level", "dead", "left_out", "where"} == {f.name for f in fields(Effects)}
     alive = "(items >= 50 and not (dead is there))"
     moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
-    used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0)"
+    used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0 and not (fill.reach < 0.05 and fill_lost.reach < 0.05))"
+    look, both = (f"({one}.low >= 0.1 and {one}_raw.low >= 0.1)" for one in ("look", "both"))
+    beside = [f"({one}_beside.low >= 0.1 and {one}_beside_raw.low >= 0.1)" for one in ("look", "both")]
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
         moving,
@@ -620,9 +662,11 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
         "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
         f"direct.low >= 0.1 and not {used}",
         f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",
+        f"{look} or {both}",
         "total is there",
         "pattern_change > 0.001 and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
         "both_raw.low >= 0.1) and not (with_partners.low >= 0.1 and left_beside.low >= 0.1)",
+        f"left_look_beside.low >= 0.1 and ({' or '.join(beside)})",
         "with_partners.low >= 0.1 and left_beside.low >= 0.1",
         "not (with_partners.low >= 0.1 and left_beside.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
         "total is there",
