@@ -79,5 +79,5 @@ def of_arm(m: Measured) -> dict[str, Any]:
     return found
 
 
-STUDY = Study(DECLARED, Size(4, 4), Size(40, 40), collect, to_results, report, populations)
+STUDY = Study(DECLARED, Size(3, 3), Size(40, 40), collect, to_results, report, populations)
 run = STUDY.run
