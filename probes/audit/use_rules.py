@@ -123,28 +123,30 @@ USE_RULES = (
     Rule("used_by_answers", all_of(Bound("turned.low", ">=", t.TURNED), Not(FREE)), "used",
          "To {task} the model uses it: exchanging what {heads} reads there turns over {turned} of the answers, net of "
          "shams of the same size, and moves {total} of the margin", ("turned",)),
-    Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
-         OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
-    Rule("mean_differs", all_of(Bound("total.low", ">=", t.USED), Not(FREE)), "undecided",
+    Rule("mean_differs", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Not(FREE)),
+         "undecided",
          OPEN + "{moved}, but filling in the mean there moves {fill}: not the same way", ("mean_fill",)),
     Rule("redundant",
-         all_of(NEEDED_BESIDE, any_of(Not(Given("held_with_partners")), Bound("held_with_partners.low", ">=", t.USED))),
+         all_of(NEEDED_BESIDE, Bound("raw_with_partners.low", ">=", t.USED),
+                any_of(Not(Given("held_with_partners")), Bound("held_with_partners.low", ">=", t.USED))),
          "redundant",
          "To {task} the model can do without it, but not without it and {partners}: {moved}, and {with_partners} once "
-         "the others are ablated", ("with_partners", "held_with_partners", "left_beside")),
+         "the others are ablated", ("with_partners", "raw_with_partners", "held_with_partners", "left_beside")),
     Rule("redundant_by_look", all_of(LOOK_BESIDE, Not(NONE_BROUGHT_BESIDE)), "redundant",
          "To {task} the model can do without where it looks, but not without that and {look_partners}: with these "
          "ablated the donor's pattern moves {look_beside} of the margin through the claimed edges, with the donor's "
          "values {both_beside}", ("look_beside", "both_beside", "left_look_beside")),
+    Rule("made_up_for", MADE_UP_FOR, "undecided",
+         OPEN + "{exchanged}, and {direct} with later patterns and the scales of norms frozen: what comes later makes "
+         "up for all of it, or takes it back", (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", "turned")),
+    Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
+         OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
     Rule("mean_is_free", all_of(FREE, any_of(Bound("total.low", ">=", t.USED), Bound("turned.low", ">=", t.TURNED))),
          "undecided",
          OPEN + "{moved}, but filling in the mean there costs {fill}: it may move only as it contradicts what other "
          "heads say, who are enough without it", ("effect", "mean_fill")),
     Rule("works_against", all_of(Bound("total.high", "<=", -t.USED), Bound("raw.high", "<=", -t.USED)), "undecided",
          OPEN + "{moved}: what it reads there works against the right answer", ("effect", "raw")),
-    Rule("made_up_for", MADE_UP_FOR, "undecided",
-         OPEN + "{moved}, and {direct} with later patterns and the scales of norms frozen: what comes later makes up "
-         "for all of it, or takes it back", ("effect", "direct", "turned")),
     Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",
          OPEN + "{moved}, but {in_company} while {company} give what they give for the donor: it may be one of many "
          "that say the same", ("in_company",)),
@@ -223,6 +225,7 @@ def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
         task=task.words,
         heads=heads,
         beside=f", nor with {heads_text(e.whole_partners)} ablated" if e.whole_partners else "",
+        exchanged=exchanged,
         nothing="; ".join(nothing),
         open=_open(e, heads),
         left_out=percent(e.left_out),

@@ -168,7 +168,9 @@ POWER = {"items": 200, "margin": near(10.0), "every": near(1.9), "token": near(2
 SEEN = POWER | {"total": near(0.5), "raw": near(0.6), "sham": near(0.1), "direct": near(0.5), "fill": near(0.4)}
 NONE = POWER | {"total": near(0.0), "raw": near(0.0), "sham": near(0.0), "direct": near(0.0), "fill": near(0.0)}
 NONE |= {name: near(0.0) for name in ("look", "look_raw", "both", "both_raw", "turned")}
-PARTNER = {name: near(0.6) for name in ("with_partners", "held_with_partners", "left_beside")} | {"partners": ((1, 0),)}
+PARTNER = {name: near(0.6) for name in ("with_partners", "raw_with_partners", "held_with_partners", "left_beside")} | {
+    "partners": ((1, 0),)
+}
 IDLE = {"partners": ((1, 0),), "with_partners": near(0.0), "raw_with_partners": near(0.0)}
 COMPANY = {"company": ((1, 1),), "in_company": near(0.3)}
 SOME = near(0.07)  # neither an effect nor none
@@ -191,7 +193,7 @@ USES = {
     "by where it looks": (NONE | {"look": near(0.5), "look_raw": near(0.6)}, "used", ["look", "look_raw"]),
     "by both": (NONE | {"both": near(0.5), "both_raw": near(0.6)}, "used", ["both", "both_raw"]),
     "redundant": (NONE | PARTNER, "redundant",
-                  ["with_partners", "left_beside", "held_with_partners"]),
+                  ["with_partners", "raw_with_partners", "left_beside", "held_with_partners"]),
     "by answers": (NONE | {"turned": near(0.4)}, "used", ["turned"]),
     "against": (NONE | {"total": near(-0.4), "raw": near(-0.4)}, "undecided", ["effect", "raw"]),
     "answers turn": (NONE | {"turned": near(0.1)}, "undecided", ["turned"]),

@@ -127,13 +127,13 @@ EXAMPLES = {
         "used_by_look": (LOOKS, "used"),
         "used_by_both": (BOTH, "used"),
         "used_by_answers": (replace(UNUSED, turned=MUCH), "used"),
-        "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
         "mean_differs": (replace(USED, fill=AGAINST), "undecided"),
         "redundant": (REDUNDANT, "redundant"),
         "redundant_by_look": (LOOK_BESIDE, "redundant"),
+        "made_up_for": (MADE_UP, "undecided"),
+        "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
         "mean_is_free": (MEAN_IS_FREE, "undecided"),
         "works_against": (replace(UNUSED, total=AGAINST, raw=AGAINST), "undecided"),
-        "made_up_for": (MADE_UP, "undecided"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
         "answers_lost": (replace(ALONE, fill_lost=MUCH), "undecided"),
@@ -472,10 +472,12 @@ PINS = [
     Pin("use", "used_directly", "direct_fill.reach < 0.05", DIRECTLY, "neither", "used_directly"),
     Pin("use", "sham_hides_it", "raw.low < 0.1", MEAN_IS_FREE, "sham_hides_it", "mean_is_free"),
     Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=AGAINST), "mean_differs", "neither"),
+    Pin("use", "mean_differs", "raw.low >= 0.1", replace(USED, fill=AGAINST), "mean_differs", "sham_hides_it"),
     *(Pin("use", "mean_differs", f"{name}.reach < 0.05", MEAN_IS_FREE, "mean_is_free", "mean_differs")
       for name in ("fill", "fill_lost")),
     Pin("use", "mean_is_free", "total.low >= 0.1", MEAN_IS_FREE, "mean_is_free", "neither"),
     Pin("use", "redundant", "with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
+    Pin("use", "redundant", "raw_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "held_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "left_beside.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant_by_look", "left_look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
@@ -651,7 +653,8 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     assert {*given, "items", "margin", "level", "dead", "left_out", "where"} == {f.name for f in fields(Effects)}
     alive = "(items >= 50 and not (dead is there))"
     moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
-    used = "(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0 and not (fill.reach < 0.05 and fill_lost.reach < 0.05))"
+    free = "fill.reach < 0.05 and fill_lost.reach < 0.05"
+    used = f"(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0 and not ({free}))"
     look, both = (f"({one}.low >= 0.1 and {one}_raw.low >= 0.1)" for one in ("look", "both"))
     beside = [f"({one}_beside.low >= 0.1 and {one}_beside_raw.low >= 0.1)" for one in ("look", "both")]
     assert [str(stage.when) for stage in STAGES] == [

@@ -29,7 +29,8 @@ class Built:
             weights.zero_()
         self.at = {name: i for i, name in enumerate(coordinates)}
         embed = self.model.embed.W_E
-        embed[:2, self.at["bit"]], embed[ASK, self.at["ask"]], embed[:, self.at["one"]] = torch.tensor([-1.0, 1.0]), 1, 1
+        embed[:2, self.at["bit"]] = torch.tensor([-1.0, 1.0])
+        embed[ASK, self.at["ask"]] = embed[:, self.at["one"]] = 1.0
         for i, place in enumerate(places):
             self.model.pos_embed.W_pos[i, self.at[place]] = 1.0
         self.answers("answer", 1.0)
