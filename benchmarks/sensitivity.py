@@ -28,8 +28,8 @@ INTRO = """# Which verdicts rest on one number
 
 The bounds of an audit ([thresholds and rules](audit-rules.md)) are conventions, each with its reason. Here every one
 of them is halved and doubled, alone, and the same claims are audited again: those of the written bench and of the
-trained bench, the latter of its develop half only and without its family of six-head models (grafted), which costs as much as all others
-together. *Same words*: the verdict, the word on the pattern and the word on
+trained bench, the latter of its develop half only and without its family of six-head models (grafted), which costs as
+much as all others together. *Same words*: the verdict, the word on the pattern and the word on
 use all stay. Bounds near 1 (`TOP1`, `EVEN`) move by their distance from 1, bands (`MIXED`, `NATURAL`) at both ends,
 counts stay whole. `FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks and `MOST_SEEDS`
 what is said of a population: no verdict here is made of them. What moves with the numbers on the papers' families is

@@ -20,7 +20,7 @@ from interp import Population
 from interp.stats import Estimate, clopper_pearson
 from probes.audit import SCORE, UNUSED, USED, AuditResult
 
-SEEDS = 20  # of each family, at most: every setting audits all of them once more
+SEEDS = 8  # of each family, at most: every setting audits all of them once more
 MOVED = 0.2  # thresholds move by this share of themselves, up and down: SCORE by .05
 
 

@@ -32,7 +32,7 @@ class Effects:
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
       pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
-      `brought`, `brought_beside`: what the claimed edges bring, weight times value, taken away, where these show a use.
+      `gone`, `gone_beside`: the effect of the heads' mean output in the place of their own, where these show a use.
     - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
       exchange of the claimed edges could move anything; `whole_turned`: share of the answers that it turns over;
       `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
@@ -42,8 +42,9 @@ class Effects:
     - `unnatural`: share of items whose last residual norm leaves the natural range.
     - `partners`, `with_partners`: the set found in half A, and the net effect in half B once it is ablated;
       `raw_with_partners`: that without the sham taken off; `held_with_partners`: the net one with later patterns and
-      norm scales frozen. `left_beside`, `left_look_beside`: the margin that is left once partners are ablated; a head
-      beside which nothing is left cannot be what the model falls back on. `untried`: heads not tried as partners.
+      norm scales frozen; `fill_beside`: the mean filled in once they are ablated. `left_beside`, `left_look_beside`:
+      the margin that is left once partners are ablated; a head beside which nothing is left cannot be what the model
+      falls back on. `untried`: heads not tried as partners.
     - `company`, `in_company`: a set of other heads, found in half A, and the effect in half B while they give what
       they give for the donor. Measured where nothing else shows any use.
     - `idle`: of heads claimed together, those that add nothing to the others, each with its own evidence.
@@ -81,18 +82,19 @@ class Effects:
     look_raw: Estimate | None = None
     both: Estimate | None = None
     both_raw: Estimate | None = None
-    brought: Estimate | None = None
+    gone: Estimate | None = None
     look_partners: tuple[Head, ...] = ()
     look_beside: Estimate | None = None
     both_beside: Estimate | None = None
     look_beside_raw: Estimate | None = None
     both_beside_raw: Estimate | None = None
-    brought_beside: Estimate | None = None
+    gone_beside: Estimate | None = None
     direct_fill: Estimate | None = None
     partners: tuple[Head, ...] = ()
     with_partners: Estimate | None = None
     raw_with_partners: Estimate | None = None
     held_with_partners: Estimate | None = None
+    fill_beside: Estimate | None = None
     left_beside: Estimate | None = None
     left_look_beside: Estimate | None = None
     untried: int = 0

@@ -74,16 +74,6 @@ def mean_filled(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges
     return out
 
 
-def taken_away(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
-    """Edges that bring nothing: the pattern stays, and what is read there is zero."""
-    layers = sorted({layer for layer, _ in heads})
-    mine = (tuple(head for at, head in heads if at == layer) for layer in layers)
-    return [
-        Edges(layer, of_layer, keys, values=torch.zeros_like(side.cache.v[layer]))
-        for layer, of_layer in zip(layers, mine, strict=True)
-    ]
-
-
 def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
     """Edits by which heads give, at every position, what they give on another item's donor; of its length if one is.
 

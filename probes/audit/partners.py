@@ -67,7 +67,7 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
         return ()
     edges = swap(few)
     chosen: tuple[Head, ...] = ()
-    best = -np.inf
+    alone, best = _with(few, edges, ()), -np.inf
     for _ in range(min(t.PARTNERS, len(others))):
         sets = ((*chosen, h) for h in others if h not in chosen)
         tried = sorted(((_with(few, edges, one), one) for one in sets if _leaves_some(few, one)), reverse=True)
@@ -76,12 +76,12 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
             break
         best, chosen = found
     if best >= t.USED or len(others) < 2:
-        return chosen
+        return _needed(few, edges, chosen, alone)
     for group in filter(partial(_leaves_some, few), _sets(_friends(few, others), seed)):
         size = _with(few, edges, group)
         if size >= max(best, t.UNUSED) + t.GAIN and _none_against(few, group):
             best, chosen = size, group
-    return chosen
+    return _needed(few, edges, chosen, alone)
 
 
 def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
@@ -135,6 +135,18 @@ def idle_heads(side: Side, swap_of: Callable[[tuple[Head, ...]], list[Edges]], h
 # -- inside -------------------------------------------------------------------------------------------------
 
 
+def _needed(side: Side, edges: list[Edges], group: tuple[Head, ...], alone: float) -> tuple[Head, ...]:
+    """Of these heads those without which the interchange matters less; none where it matters as much by itself.
+
+    A head that adds nothing is no partner: the claimed one is not what the model falls back on once it is gone.
+    """
+    for one in group:
+        rest = tuple(head for head in group if head != one)
+        if _with(side, edges, group) < (_with(side, edges, rest) if rest else alone) + t.GAIN:
+            return _needed(side, edges, rest, alone)
+    return group
+
+
 def _leaves_some(side: Side, group: tuple[Head, ...]) -> bool:
     """Whether something is left of the margin once `group` is ablated: what the claimed heads could then carry."""
     return float(side.without(group).mean()) >= t.UNUSED * float(side.margin.mean())
@@ -151,8 +163,9 @@ def _none_against(side: Side, group: tuple[Head, ...]) -> bool:
 
 def _with(side: Side, edges: list[Edges], group: tuple[Head, ...]) -> float:
     """Effect of the interchange, as a share of the intact margin, once `group` is mean-ablated."""
+    rest = side.without(group) if group else side.margin
     done = side.edited(edges, ablated=side.fill(group))
-    return float((side.without(group) - side.margin_of(done)).mean()) / float(side.margin.mean())
+    return float((rest - side.margin_of(done)).mean()) / float(side.margin.mean())
 
 
 def _friends(side: Side, others: Sequence[Head]) -> list[Head]:

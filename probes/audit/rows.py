@@ -34,6 +34,9 @@ _UNITS_OF_GROUPS = {
 }  # fmt: skip
 
 
+HIDDEN = ("direct_fill", "fill_lost", "raw_with_partners", "look_", "both_")  # shown where a word rests on them
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One line of an audit's table.
@@ -180,17 +183,18 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("raw_with_partners", "the same, the exchange as it is", e.raw_with_partners),
         ("left_beside", f"margin left with {heads_text(e.partners)} ablated", e.left_beside),
         ("held_with_partners", "the same, later patterns frozen", e.held_with_partners),
+        ("fill_beside", "mean filled in, the same ablated", e.fill_beside),
         ("look", "the donor's pattern, own values", e.look),
         ("look_raw", "the same, the exchange as it is", e.look_raw),
         ("both", "the donor's pattern and values", e.both),
         ("both_raw", "the same, the exchange as it is", e.both_raw),
-        ("brought", "what these edges bring, taken away", e.brought),
+        ("gone", "the mean of all that it gives instead", e.gone),
         ("look_beside", f"the donor's pattern, {heads_text(e.look_partners)} ablated", e.look_beside),
         ("both_beside", "pattern and values, the same ablated", e.both_beside),
         ("left_look_beside", f"margin left, {heads_text(e.look_partners)} ablated", e.left_look_beside),
         ("look_beside_raw", "the donor's pattern, the exchange as it is", e.look_beside_raw),
         ("both_beside_raw", "pattern and values, the exchange as it is", e.both_beside_raw),
-        ("brought_beside", "what these edges bring, the same ablated", e.brought_beside),
+        ("gone_beside", "the mean of all that it gives, the same ablated", e.gone_beside),
         ("whole", "all that it gives, of another input", e.whole),
         ("whole_turned", "answers that this turns over", e.whole_turned),
         ("whole_lost", "right answers that its mean turns over", e.whole_lost),
@@ -198,9 +202,7 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ):
-        hidden = ("direct_fill", "fill_lost", "raw_with_partners")
-        shown = name not in hidden and not name.startswith(("look_", "both_"))
-        shown = shown or name.endswith("_beside") or name in chosen
+        shown = name in chosen or name.endswith("_beside") or not name.startswith(HIDDEN)
         row = Evidence("use", name, words, estimate) if estimate is not None and shown else None
         rows += [] if row is None else [_required(row, word) if name in chosen or name == "effect" else row]
     return with_value(resting(word, rows, chosen) if chosen else rows)
@@ -247,14 +249,15 @@ def _required(row: Evidence, word: str) -> Evidence:
     """What the word on use asks of a row."""
     e = row.estimate
     if row.name.endswith("fill"):
-        if word == "undecided" and max(abs(low(e)), abs(high(e))) < t.UNUSED:  # used but for this
-            return bound(row.group, row.name, row.words, e, t.UNUSED)
         if word == "undecided" and low(e) >= t.USED:  # unused but for this
             return replace(row, side="<", threshold=t.USED, met=False)
-        return replace(row, side=">", threshold=0.0, met=(e.value or 0.0) > 0)
-    if row.name == "turned" and word == "used":
-        return bound(row.group, row.name, row.words, e, t.TURNED)
-    if row.name in ("in_company", "turned") or (row.name == "brought" and word == "undecided") or word == "unused":
+        return bound(row.group, row.name, row.words, e, t.UNUSED)
+    if row.name == "gone" or (row.name == "fill_lost" and word in ("used", "undecided") and low(e) < t.USED):
+        return bound(row.group, row.name, row.words, e, t.UNUSED)
+    if word == "used" and row.name in ("effect", "raw", "turned"):  # what is left of a use that is made up for in part
+        least = t.TURNED if row.name == "turned" else t.USED
+        return bound(row.group, row.name, row.words, e, t.UNUSED if t.UNUSED <= low(e) < least else least)
+    if row.name in ("in_company", "turned") or word == "unused":
         if row.name == "direct":
             return replace(row, side="<", threshold=t.USED, met=high(e) < t.USED)
         met = max(abs(low(e)), abs(high(e))) < t.UNUSED

@@ -14,6 +14,7 @@ from probes.audit.use_rules import (
     POWERFUL,
     SHOWN_DIRECTLY,
     STILL,
+    USED_DIRECTLY,
     USED_WHOLE,
 )
 
@@ -55,10 +56,10 @@ STAGES = (
     Stage(frozenset(("direct_fill",)), all_of(SHOWN_DIRECTLY, Not(USED_WHOLE)), "direct_fill"),
     Stage(
         frozenset(("pattern_change", "look", "look_raw", "both", "both_raw")),
-        all_of(_MEASURED, Not(USED_WHOLE), Not(SHOWN_DIRECTLY)),
+        all_of(_MEASURED, Not(USED_WHOLE), Not(USED_DIRECTLY)),
         "where_it_looks",
     ),
-    Stage(frozenset(("brought",)), any_of(LOOK_USED, BOTH_USED), "brought"),
+    Stage(frozenset(("gone",)), any_of(LOOK_USED, BOTH_USED), "gone"),
     Stage(
         frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
         _MEASURED,
@@ -71,8 +72,8 @@ STAGES = (
         all_of(Bound("pattern_change", ">", t.SAME_PATTERN), Not(LOOK_USED), Not(BOTH_USED), Not(NEEDED_BESIDE)),
         "looks_beside",
     ),
-    Stage(frozenset(("brought_beside",)), LOOK_BESIDE, "brought_beside"),
-    Stage(frozenset(("held_with_partners",)), NEEDED_BESIDE, "held"),
+    Stage(frozenset(("gone_beside",)), LOOK_BESIDE, "gone_beside"),
+    Stage(frozenset(("held_with_partners", "fill_beside")), NEEDED_BESIDE, "held"),
     Stage(
         frozenset(("company", "in_company")),
         all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),

@@ -30,7 +30,6 @@ from probes.audit.exchanges import (
     pattern_change,
     resampled,
     sham_pairs,
-    taken_away,
     whole_rows,
 )
 from probes.audit.inputs import Inputs
@@ -337,16 +336,16 @@ class Measuring:
             found |= {name: side.share(net), f"{name}_raw": side.share(raw)}
         return found
 
-    def brought(self) -> dict[str, Any]:
-        """What the claimed edges bring, taken away."""
+    def gone(self) -> dict[str, Any]:
+        """The heads' mean output in the place of all that they give."""
         side = self.side
-        return {"brought": side.share(self.change(side.margin, taken_away(side, self.keys, self.heads)))}
+        return {"gone": side.share(side.margin - side.without(self.heads))}
 
-    def brought_beside(self) -> dict[str, Any]:
-        """The same with the partners ablated beside which its look matters."""
+    def gone_beside(self) -> dict[str, Any]:
+        """The same with the partners ablated beside which their look matters."""
         side, partners = self.side, self.found.look_partners
-        edges, rest = taken_away(side, self.keys, self.heads), side.without(partners)
-        return {"brought_beside": side.share(self.change(rest, edges, ablated=side.fill(partners)))}
+        lost = side.without(partners) - side.without((*partners, *self.heads))
+        return {"gone_beside": side.share(lost)}
 
     def looks_beside(self) -> dict[str, Any]:
         """The same with partners ablated: those that were found for values, or else that are found for both."""
@@ -398,10 +397,11 @@ class Measuring:
         return found | {"partners": partners, "left_beside": side.share(rest)}
 
     def held(self) -> dict[str, Any]:
-        """The same with later patterns and norm scales frozen."""
+        """The same with later patterns and norm scales frozen; and the mean filled in beside the partners."""
         side, partners = self.side, self.found.partners
         net, _ = self.net(side.without(partners, held=True), ablated=side.fill(partners), frozen=side.cache)
-        return {"held_with_partners": side.share(net)}
+        filled = self.change(side.without(partners), self.fills, ablated=side.fill(partners))
+        return {"held_with_partners": side.share(net), "fill_beside": side.share(filled)}
 
     def company(self) -> dict[str, Any]:
         """The interchange while others give what they give for the donor."""

@@ -24,13 +24,17 @@ AIMS = Bound("aimed", ">=", t.AIMED)  # the claimed edges read what the donor ch
 EVERY_MOVES, TOKEN_MOVES = Bound("every.value", ">=", t.POWER), Bound("token.value", ">=", t.POWER)
 ENOUGH_BY_TOKEN = all_of(AIMS, TOKEN_MOVES)
 POWERFUL = any_of(EVERY_MOVES, ENOUGH_BY_TOKEN)
-# The total effect alone shows use: of the exchange, net and as it is, and the same way of the mean. A donor's value may
-# contradict what other heads say, as no input does: where the mean costs nothing, that alone may be what moves.
-FREE = all_of(Bound("fill.reach", "<", t.UNUSED), Bound("fill_lost.reach", "<", t.UNUSED))
-USED_WHOLE = all_of(
-    Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Bound("fill.value", ">", 0.0), Not(FREE)
-)  # fmt: skip
+# What the exchange moves, net of the sham and as it is.
+MOVES = all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED))
+# A donor's value may contradict what others say, as no input does: without what varies there, something must be lost.
+COSTS_MARGIN, COSTS_ANSWERS = Bound("fill.low", ">=", t.UNUSED), Bound("fill_lost.low", ">=", t.UNUSED)
+COSTS = any_of(COSTS_MARGIN, COSTS_ANSWERS)
+USED_WHOLE = all_of(MOVES, COSTS)
 SHOWN_DIRECTLY = Bound("direct.low", ">=", t.USED)
+# Later parts may make up for what is said directly; of use is what they leave.
+MARGIN_LEFT = all_of(Bound("total.low", ">=", t.UNUSED), Bound("raw.low", ">=", t.UNUSED))
+PART_LEFT = any_of(MARGIN_LEFT, Bound("turned.low", ">=", t.UNUSED))
+USED_DIRECTLY = all_of(SHOWN_DIRECTLY, PART_LEFT, Bound("direct_fill.low", ">=", t.UNUSED))
 # With the partners gone something must be left, or else the head cannot be what the model falls back on.
 NEEDED_BESIDE = all_of(Bound("with_partners.low", ">=", t.USED), Bound("left_beside.low", ">=", t.USED))
 # Equivalent to no effect, net of the sham or with all that it moves.
@@ -41,7 +45,11 @@ NONE_WITH_PARTNERS = any_of(Not(Given("with_partners")), NONE_BESIDE, Bound("raw
 NONE_DIRECT = Bound("direct.high", "<", t.USED)
 # By where the head looks: the donor's pattern over the own values, and over the donor's.
 LOOK_USED = all_of(Bound("look.low", ">=", t.USED), Bound("look_raw.low", ">=", t.USED))
-BOTH_USED = all_of(Bound("both.low", ">=", t.USED), Bound("both_raw.low", ">=", t.USED))
+BOTH_USED = all_of(
+    Bound("both.low", ">=", t.USED), Bound("both_raw.low", ">=", t.USED),
+    Bound("pattern_change", ">", t.SAME_PATTERN),  # else it is the values alone
+)  # fmt: skip
+GIVES = Bound("gone.low", ">=", t.UNUSED)  # its mean in the place of all that it gives: something is lost
 LOOK_BESIDE = all_of(
     Bound("left_look_beside.low", ">=", t.USED),
     any_of(
@@ -57,16 +65,10 @@ NO_LOOK_BESIDE = any_of(
 NO_BOTH_BESIDE = any_of(
     Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED), Bound("both_beside_raw.reach", "<", t.UNUSED)
 )
-# What the claimed edges bring, taken away: weight on a key that brings nothing is weight that others lack.
-NOTHING_BROUGHT, NONE_BROUGHT_BESIDE = (
-    Bound("brought.reach", "<", t.UNUSED), Bound("brought_beside.reach", "<", t.UNUSED)
-)  # fmt: skip
 NO_CHANGE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
 # A few loud inputs can make up the margin while the answers of others turn over.
 NO_TURN = Bound("turned.reach", "<", t.UNUSED)
 NONE = all_of(NO_CHANGE, NO_TURN)
-# What a head says directly, and what comes later makes up for to the last: nothing of it is left in any answer.
-MADE_UP_FOR = all_of(SHOWN_DIRECTLY, NONE_ALONE, NO_TURN)
 
 # All that the heads give, exchanged for what they give on another input: where no exchange of edges could show a use.
 WHOLE_NONE = all_of(
@@ -104,47 +106,47 @@ USE_RULES = (
          OPEN + "exchanging the values of these edges in all heads moves {every} of the margin, less than {POWER}, "
          "and exchanging the token itself moves {token}", ("every_head", "token")),
     Rule("used", USED_WHOLE, "used",
-         "To {task} the model uses it: {moved}, net of a sham of the same size", ("effect", "raw", "mean_fill")),
-    Rule("used_directly", all_of(SHOWN_DIRECTLY, Not(MADE_UP_FOR), Bound("direct_fill.value", ">", 0.0),
-                                 Not(Bound("direct_fill.reach", "<", t.UNUSED))), "used",
+         "To {task} the model uses it: {moved}, net of a sham of the same size",
+         ("effect", "raw", ("mean_fill", COSTS_MARGIN), ("fill_lost", Not(COSTS_MARGIN)))),
+    Rule("used_directly", USED_DIRECTLY, "used",
          "To {task} the model uses it, and what comes later makes up for a part: {moved}, and {direct} with later "
-         "patterns and the scales of norms frozen", ("direct", "direct_fill")),
-    Rule("look_brings_nothing", all_of(any_of(LOOK_USED, BOTH_USED), NOTHING_BROUGHT), "undecided",
-         OPEN + "the donor's pattern moves {look} of the margin through the claimed edges, with the donor's values "
-         "{both}, but taking away all that they bring moves {brought}: the weight there may matter only by what it "
-         "leaves to other keys", ("look", "both", "brought")),
-    Rule("used_by_look", LOOK_USED, "used",
+         "patterns and the scales of norms frozen",
+         (("effect", MARGIN_LEFT), ("raw", MARGIN_LEFT), ("turned", Not(MARGIN_LEFT)), "direct", "direct_fill")),
+    Rule("used_by_look", all_of(LOOK_USED, GIVES), "used",
          "To {task} the model uses it by where it looks: the donor's pattern over its own values moves {look} of the "
-         "margin through the claimed edges, the donor's values under its own pattern {raw}", ("look", "look_raw")),
-    Rule("used_by_both", BOTH_USED, "used",
+         "margin through the claimed edges, the donor's values under its own pattern {raw}",
+         ("look", "look_raw", "gone")),
+    Rule("used_by_both", all_of(BOTH_USED, GIVES), "used",
          "To {task} the model uses it by where it looks and by what is there: the donor's pattern with the donor's "
          "values moves {both} of the margin through the claimed edges, values alone {raw}, the pattern alone {look}",
-         ("both", "both_raw")),
-    Rule("used_by_answers", all_of(Bound("turned.low", ">=", t.TURNED), Not(FREE)), "used",
+         ("both", "both_raw", "gone")),
+    Rule("used_by_answers", all_of(Bound("turned.low", ">=", t.TURNED), COSTS), "used",
          "To {task} the model uses it: exchanging what {heads} reads there turns over {turned} of the answers, net of "
-         "shams of the same size, and moves {total} of the margin", ("turned",)),
-    Rule("mean_differs", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", ">=", t.USED), Not(FREE)),
-         "undecided",
-         OPEN + "{moved}, but filling in the mean there moves {fill}: not the same way", ("mean_fill",)),
+         "shams of the same size, and moves {total} of the margin",
+         ("turned", ("mean_fill", COSTS_MARGIN), ("fill_lost", Not(COSTS_MARGIN)))),
     Rule("redundant",
-         all_of(NEEDED_BESIDE, Bound("raw_with_partners.low", ">=", t.USED),
+         all_of(NEEDED_BESIDE, Bound("raw_with_partners.low", ">=", t.USED), Bound("fill_beside.low", ">=", t.USED),
                 any_of(Not(Given("held_with_partners")), Bound("held_with_partners.low", ">=", t.USED))),
          "redundant",
          "To {task} the model can do without it, but not without it and {partners}: {moved}, and {with_partners} once "
-         "the others are ablated", ("with_partners", "raw_with_partners", "held_with_partners", "left_beside")),
-    Rule("redundant_by_look", all_of(LOOK_BESIDE, Not(NONE_BROUGHT_BESIDE)), "redundant",
+         "the others are ablated; the mean there then costs {fill_beside}",
+         ("with_partners", "raw_with_partners", "held_with_partners", "left_beside", "fill_beside")),
+    Rule("redundant_by_look", all_of(LOOK_BESIDE, Bound("gone_beside.low", ">=", t.USED)), "redundant",
          "To {task} the model can do without where it looks, but not without that and {look_partners}: with these "
          "ablated the donor's pattern moves {look_beside} of the margin through the claimed edges, with the donor's "
-         "values {both_beside}", ("look_beside", "both_beside", "left_look_beside")),
-    Rule("made_up_for", MADE_UP_FOR, "undecided",
+         "values {both_beside}, and the mean of all that it gives then costs {gone_beside}",
+         ("look_beside", "both_beside", "left_look_beside", "gone_beside")),
+    Rule("made_up_for", all_of(SHOWN_DIRECTLY, Not(PART_LEFT)), "undecided",
          OPEN + "{exchanged}, and {direct} with later patterns and the scales of norms frozen: what comes later makes "
-         "up for all of it, or takes it back", (("effect", NO_TOTAL), ("raw", Not(NO_TOTAL)), "direct", "turned")),
+         "up for it, or takes it back", ("effect", "raw", "turned", "direct")),
     Rule("sham_hides_it", all_of(Bound("total.low", ">=", t.USED), Bound("raw.low", "<", t.USED)), "undecided",
          OPEN + "{moved}, but {raw} with what a sham of the same size moves", ("raw",)),
-    Rule("mean_is_free", all_of(FREE, any_of(Bound("total.low", ">=", t.USED), Bound("turned.low", ">=", t.TURNED))),
-         "undecided",
-         OPEN + "{moved}, but filling in the mean there costs {fill}: it may move only as it contradicts what other "
-         "heads say, who are enough without it", ("effect", "mean_fill")),
+    Rule("mean_is_enough", all_of(any_of(MOVES, Bound("turned.low", ">=", t.TURNED)), Not(COSTS)), "undecided",
+         OPEN + "{moved}, but filling in the mean there costs {fill}, which is not {UNUSED} for sure: without what "
+         "varies there the rest may be enough", ("mean_fill", "fill_lost")),
+    Rule("output_is_enough", all_of(any_of(LOOK_USED, BOTH_USED), Not(GIVES)), "undecided",
+         OPEN + "the donor's pattern moves {look} of the margin through the claimed edges, with the donor's values "
+         "{both}, but the mean of all that it gives costs {gone}, which is not {UNUSED} for sure", ("gone",)),
     Rule("works_against", all_of(Bound("total.high", "<=", -t.USED), Bound("raw.high", "<=", -t.USED)), "undecided",
          OPEN + "{moved}: what it reads there works against the right answer", ("effect", "raw")),
     Rule("one_of_many", all_of(NONE, Given("in_company"), Not(Bound("in_company.reach", "<", t.UNUSED))), "undecided",

@@ -168,9 +168,11 @@ POWER = {"items": 200, "margin": near(10.0), "every": near(1.9), "token": near(2
 SEEN = POWER | {"total": near(0.5), "raw": near(0.6), "sham": near(0.1), "direct": near(0.5), "fill": near(0.4)}
 NONE = POWER | {"total": near(0.0), "raw": near(0.0), "sham": near(0.0), "direct": near(0.0), "fill": near(0.0)}
 NONE |= {name: near(0.0) for name in ("look", "look_raw", "both", "both_raw", "turned")}
-PARTNER = {name: near(0.6) for name in ("with_partners", "raw_with_partners", "held_with_partners", "left_beside")} | {
-    "partners": ((1, 0),)
-}
+PARTNER = {
+    name: near(0.6)
+    for name in ("with_partners", "raw_with_partners", "held_with_partners", "left_beside", "fill_beside")
+} | {"partners": ((1, 0),)}
+LOOKS = NONE | {"gone": near(0.6), "pattern_change": 1.0}
 IDLE = {"partners": ((1, 0),), "with_partners": near(0.0), "raw_with_partners": near(0.0)}
 COMPANY = {"company": ((1, 1),), "in_company": near(0.3)}
 SOME = near(0.07)  # neither an effect nor none
@@ -187,14 +189,21 @@ USES = {
     "no power": (POWER | {"every": near(0.1), "token": near(0.1)}, "undecided", ["every_head", "token"]),
     "no power, not aimed": (POWER | {"every": near(0.1), "aimed": 0.1}, "undecided", ["every_head", "aimed"]),
     "used": (SEEN, "used", ["effect", "raw", "mean_fill"]),
-    "used, made up for": (SEEN | {"total": near(0.0), "direct_fill": near(0.3)}, "used", ["direct", "direct_fill"]),
-    "not as the mean": (SEEN | {"fill": near(-0.2), "direct": near(0.0)}, "undecided", ["mean_fill"]),
+    "used, made up for": (SEEN | {"total": near(0.07), "raw": near(0.07), "direct_fill": near(0.3)}, "used",
+                          ["effect", "raw", "direct", "direct_fill"]),
+    "made up for": (SEEN | {"total": near(0.0), "turned": near(0.0)}, "undecided", ["effect", "raw", "direct", "turned"]),
+    "not the mean": (SEEN | {"fill": near(-0.2), "fill_lost": near(0.0), "direct": near(0.0)}, "undecided",
+                     ["mean_fill", "fill_lost"]),
+    "answers, not the margin": (SEEN | {"fill": near(0.0), "fill_lost": near(0.3)}, "used",
+                                ["effect", "raw", "fill_lost"]),
     "not as it is": (SEEN | {"raw": near(0.05), "direct": near(0.0)}, "undecided", ["raw"]),
-    "by where it looks": (NONE | {"look": near(0.5), "look_raw": near(0.6)}, "used", ["look", "look_raw"]),
-    "by both": (NONE | {"both": near(0.5), "both_raw": near(0.6)}, "used", ["both", "both_raw"]),
+    "by where it looks": (LOOKS | {"look": near(0.5), "look_raw": near(0.6)}, "used",
+                          ["look", "look_raw", "gone"]),
+    "by both": (LOOKS | {"both": near(0.5), "both_raw": near(0.6)}, "used", ["both", "both_raw", "gone"]),
+    "by nothing lost": (LOOKS | {"both": near(0.5), "both_raw": near(0.6), "gone": near(0.0)}, "undecided", ["gone"]),
     "redundant": (NONE | PARTNER, "redundant",
-                  ["with_partners", "raw_with_partners", "left_beside", "held_with_partners"]),
-    "by answers": (NONE | {"turned": near(0.4)}, "used", ["turned"]),
+                  ["with_partners", "raw_with_partners", "left_beside", "held_with_partners", "fill_beside"]),
+    "by answers": (NONE | {"turned": near(0.4), "fill": near(0.4)}, "used", ["mean_fill", "turned"]),
     "against": (NONE | {"total": near(-0.4), "raw": near(-0.4)}, "undecided", ["effect", "raw"]),
     "answers turn": (NONE | {"turned": near(0.1)}, "undecided", ["turned"]),
     "in company": (NONE | COMPANY, "undecided", ["in_company"]),

@@ -60,23 +60,32 @@ ALONE = replace(UNUSED, **BESIDE)
 MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
 MATTERS = replace(ALONE, fill=MUCH)
 REDUNDANT = replace(
-    UNUSED, partners=((1, 0),), with_partners=MUCH, raw_with_partners=MUCH, held_with_partners=MUCH, left_beside=MUCH
+    UNUSED,
+    partners=((1, 0),),
+    with_partners=MUCH,
+    raw_with_partners=MUCH,
+    held_with_partners=MUCH,
+    left_beside=MUCH,
+    fill_beside=MUCH,
 )
 POWERLESS = replace(USED, every=NONE, token=NONE)
 IDLE_WHOLE = replace(POWERLESS, aimed=0.0, whole=NONE, whole_turned=NONE)
 AGAINST = span(-0.7, -0.5, -0.3)
 SILENT = replace(USED, answer_change=0.0)
-MEAN_IS_FREE = replace(USED, fill=NONE, fill_lost=NONE)
-TURNS_FREELY = replace(MEAN_IS_FREE, total=SOME, raw=SOME, turned=MUCH)
+MEAN_ENOUGH = replace(USED, fill=NONE, fill_lost=NONE)
+TURNS_FREELY = replace(MEAN_ENOUGH, total=SOME, raw=SOME, turned=MUCH)
+BY_ANSWERS = replace(UNUSED, turned=MUCH, fill=MUCH)
 MADE_UP = replace(UNUSED, direct=MUCH, direct_fill=MUCH)
-DIRECTLY = replace(MADE_UP, total=SOME, raw=SOME)
-LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH)
-BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH)
+PART = span(0.06, 0.07, 0.08)
+DIRECTLY = replace(MADE_UP, total=PART, raw=PART)
+LOOKS = replace(UNUSED, look=MUCH, look_raw=MUCH, gone=MUCH, pattern_change=1.0)
+BOTH = replace(UNUSED, both=MUCH, both_raw=MUCH, gone=MUCH, pattern_change=1.0)
 NOT_BESIDE = {"look_beside": NONE, "look_beside_raw": NONE, "both_beside": NONE, "both_beside_raw": NONE}
 LOOK_BESIDE = replace(
     UNUSED,
     look_partners=((1, 0),),
     left_look_beside=MUCH,
+    gone_beside=MUCH,
     **(NOT_BESIDE | {"look_beside": MUCH, "look_beside_raw": MUCH}),
 )
 BOTH_BESIDE = replace(LOOK_BESIDE, **(NOT_BESIDE | {"both_beside": MUCH, "both_beside_raw": MUCH}))
@@ -123,16 +132,15 @@ EXAMPLES = {
         "no_power": (POWERLESS, "undecided"),
         "used": (USED, "used"),
         "used_directly": (DIRECTLY, "used"),
-        "look_brings_nothing": (replace(LOOKS, brought=NONE), "undecided"),
         "used_by_look": (LOOKS, "used"),
         "used_by_both": (BOTH, "used"),
-        "used_by_answers": (replace(UNUSED, turned=MUCH), "used"),
-        "mean_differs": (replace(USED, fill=AGAINST), "undecided"),
+        "used_by_answers": (BY_ANSWERS, "used"),
         "redundant": (REDUNDANT, "redundant"),
         "redundant_by_look": (LOOK_BESIDE, "redundant"),
         "made_up_for": (MADE_UP, "undecided"),
         "sham_hides_it": (replace(USED, raw=SOME), "undecided"),
-        "mean_is_free": (MEAN_IS_FREE, "undecided"),
+        "mean_is_enough": (MEAN_ENOUGH, "undecided"),
+        "output_is_enough": (replace(LOOKS, gone=NONE), "undecided"),
         "works_against": (replace(UNUSED, total=AGAINST, raw=AGAINST), "undecided"),
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
@@ -426,61 +434,54 @@ PINS = [
     Pin("use", "no_power", "token.value >= 0.25", POWERLESS, "used", "no_power"),
     Pin("use", "used", "total.low >= 0.1", USED, "used", "neither"),
     Pin("use", "used", "raw.low >= 0.1", USED, "used", "sham_hides_it"),
-    Pin("use", "used", "fill.value > 0", USED, "used", "mean_differs"),
-    Pin("use", "used_directly", "direct.low >= 0.1", DIRECTLY, "used_directly", "neither"),
-    Pin("use", "used_directly", "direct_fill.value > 0", DIRECTLY, "used_directly", "neither"),
     *(
-        Pin("use", rule, bound, evidence, *found)
-        for rule, found in (
-            ("used_directly", ("made_up_for", "used_directly")), ("made_up_for", ("made_up_for", "used_directly"))
+        Pin("use", rule, f"{name}.low >= 0.05", replace(base, fill=NONE, fill_lost=NONE), met, "mean_is_enough")
+        for rule, base, met in (
+            ("used", USED, "used"), ("used_by_answers", BY_ANSWERS, "used_by_answers"),
+            ("mean_is_enough", USED, "used"),
         )
-        for bound, evidence in (
-            ("total.reach < 0.05", replace(MADE_UP, raw=SOME)), ("raw.reach < 0.05", replace(MADE_UP, total=SOME)),
-            ("turned.reach < 0.05", MADE_UP),
-        )
+        for name in ("fill", "fill_lost")
+    ),
+    Pin("use", "used_directly", "direct.low >= 0.1", DIRECTLY, "used_directly", "neither"),
+    Pin("use", "used_directly", "direct_fill.low >= 0.05", DIRECTLY, "used_directly", "neither"),
+    *(
+        Pin("use", rule, f"{name}.low >= 0.05", base, "used_directly", "made_up_for")
+        for rule in ("used_directly", "made_up_for")
+        for name, base in (("total", DIRECTLY), ("raw", DIRECTLY), ("turned", replace(MADE_UP, turned=PART)))
     ),
     Pin("use", "made_up_for", "direct.low >= 0.1", MADE_UP, "made_up_for", "neither"),
-    *(
-        Pin("use", "look_brings_nothing", f"{name}.low >= 0.1", replace(evidence, brought=NONE), "look_brings_nothing",
-            "neither")
-        for evidence, names in ((LOOKS, ("look", "look_raw")), (BOTH, ("both", "both_raw")))
-        for name in names
-    ),
-    Pin("use", "look_brings_nothing", "brought.reach < 0.05", replace(LOOKS, brought=NONE), "look_brings_nothing",
-        "used_by_look"),
-    Pin("use", "redundant_by_look", "brought_beside.reach < 0.05", replace(LOOK_BESIDE, brought_beside=NONE), "neither",
-        "redundant_by_look"),
     Pin("use", "used_by_look", "look.low >= 0.1", LOOKS, "used_by_look", "neither"),
     Pin("use", "used_by_look", "look_raw.low >= 0.1", LOOKS, "used_by_look", "neither"),
+    Pin("use", "used_by_look", "gone.low >= 0.05", LOOKS, "used_by_look", "output_is_enough"),
     Pin("use", "used_by_both", "both.low >= 0.1", BOTH, "used_by_both", "neither"),
     Pin("use", "used_by_both", "both_raw.low >= 0.1", BOTH, "used_by_both", "neither"),
+    Pin("use", "used_by_both", "pattern_change > 0.001", BOTH, "used_by_both", "neither"),
+    Pin("use", "used_by_both", "gone.low >= 0.05", BOTH, "used_by_both", "output_is_enough"),
+    *(
+        Pin("use", "output_is_enough", bound, replace(base, gone=NONE), "output_is_enough", "neither")
+        for base, bounds in (
+            (LOOKS, ("look.low >= 0.1", "look_raw.low >= 0.1")),
+            (BOTH, ("both.low >= 0.1", "both_raw.low >= 0.1", "pattern_change > 0.001")),
+        )
+        for bound in bounds
+    ),
+    Pin("use", "output_is_enough", "gone.low >= 0.05", LOOKS, "used_by_look", "output_is_enough"),
     Pin("use", "redundant_by_look", "look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "redundant_by_look", "look_beside_raw.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "redundant_by_look", "both_beside_raw.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "redundant_by_look", "both_beside.low >= 0.1", BOTH_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant_by_look", "left_look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant_by_look", "gone_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
     Pin("use", "sham_hides_it", "total.low >= 0.1", replace(USED, raw=SOME), "sham_hides_it", "neither"),
-    *(
-        Pin("use", rule, f"{name}.reach < 0.05", evidence, "mean_is_free", decides)
-        for name in ("fill", "fill_lost")
-        for rule, evidence, decides in (
-            ("used", replace(MEAN_IS_FREE, fill=span(0.01, 0.02, 0.03)), "used"),
-            ("used_by_answers", TURNS_FREELY, "used_by_answers"),
-            ("mean_is_free", TURNS_FREELY, "used_by_answers"),
-        )
-    ),
-    Pin("use", "mean_is_free", "turned.low >= 0.25", TURNS_FREELY, "mean_is_free", "neither"),
-    Pin("use", "used_directly", "direct_fill.reach < 0.05", DIRECTLY, "neither", "used_directly"),
-    Pin("use", "sham_hides_it", "raw.low < 0.1", MEAN_IS_FREE, "sham_hides_it", "mean_is_free"),
-    Pin("use", "mean_differs", "total.low >= 0.1", replace(USED, fill=AGAINST), "mean_differs", "neither"),
-    Pin("use", "mean_differs", "raw.low >= 0.1", replace(USED, fill=AGAINST), "mean_differs", "sham_hides_it"),
-    *(Pin("use", "mean_differs", f"{name}.reach < 0.05", MEAN_IS_FREE, "mean_is_free", "mean_differs")
-      for name in ("fill", "fill_lost")),
-    Pin("use", "mean_is_free", "total.low >= 0.1", MEAN_IS_FREE, "mean_is_free", "neither"),
+    Pin("use", "sham_hides_it", "raw.low < 0.1", MEAN_ENOUGH, "sham_hides_it", "mean_is_enough"),
+    Pin("use", "mean_is_enough", "total.low >= 0.1", MEAN_ENOUGH, "mean_is_enough", "neither"),
+    Pin("use", "mean_is_enough", "raw.low >= 0.1", MEAN_ENOUGH, "mean_is_enough", "sham_hides_it"),
+    Pin("use", "mean_is_enough", "turned.low >= 0.25", TURNS_FREELY, "mean_is_enough", "neither"),
     Pin("use", "redundant", "with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "raw_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "held_with_partners.low >= 0.1", REDUNDANT, "redundant", "neither"),
     Pin("use", "redundant", "left_beside.low >= 0.1", REDUNDANT, "redundant", "neither"),
-    Pin("use", "redundant_by_look", "left_look_beside.low >= 0.1", LOOK_BESIDE, "redundant_by_look", "neither"),
+    Pin("use", "redundant", "fill_beside.low >= 0.1", REDUNDANT, "redundant", "neither"),
     *nothing_measured("one_of_many", MANY, "one_of_many", "neither"),
     Pin("use", "one_of_many", "in_company.reach < 0.05", MANY, "unused", "one_of_many"),
     *nothing_measured("mean_matters", MATTERS, "mean_matters", "neither"),
@@ -491,7 +492,7 @@ PINS = [
     *nothing_measured(
         "answers_turn", replace(ALONE, turned=SOME), "answers_turn", "neither", turned=("unused", "answers_turn")
     ),
-    Pin("use", "used_by_answers", "turned.low >= 0.25", replace(UNUSED, turned=MUCH), "used_by_answers",
+    Pin("use", "used_by_answers", "turned.low >= 0.25", replace(BY_ANSWERS, fill=PART), "used_by_answers",
         "answers_turn"),
     *(Pin("use", "works_against", f"{name}.high <= -0.1", replace(UNUSED, total=AGAINST, raw=AGAINST), "works_against",
           "neither") for name in ("total", "raw")),
@@ -568,7 +569,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
         "FEW_ITEMS": 16,
-        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "SAME_PATTERN": 0.001, "MIXED": (0.2, 0.8),
+        "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "MIXED": (0.2, 0.8),
         "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64, "MOST_FITTING": 16,
     }  # fmt: skip
 
@@ -653,9 +654,11 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     assert {*given, "items", "margin", "level", "dead", "left_out", "where"} == {f.name for f in fields(Effects)}
     alive = "(items >= 50 and not (dead is there))"
     moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
-    free = "fill.reach < 0.05 and fill_lost.reach < 0.05"
-    used = f"(total.low >= 0.1 and raw.low >= 0.1 and fill.value > 0 and not ({free}))"
-    look, both = (f"({one}.low >= 0.1 and {one}_raw.low >= 0.1)" for one in ("look", "both"))
+    used = "((total.low >= 0.1 and raw.low >= 0.1) and (fill.low >= 0.05 or fill_lost.low >= 0.05))"
+    left = "((total.low >= 0.05 and raw.low >= 0.05) or turned.low >= 0.05)"
+    directly = f"direct.low >= 0.1 and {left} and direct_fill.low >= 0.05"
+    look, both = (f"{one}.low >= 0.1 and {one}_raw.low >= 0.1" for one in ("look", "both"))
+    both += " and pattern_change > 0.001"
     beside = [f"({one}_beside.low >= 0.1 and {one}_beside_raw.low >= 0.1)" for one in ("look", "both")]
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
@@ -664,11 +667,11 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
         f"{alive} and margin.low > 0 and not (every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25))",
         "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
         f"direct.low >= 0.1 and not {used}",
-        f"total is there and not ({used[1:-1]}) and not (direct.low >= 0.1)",
-        f"{look} or {both}",
+        f"total is there and not ({used[1:-1]}) and not ({directly})",
+        f"({look}) or ({both})",
         "total is there",
-        "pattern_change > 0.001 and not (look.low >= 0.1 and look_raw.low >= 0.1) and not (both.low >= 0.1 and "
-        "both_raw.low >= 0.1) and not (with_partners.low >= 0.1 and left_beside.low >= 0.1)",
+        f"pattern_change > 0.001 and not ({look}) and not ({both}) and not "
+        "(with_partners.low >= 0.1 and left_beside.low >= 0.1)",
         f"left_look_beside.low >= 0.1 and ({' or '.join(beside)})",
         "with_partners.low >= 0.1 and left_beside.low >= 0.1",
         "not (with_partners.low >= 0.1 and left_beside.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
