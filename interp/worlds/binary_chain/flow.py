@@ -123,8 +123,7 @@ class CanonicalFlow:
 
         With y = exp(that), stationarity leaves q exp(g) y^2 + (q - p) y - p = 0.
         """
-        (g,) = _arrays(g=g)
-        return self._best_log_odds(g)
+        return self._best_log_odds(*_arrays(g=g))
 
     def _best_log_odds(self, g: Array) -> Array:
         near = np.maximum(g, -STEEP)  # below, y is proportional to exp(-g) where p > q, and constant where p < q
@@ -256,7 +255,8 @@ def _gap(e: Array, w: Array) -> Array:
 
 def invariant(e: ArrayLike, w: ArrayLike, pace: float = 1.0) -> Array:
     """E = e^2 - pace (w^2 + sign(w) log|w|), which gradient flow keeps; infinite at w = 0, where w stays."""
-    return _invariant(*_arrays(e=e, w=w), _pace(pace))
+    at_e, at_w = _arrays(e=e, w=w)
+    return _invariant(at_e, at_w, _pace(pace))
 
 
 def _invariant(e: Array, w: Array, pace: float) -> Array:
@@ -267,10 +267,10 @@ def _invariant(e: Array, w: Array, pace: float) -> Array:
 
 def boundary(w: ArrayLike, pace: float = 1.0) -> Array:
     """e^2 on the curve through the saddle that parts the basins, w < 0: pace (w^2 - log|w| - (1 + log 2) / 2)."""
-    (w,) = _arrays(w=w)
-    if not (w < 0).all():
-        raise RequestError(f"w={quoted(w.tolist())} is not below 0, where the boundary lies")
-    return _boundary(w, _pace(pace))
+    (at,) = _arrays(w=w)
+    if not (at < 0).all():
+        raise RequestError(f"w={quoted(at.tolist())} is not below 0, where the boundary lies")
+    return _boundary(at, _pace(pace))
 
 
 def _boundary(w: Array, pace: float) -> Array:
