@@ -18,8 +18,7 @@ from harness import Arguments, Row, compare, main, matmuls
 from interp import Population, SandboxTransformer, load_checkpoint, train_population
 from interp.presets import make_recipe
 from probes import audit_claims, scan_heads
-from probes.audit.result import AuditResult
-from probes.audit.scan import ScanResult
+from probes.audit import AuditResult, ScanResult
 
 COPY = "the token after the last earlier copy of the current token"
 AFTER = "tokens after an earlier copy of the current token"

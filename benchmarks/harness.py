@@ -1,8 +1,9 @@
 """What all benchmarks share: two programs timed in turn, a JSON each, and a comparison with the committed one.
 
 Absolute times drift on shared machines, so every figure is a ratio of two programs run one after the other,
-the median over pairs, with the least and the largest ratio beside it. CPU time counts this process only. On another
-device than the CPU, whose work is no CPU time, wall time is what counts, and the JSON is another one.
+the median over pairs, with the least and the largest ratio beside it; a row may ask for seconds as well. CPU time
+counts this process only. On another device than the CPU, whose work is no CPU time, wall time is what counts, and the
+JSON is another one.
 """
 
 import argparse
