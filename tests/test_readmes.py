@@ -464,8 +464,8 @@ def test_the_manual_tells_what_stopping_early_saved():
     *names, last = (f"`{name}`" for name in early)
     said = (
         f"Of the shipped {', '.join(names)} and {last} ({seeds} seeds, {claims} claims each) {first} of {n} verdicts"
-        f" fell at the first look, and {agree} of {n} are those of all inputs, for {passes} of the forward passes and {cpu}"
-        " of the CPU time"
+        f" fell at the first look, and {agree} of {n} are those of all inputs, for {passes} of the forward passes and"
+        f" {cpu} of the CPU time"
     )
     assert said in " ".join((ROOT / "docs" / "manual.md").read_text(encoding="utf-8").split())
 
