@@ -59,7 +59,7 @@ SIZE :=
 stress: $(STAMP)
 	status=0; for name in $(STRESS); do OMP_NUM_THREADS=1 $(BIN)/python stress/$$name.py $(SIZE) || status=1; done; exit $$status
 
-BENCHMARKS := step study worlds evaluation balance analyzers batches
+BENCHMARKS := step study worlds evaluation balance analyzers audits batches
 
 bench: $(STAMP)
 	for name in $(BENCHMARKS); do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done

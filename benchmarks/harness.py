@@ -1,8 +1,9 @@
 """What all benchmarks share: two programs timed in turn, a JSON each, and a comparison with the committed one.
 
 Absolute times drift on shared machines, so every figure is a ratio of two programs run one after the other,
-the median over pairs, with the least and the largest ratio beside it. CPU time counts this process only. On another
-device than the CPU, whose work is no CPU time, wall time is what counts, and the JSON is another one.
+the median over pairs, with the least and the largest ratio beside it; a row may ask for seconds as well. CPU time
+counts this process only. On another device than the CPU, whose work is no CPU time, wall time is what counts, and the
+JSON is another one.
 """
 
 import argparse
@@ -54,7 +55,10 @@ class Time:
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. `unit`: what the seconds are for. `target`: the ratio asked for, if one was."""
+    """One comparison. `unit`: what the seconds are for. `target`: the ratio asked for, if one was.
+
+    `seconds`: the most a unit of ours may take, where that is asked for.
+    """
 
     what: str
     reference: str
@@ -63,11 +67,17 @@ class Row:
     wall: Time
     pairs: int
     target: float | None = None
+    seconds: float | None = None
 
 
 def time_of(row: Row, device: str) -> Time:
     """The time that counts: the CPU's, or the clock's where the work was another device's."""
     return row.cpu if device == "cpu" else row.wall
+
+
+def written(row: Row) -> dict[str, Any]:
+    """A row as its JSON has it: `seconds` only where some are asked for."""
+    return {key: value for key, value in asdict(row).items() if key != "seconds" or value is not None}
 
 
 def sync(device: str) -> None:
@@ -92,8 +102,11 @@ def compare(
     arguments: Arguments,
     targets: dict[str, float] | None = None,
     warm_up: bool = True,
+    seconds: dict[str, float] | None = None,
 ) -> list[Row]:
     """Each program of `ours` beside the reference. A program comes with the units that one run does.
+
+    `targets`, of ratios, and `seconds` a unit that are asked for, by program.
 
     All run once a pair, in turn, after a run of each that is not counted (`warm_up`).
     """
@@ -115,6 +128,7 @@ def compare(
             *(_time([t[i] for t in times[key]], [t[i] for t in times[""]]) for i in (0, 1)),
             arguments.pairs,
             (targets or {}).get(key),
+            (seconds or {}).get(key),
         )
         for key in ours
     ]
@@ -177,19 +191,21 @@ def main(
     *,
     devices: bool = True,
     paired: bool = True,
+    pairs: int = 5,
 ) -> None:
     """Command line of one benchmark: measure, print, write, compare with what is committed.
 
-    `devices`: does any of it run elsewhere than on the CPU? `paired`: are programs timed in pairs?
+    `devices`: does any of it run elsewhere than on the CPU? `paired`: are programs timed in pairs, and in how
+    many `pairs` if nothing else is asked for?
     """
-    given, home, path = parse(name, doc, devices, paired)
+    given, home, path = parse(name, doc, devices, paired, pairs)
     torch.set_num_threads(1)
     arguments = Arguments(given.quick, given.device, 1 if given.quick else given.pairs)
     before, about = committed(home), machine(given.device)
     if given.quick:
         print("a smoke run: its numbers mean nothing")
     found = measure(arguments)
-    rows = [asdict(row) for row in found.pop("rows", [])]
+    rows = [written(row) for row in found.pop("rows", [])]
     result = {"benchmark": name, "quick": given.quick, "machine": about, "rows": rows, **found}
     for row in rows:
         print(line(row, clock_of(result)))
@@ -200,16 +216,16 @@ def main(
         print("\n".join(fallen(before, result)))
 
 
-def parse(name: str, doc: str, devices: bool, paired: bool) -> tuple[argparse.Namespace, Path, Path | None]:
+def parse(name: str, doc: str, devices: bool, paired: bool, pairs: int) -> tuple[argparse.Namespace, Path, Path | None]:
     """The arguments, all checked before anything is measured, the results' own file, and where to write."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run: tiny sizes, one pair, nothing written")
     parser.add_argument("--json", type=Path, help=f"where to write (default: benchmarks/{name}.json; quick: nowhere)")
-    parser.set_defaults(device="cpu", pairs=5)
+    parser.set_defaults(device="cpu", pairs=pairs)
     if devices:
         parser.add_argument("--device", help="cpu (default) or a torch device such as cuda")
     if paired:
-        parser.add_argument("--pairs", type=int, help="timed pairs of programs (default 5; quick: 1)")
+        parser.add_argument("--pairs", type=int, help=f"timed pairs of programs (default {pairs}; quick: 1)")
     given = parser.parse_args()
     if given.pairs < 1:
         parser.error(f"--pairs {given.pairs} is not a count of at least 1")
@@ -248,6 +264,7 @@ def line(row: dict[str, Any], clock: str) -> str:
     """One comparison, for the terminal."""
     time, other = row[clock], "wall" if clock == "cpu" else "cpu"
     target = "" if row["target"] is None else f"  target {significant(row['target'])}"
+    target += f"  target {significant(row['seconds'])} s" if "seconds" in row else ""
     return (
         f"{row['what']}: {significant(time['ours'])} {clock} s {row['unit']}, {row['reference']} "
         f"{significant(time['reference'])}; "

@@ -22,7 +22,7 @@ from interp.numbers import number, percent, significant
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench: begin (python benchmarks/tables.py) -->", "<!-- bench: end -->"
-NAMES = ("step", "study", "worlds", "evaluation", "balance", "analyzers", "batches")
+NAMES = ("step", "study", "worlds", "evaluation", "balance", "analyzers", "audits", "batches")
 FASTER, MEMORY = 40, 4  # a study's targets: times less than the released code, GB
 Results = dict[str, dict[str, Any]]  # by benchmark
 
@@ -68,7 +68,7 @@ def targets(results: Results, elsewhere: Results) -> str:
     for result in (*results.values(), *elsewhere.values()):
         clock = clock_of(result)
         where = "" if clock == "cpu" else f" (wall time, {result['machine']['device']})"
-        found += [(row["what"] + where, verdict(row, clock)) for row in result["rows"] if row["target"] is not None]
+        found += [(row["what"] + where, said) for row in result["rows"] if (said := verdict(row, clock))]
     missed = [in_words(what) for what, said in found if said.endswith("not met")]
     median = sum(said.endswith("by the median") for _, said in found)
     told = f"Of {len(found)} targets of speed {len(found) - len(missed)} are met ({median} by the median alone)"
@@ -90,7 +90,8 @@ def whole(results: Results, elsewhere: Results) -> str:
         " together. *Equal rows* are prefixes of 28 brackets, without padding in either program; *complete* are strings"
         " of 2 to 26 brackets, which the other programs pad. `boot_native` models are TransformerLens's. A ratio is our"
         " time over the other program's: below 1 is faster. A ratio to a product of matrices, where there is no other"
-        " program, only takes out how fast the machine is. *met*: in every pair; *met by the median*: in most.",
+        " program, only takes out how fast the machine is. *met*: in every pair; *met by the median*: in most. Where"
+        " seconds are asked for, ours are the median.",
     ]
     for name, result in results.items():
         parts += [f"## {name}", *section(name, result)]
@@ -193,7 +194,10 @@ def ratio(time: dict[str, float]) -> str:
 
 
 def verdict(row: dict[str, Any], clock: str) -> str:
-    """The target, and whether it is met: in every pair, or in most."""
+    """The target, and whether it is met: in every pair, or in most; seconds by their median."""
+    if "seconds" in row:
+        met = "met" if row[clock]["ours"] <= row["seconds"] else "not met"
+        return f"≤ {significant(row['seconds'])} {'CPU' if clock == 'cpu' else clock} s: {met}"
     if row["target"] is None:
         return ""
     time = row[clock]
@@ -227,6 +231,8 @@ def notes(name: str, result: dict[str, Any]) -> list[str]:
         return [asked, lines] if clock_of(result) == "cpu" else [lines]
     if name == "batches":
         return [batches_table(result)]
+    if name == "audits":
+        return [early_table(result["early"]), "\n".join(scan_line(*scan) for scan in result["scans"].items())]
     if name == "worlds":
         return ["\n".join(world_line(world, found) for world, found in result["trained"].items())]
     return step_notes(result) if name == "step" else []
@@ -259,6 +265,35 @@ def batches_table(result: dict[str, Any]) -> str:
     return (
         "Whole runs of `dyck-standard` (the rate falls to 0 in each), until one closes"
         f" {percent(result['goal'])} of brackets in every seed and by every rule:\n\n" + "\n".join(lines)
+    )
+
+
+def early_table(early: dict[str, dict[str, Any]]) -> str:
+    """What stopping early saves in forward passes, and whether the verdicts are the same."""
+    lines = [
+        "| population | passes per verdict, all inputs | stopping early | share | verdicts as with all inputs"
+        " | at the first look |",
+        "|---" * 6 + "|",
+    ]
+    for name, found in early.items():
+        cells = (
+            f"{name}, {found['seeds']} seeds, {len(found['claims'])} claims",
+            *(number(found["passes_a_verdict"][way], 0) for way in ("all", "early")),
+            percent(found["share"]),
+            *(f"{found[what]} of {found['verdicts']}" for what in ("agree", "at_first_look")),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return (
+        "Forward passes are sequences that a model is run on, audited or untrained, whether or not some of its blocks"
+        " are left out because what they give is known; a seed has a verdict on each claim:\n\n" + "\n".join(lines)
+    )
+
+
+def scan_line(name: str, found: dict[str, Any]) -> str:
+    """What a scan has looked at."""
+    return (
+        f"- {name}: {found['heads']} heads x {found['relations']} relations on {found['inputs']} inputs;"
+        f" {found['hold']} heads have a pattern that holds"
     )
 
 

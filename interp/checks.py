@@ -1,14 +1,16 @@
 """Arguments that many entry points take, each checked in one way. Imports no torch."""
 
+import math
 from collections.abc import Collection
 from dataclasses import fields
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from interp.errors import InterpError, RequestError, quoted
 
 MOST = 2**53  # beyond, floating point no longer counts one by one
+T = TypeVar("T")
 
 
 def whole_number(
@@ -31,6 +33,31 @@ def whole_from(what: str, value: Any, least: int, most: int) -> int:
     if not _is_whole(value) or not least <= value <= most:
         raise RequestError(f"{what} {quoted(value)} is not a whole number from {least} to {most}")
     return int(value)
+
+
+def finite_number(name: str, value: Any) -> float:
+    """`value` as a float, numpy's numbers included; `RequestError` for any other, infinities and NaN among them."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise RequestError(f"{name}={quoted(value)} is not a finite number")
+    try:
+        found = float(value)
+    except OverflowError:  # an int beyond floats
+        found = math.inf
+    if not math.isfinite(found):
+        raise RequestError(f"{name}={quoted(value)} is not a finite number")
+    return found
+
+
+def instance_of(name: str, value: Any, kind: type[T]) -> T:
+    """`value`, or a `RequestError` where it is of another type than `kind`."""
+    if not isinstance(value, kind):
+        raise RequestError(f"{name}={quoted(value)} is not a {kind.__name__}")
+    return value
+
+
+def given_or_default(name: str, value: Any, kind: type[T]) -> T:
+    """`instance_of`, with `kind()` in the place of None."""
+    return kind() if value is None else instance_of(name, value, kind)
 
 
 def words_of(what: str, value: Any) -> str:

@@ -30,5 +30,12 @@ def usable_device(device: Any) -> str:
     return str(found)
 
 
+def real_type(dtype: Any) -> torch.dtype:
+    """`dtype`, or a `RequestError` for one that holds no weights: other than a floating-point type of torch."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise RequestError(f"dtype={quoted(dtype)} is not a floating-point type of torch, such as torch.float64")
+    return dtype
+
+
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)

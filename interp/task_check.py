@@ -246,10 +246,15 @@ def checked_logits(logits: Any, shape: Sequence[int], size: int, who: str, model
             f"{who}: {name} gives {type(logits).__name__}, and logits [batch, pos, vocab] are needed, a torch.Tensor"
             f"{alone}"
         )
+    if tuple(logits.shape[:-1]) == tuple(shape) and logits.shape[-1] != size:
+        raise RequestError(
+            f"{who}: {name} gives {logits.shape[-1]} logits per token, and the grammar needs {size}, one per label: "
+            f"pass a model with d_vocab_out={size}"
+        )
     if tuple(logits.shape) != (*shape, size):
         raise RequestError(
             f"{who}: {name} gives logits of shape {list(logits.shape)} for tokens of shape {list(shape)}, and the "
-            f"grammar needs {[*shape, size]}: one per token of its vocabulary"
+            f"grammar needs {[*shape, size]}: one per label at every token"
         )
     if not logits.is_floating_point() or torch.finfo(logits.dtype).bits < 32:
         raise AnalysisError(

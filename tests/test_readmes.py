@@ -453,6 +453,23 @@ def test_the_page_of_intervals_tells_what_was_simulated():
     assert not [one.context for one in items if not pool.holds(one)]
 
 
+def test_the_manual_tells_what_stopping_early_saved():
+    measured = json.loads((ROOT / "benchmarks" / "audits.json").read_text(encoding="utf-8"))
+    early = measured["early"]
+    ((seeds, claims),) = {(one["seeds"], len(one["claims"])) for one in early.values()}
+    agree, first, n = (sum(one[part] for one in early.values()) for part in ("agree", "at_first_look", "verdicts"))
+    ratios = [row["cpu"]["ratio"] for row in measured["rows"] if row["what"].startswith("stopping early")]
+    shares = [one["share"] for one in early.values()]
+    passes, cpu = (f"{100 * min(of):.0f} to {100 * max(of):.0f} %" for of in (shares, ratios))
+    *names, last = (f"`{name}`" for name in early)
+    said = (
+        f"Of the shipped {', '.join(names)} and {last} ({seeds} seeds, {claims} claims each) {first} of {n} verdicts"
+        f" fell at the first look, and {agree} of {n} are those of all inputs, for {passes} of the forward passes and"
+        f" {cpu} of the CPU time"
+    )
+    assert said in " ".join((ROOT / "docs" / "manual.md").read_text(encoding="utf-8").split())
+
+
 def test_the_page_of_stress_tells_its_results():
     results = json.loads((ROOT / "stress" / "results.json").read_text(encoding="utf-8"))
     text = (ROOT / "stress" / "README.md").read_text(encoding="utf-8")

@@ -111,9 +111,12 @@ def _length(model: Any, grammar: Any, length: int | None) -> int:
     if length is not None:
         size = whole_number("length", length, 2, 10**6)
         check_length(model, size, WHO)
+        if size % 2 and isinstance(grammar, FlipFlopGrammar):
+            raise RequestError(f"length={size} is odd, and strings are pairs of tokens: give an even number")
         return size
     most = longest_input(model)
-    return FARTHER * grammar.length if most is None else min(most, FARTHER * grammar.length)
+    size = FARTHER * int(grammar.length) if most is None else min(most, FARTHER * int(grammar.length))
+    return size - size % 2 if isinstance(grammar, FlipFlopGrammar) else size
 
 
 def _check_size(model: Any, asked: Sequence[Asked]) -> None:

@@ -110,8 +110,8 @@ def _flag(task_check: Any) -> bool:
 
 
 def name_of(law: float) -> str:
-    """How a law is called: its p_i."""
-    return f"{law:g}"
+    """How a law is called: its p_i, with as many digits as tell it from any other."""
+    return f"{law:g}" if float(f"{law:g}") == law else repr(float(law))
 
 
 def checked_laws(laws: Any) -> tuple[float, ...]:
@@ -143,14 +143,14 @@ def glitch_strings(grammar: Any, law: float, length: int, reads: int, seed: int)
         own = replace(grammar.with_ignore(law), length=length)
     except GrammarError as error:
         raise AnalysisError(f"{WHO}: {error}") from error
-    rng = generator(seed, f"glitches/{law:g}")
+    rng = generator(seed, f"glitches/{law:g}")  # of six digits: laws closer than that draw from one stream
     parts: list[Ints] = []
     found = 0
     while found < reads or len(parts) * BLOCK < reads // 4:  # of few strings with many reads little would be known
         parts.append(own.draw(rng, BLOCK))
         more = int(own.reads(parts[-1]).sum())
         if more == 0:
-            raise AnalysisError(f"{WHO}: with ignore={law:g} nothing is read in strings of {length} tokens")
+            raise AnalysisError(f"{WHO}: with ignore={name_of(law)} nothing is read in strings of {length} tokens")
         found += more
         told = f"{WHO} of {reads:,} reads, {found / len(parts) / BLOCK:.3g} a string of {length} tokens,"
         check_memory(told, 16.0 * length * len(parts) * BLOCK * reads / found, "take fewer reads")

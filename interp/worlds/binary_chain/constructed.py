@@ -11,6 +11,9 @@ import math
 import numpy as np
 import torch
 
+from interp.checks import finite_number, given_or_default, instance_of, true_or_false
+from interp.devices import real_type
+from interp.errors import RequestError, quoted
 from interp.functional import Params
 from interp.model import SandboxTransformer
 from interp.rng import generator
@@ -37,7 +40,10 @@ def unigram(
     `positions`: standard deviation of the position vectors, by default `spread` too. `norm`: as of the config; the
     slides have none. Its MLP has four times the `width`, as in the released code.
     """
-    grammar = grammar or BinaryChain()
+    grammar, tied = given_or_default("grammar", grammar, BinaryChain), true_or_false("tied", tied)
+    for what, size in (("spread", spread), ("positions", spread if positions is None else positions)):
+        if finite_number(what, size) < 0:
+            raise RequestError(f"{what}={quoted(size)} is not a standard deviation of at least 0")
     choices = {"d_model": width, "d_head": width, "d_mlp": 4 * width, "norm": norm}
     name = f"constructed/chain-unigram-{'tied' if tied else 'untied'}"
     model = _model(grammar, name, "tied" if tied else "learned", seed, dtype, **choices)
@@ -61,7 +67,7 @@ def bigram(
 
     Signs of the rank-one directions are drawn with `seed`; attention adds nothing.
     """
-    grammar = grammar or BinaryChain()
+    grammar, tied = given_or_default("grammar", grammar, BinaryChain), true_or_false("tied", tied)
     target = grammar.log_odds_gap
     w = 0.0 if target >= 0 else -1.0
     e = math.sqrt(target / (1 + 2 * w * abs(w)))
@@ -80,6 +86,8 @@ def canonical_weights(params: Params, e: float, w: float, grammar: BinaryChain) 
     So the log-odds of 1 are e^2 (1 + 2 w |w|) (state - 1/2) plus a bias. The released code has w in both matrices,
     which makes w |w| its square: it starts on the side w >= 0 alone.
     """
+    e, w = finite_number("e", e), finite_number("w", w)
+    instance_of("grammar", grammar, BinaryChain)
     out = {name: p.clone() for name, p in params.items()}
     embed = "embed.W_E"
     inward, outward = "blocks.0.mlp.W_in", "blocks.0.mlp.W_out"
@@ -102,7 +110,9 @@ def canonical_weights(params: Params, e: float, w: float, grammar: BinaryChain) 
 
 
 def construct(name: str) -> SandboxTransformer:
-    """The model of a name, for the default grammar, in float32."""
+    """The model of a name, for the default grammar, in float32. Raises `RequestError` if there is none."""
+    if name not in CONSTRUCTED:
+        raise RequestError(f"no constructed model {quoted(name)}; there are {', '.join(CONSTRUCTED)}")
     if name == "constructed/chain-bigram":
         return bigram(dtype=torch.float32)
     return unigram(tied=name == "constructed/chain-unigram-tied", dtype=torch.float32)
@@ -111,6 +121,7 @@ def construct(name: str) -> SandboxTransformer:
 def _model(
     grammar: BinaryChain, name: str, unembed: str, seed: int, dtype: torch.dtype, **choices: object
 ) -> SandboxTransformer:
+    dtype = real_type(dtype)
     config = one_layer(unembed, **choices)(grammar)
     model = SandboxTransformer.init(config, seed)
     told = {"name": name, "about": CONSTRUCTED[name], "trained": False, "constructed": True, "seed": seed}

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from interp.constraints import check_fields, from_fields
 from interp.errors import GrammarError, quoted
 from interp.numeric_arrays import real_array, token_ids
+from interp.rng import check_draw
 from interp.training.layout import IGNORE
 from interp.vocabulary import cut, padded, texts_of
 
@@ -69,6 +70,7 @@ class BinaryChain:
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """`count` strings [count, length]."""
+        count = check_draw(rng, count, 5 * self.length)
         return self.from_uniforms(rng.random((count, self.length)))
 
     def from_uniforms(self, uniforms: ArrayLike) -> Ints:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, grad, hessian, jacrev
 
+from interp.checks import instance_of, whole_number
 from interp.errors import RequestError, quoted
+from interp.guests import check_fits
 from interp.limits import check_memory
 from interp.model import SandboxTransformer
 from interp.worlds.binary_chain.grammar import BinaryChain
@@ -55,12 +57,15 @@ class Landscape:
 
 def expected_loss(model: SandboxTransformer, grammar: BinaryChain) -> float:
     """Expected cross entropy (nats a prediction) over all strings. Raises `GrammarError` where these are too many."""
+    _check(model, grammar)
     with torch.no_grad():
         return float(_loss_of(model, grammar)(_flat(model)))
 
 
 def landscape(model: SandboxTransformer, grammar: BinaryChain, free: int = 0) -> Landscape:
     """Loss, gradient and Hessian of the expected loss by all parameters, in the model's precision, by enumeration."""
+    _check(model, grammar)
+    free = whole_number("free", free, 0)
     loss, at = _loss_of(model, grammar), _flat(model)
     check_memory(
         f"a Hessian of {len(at):,} parameters", 64.0 * len(at) ** 2, "take a narrower model or shorter strings"
@@ -76,7 +81,7 @@ def free_directions(model: SandboxTransformer) -> int:
 
     e = 0 and a = 0 together keep every prediction where it is, whatever the other weights are.
     """
-    return len(_flat(model)) - len(_names(model))
+    return len(_flat(instance_of("model", model, SandboxTransformer))) - len(_names(model))
 
 
 def unigram_hessian(model: SandboxTransformer, grammar: BinaryChain) -> Array:
@@ -94,6 +99,7 @@ def unigram_hessian(model: SandboxTransformer, grammar: BinaryChain) -> Array:
 
     Raises `RequestError` for a model that is not at the unigram point.
     """
+    _check(model, grammar)
     _check_unigram(model, grammar)
     z, slopes = _read(model, grammar.length - 1)
     steps, d = z.shape
@@ -117,6 +123,17 @@ def unigram_point(model: SandboxTransformer, grammar: BinaryChain) -> Landscape:
     """The unigram point by the closed form: loss H(pi), gradient 0, eigenvalues by (a, e, b) or (e, b)."""
     values = np.asarray(np.linalg.eigvalsh(unigram_hessian(model, grammar)), np.float64)
     return Landscape(grammar.unigram_loss, 0.0, values)
+
+
+def _check(model: SandboxTransformer, grammar: BinaryChain) -> None:
+    """Raise `RequestError` unless a model reads a chain's states and predicts them."""
+    instance_of("model", model, SandboxTransformer)
+    check_fits(instance_of("grammar", grammar, BinaryChain), model, "landscape")
+    if model.config.d_out != grammar.vocab_size:
+        raise RequestError(
+            f"landscape: the model has {model.config.d_out} outputs, and {quoted(grammar)} {grammar.vocab_size} states "
+            "to predict: pass a model with an output for each"
+        )
 
 
 def _names(model: SandboxTransformer) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interp.checks import finite_number, instance_of
 from interp.errors import RequestError, quoted
 from interp.numbers import number
 from interp.plots.style import INK, MUTED, PALETTE, colorscale, colour_bar, finish
@@ -27,7 +28,10 @@ def phase_portrait(flow: CanonicalFlow, paths: Sequence[Path] = (), reach: float
     """
     import plotly.graph_objects as go
 
-    if not (isinstance(reach, (int, float)) and not isinstance(reach, bool) and 0.8 <= reach <= 10):
+    instance_of("flow", flow, CanonicalFlow)
+    for path in paths:
+        instance_of("paths", path, Path)
+    if not 0.8 <= finite_number("reach", reach) <= 10:
         raise RequestError(f"reach={quoted(reach)} is not a number from 0.8 to 10")
     axis = np.linspace(-reach, reach, FINE)
     loss = flow.loss(axis[:, None], axis[None, :]) - flow.chain.entropy_rate

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from interp.rng import check_draw
 from interp.training.layout import IGNORE
 from interp.worlds.dyck.grammar import DyckGrammar
 from interp.worlds.dyck.law import Floats, Ints
@@ -27,6 +28,7 @@ class ShortStrings(DyckGrammar):
         return np.insert(rows[probs > 0], 0, self.start, axis=1), probs[probs > 0]
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
+        count = check_draw(rng, count, 100)
         lengths, probs = self.length_distribution(**BOUNDS)
         rows = self.fill(rng.random((count, 6)), rng.choice(lengths, count, p=probs))
         return np.insert(rows.astype(np.int64), 0, self.start, axis=1)

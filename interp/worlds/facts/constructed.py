@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from interp.checks import given_or_default
 from interp.config import TransformerConfig
 from interp.errors import RequestError, quoted
 from interp.model import SandboxTransformer
@@ -39,7 +40,7 @@ def construct(name: str) -> SandboxTransformer:
 
 def lookup(grammar: FactsGrammar | None = None) -> SandboxTransformer:
     """The model for a grammar: 1 layer of 2 heads, no norm, no MLP, no biases, no positions."""
-    grammar = grammar or FactsGrammar()
+    grammar = given_or_default("grammar", grammar, FactsGrammar)
     tokens, answers = grammar.vocab_size, grammar.outputs
     config = TransformerConfig(
         tokens,

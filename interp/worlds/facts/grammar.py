@@ -16,7 +16,7 @@ from interp.checks import whole_number
 from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
 from interp.errors import GrammarError, quoted
 from interp.numeric_arrays import token_ids
-from interp.rng import generator
+from interp.rng import check_draw, generator
 from interp.vocabulary import cut, padded, texts_of
 
 Ints = NDArray[np.int64]
@@ -147,10 +147,18 @@ class FactsGrammar:
         """Token ids of this grammar. Raises `GrammarError` for anything else."""
         return token_ids(tokens, self.vocab_size)
 
+    def check_inputs(self, tokens: ArrayLike, start: bool = True) -> None:
+        """Raise `GrammarError` unless every row [..., pos] is a string of the law, as texts are held to it.
+
+        `start` says whether START must be there where grammars have one, and changes nothing here.
+        """
+        self.facts(tokens)
+
     # -- law --------------------------------------------------------------------------------------
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """`count` strings [count, length]: subject, relation, their places and noise are drawn evenly."""
+        count = check_draw(rng, count, self.length + 6)
         places, each = self.length - 1, np.arange(count)
         tokens = rng.integers(self.first_noise, self.end, (count, self.length))
         tokens[:, -1] = self.end
@@ -183,7 +191,7 @@ class FactsGrammar:
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Zeros [..., pos]: subject and relation say the answer for certain."""
-        return np.zeros(self.ids(tokens).shape)
+        return np.zeros(self.labels(tokens).shape)
 
     def predictions(self, tokens: ArrayLike) -> dict[str, Floats]:
         """What simpler predictors say at END [string, answer], and the law: `uniform` over all answers; `subject`, who

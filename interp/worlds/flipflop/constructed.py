@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from interp.checks import given_or_default
 from interp.config import TransformerConfig
 from interp.errors import RequestError, quoted
 from interp.model import SandboxTransformer
@@ -41,7 +42,7 @@ def reader(grammar: FlipFlopGrammar | None = None, *, n_ctx: int = 512) -> Sandb
     # MLP rounds it.
     #
     # Rounding: scores are 2 STEP n_ctx at most, 4e4 for n_ctx = 512, and err by 3 parts in 1e3 in float32.
-    grammar = grammar or FlipFlopGrammar()
+    grammar = given_or_default("grammar", grammar, FlipFlopGrammar)
     model = _model(grammar, "constructed/flipflop-reader", n_layers=2, d_model=7, n_ctx=n_ctx)
     e = np.eye(7)
     embedding = np.array([e[0], e[1], e[1], e[2], e[3]]) + e[4]  # w, r, i, 0, 1
@@ -67,7 +68,7 @@ def memory(grammar: TransductionGrammar | None = None, *, n_ctx: int = 512) -> S
     # write is the highest, by STEP at least, and without one the latest no-op. W_V = W_O = e1: a no-op's e1 becomes
     # the value of the last write, a write's twice its own. The MLP maps y to clamp(2 y - 1/2, 0, 1), right for 0, 1, 2.
     # (The printed score has -1 in the place of -2, which its matrices give; both are right.)
-    grammar = grammar or TransductionGrammar()
+    grammar = given_or_default("grammar", grammar, TransductionGrammar)
     model = _model(grammar, "constructed/flipflop-memory", n_layers=1, d_model=4, n_ctx=n_ctx)
     e = np.eye(4)
     _set(model.embed.W_E, np.array([e[1], 0 * e[0], e[0]]) + e[3])  # no-op, write 0, write 1

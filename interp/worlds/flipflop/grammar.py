@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from interp.constraints import check_fields, from_fields
 from interp.errors import GrammarError, quoted
 from interp.numeric_arrays import id_array, token_ids
+from interp.rng import check_draw
 from interp.worlds.flipflop.strings import after, check_few, classes_of, data_of, ids_of, ignored, latest, read, stored
 
 Ints = NDArray[np.int64]
@@ -115,7 +116,7 @@ class FlipFlopGrammar:
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """Strings [count, length], a function of the generator alone."""
-        pairs = self.length // 2
+        count, pairs = check_draw(rng, count, 4 * self.length), self.length // 2
         idle = ignored(rng, self.ignore, count)
         chance = rng.random((count, pairs))
         bits = rng.integers(0, 2, (count, pairs))
@@ -162,7 +163,11 @@ class FlipFlopGrammar:
         return found
 
     def law_nll(self, tokens: Any) -> Floats:
-        """Nats of the exact law at each label [count, pos]; 0 at reads, and wherever there is no label."""
+        """Nats of the exact law at each label [count, pos]; 0 at reads, and wherever there is no label.
+
+        Infinite before an instruction that is impossible after those before it. Such a one tells nothing of the part
+        of the mixture: what follows has the law that it would have after the possible ones alone.
+        """
         tokens = token_ids(tokens, 5, axes=2)
         self.check_inputs(tokens)
         out = np.zeros(tokens.shape)
@@ -179,13 +184,18 @@ class FlipFlopGrammar:
         """Nats of the instruction after each, given all up to it; 0 after the last."""
         with np.errstate(divide="ignore"):
             each = np.log(np.array(self._laws()))[:, what]  # [part, string, pair]
-        free = np.zeros(each.shape)
-        free[..., 1:] = each[..., 1:]
-        free[..., self.length // 2 - 1 :] = 0.0  # the last is r, whatever the part
-        known = np.cumsum(free, axis=-1)  # log likelihood of each part, of the instructions up to each
-        joint = np.logaddexp.reduce(known, axis=0)
+        each[..., self.length // 2 - 1 :] = np.where(what == 1, 0.0, -np.inf)[
+            :, self.length // 2 - 1 :
+        ]  # the last is r
+        known = np.zeros(each.shape[:2])  # log likelihood of each part, of the possible instructions so far
+        before = np.logaddexp.reduce(known, axis=0)
         out = np.zeros(what.shape)
-        out[:, :-1] = joint[:, :-1] - joint[:, 1:]
+        for at in range(1, what.shape[1]):
+            joint = known + each[..., at]
+            now = np.logaddexp.reduce(joint, axis=0)
+            possible = now > -np.inf
+            out[:, at - 1] = before - now
+            known, before = np.where(possible, joint, known), np.where(possible, now, before)
         return out
 
     def rungs(self, tokens: Any) -> dict[str, Floats]:
@@ -324,6 +334,7 @@ class TransductionGrammar:
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """Strings [count, length], a function of the generator alone."""
+        count = check_draw(rng, count, 3 * self.length)
         idle = ignored(rng, self.ignore, count)
         chance = rng.random((count, self.length))
         chance[:, 0] = 1.0

@@ -50,7 +50,7 @@ def _labels(row: Row, grammar: Any) -> list[int | None]:
 
 
 def _law(row: Row, grammar: Any) -> list[float]:
-    """By Bayes' rule over the parts of the mixture, one token after the other."""
+    """By Bayes' rule over the parts of the mixture, one token after the other; an impossible one tells nothing."""
     out = [0.0] * len(row)
     if not isinstance(grammar, FlipFlopGrammar) or grammar.mode == "deterministic":
         return out
@@ -59,14 +59,16 @@ def _law(row: Row, grammar: Any) -> list[float]:
         following = grammar.vocab[row[at + 1]]
         if at % 2 == 0:
             out[at] = 0.0 if grammar.vocab[row[at]] == "r" else math.log(2)
-        elif at + 1 < grammar.length - 2:
+        elif at + 1 == grammar.length - 2:
+            out[at] = 0.0 if following == "r" else math.inf
+        else:
             parts = [
                 p if following == "i" else (1 - p) * (grammar.writes if following == "w" else 1 - grammar.writes)
                 for p in grammar.ignore
             ]
             joint = [b * part for b, part in zip(belief, parts, strict=True)]
-            out[at] = -math.log(sum(joint))
-            belief = [one / sum(joint) for one in joint]
+            out[at] = -math.log(sum(joint)) if sum(joint) > 0 else math.inf
+            belief = [one / sum(joint) for one in joint] if sum(joint) > 0 else belief
     return out
 
 

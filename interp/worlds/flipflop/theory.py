@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import index_of, whole_number
+from interp.checks import finite_number, index_of, instance_of, whole_number
+from interp.config import TransformerConfig
 from interp.errors import RequestError, quoted
+from interp.numeric_arrays import id_array, token_ids
 
 Array = NDArray[np.float64]
+LONGEST = 10**7  # tokens up to a query
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class ScoreTerms:
 
         Raises `RequestError` where a norm stands before the attention, and for other positions than linear ones.
         """
-        config = model.config
+        config = instance_of("config of the model", getattr(model, "config", None), TransformerConfig)
         head = index_of("head", head, config.n_heads)
         if config.positions not in ("linear", "scalar") or config.attention != "learned":
             raise RequestError(
@@ -72,8 +75,11 @@ class ScoreTerms:
         )
 
     def scores(self, tokens: ArrayLike) -> Array:
-        """Scores [query, key] of one string of ids [pos]; later keys are not left out."""
-        x = np.asarray(tokens)
+        """Scores [query, key] of one string of ids [pos]; later keys are not left out.
+
+        Raises `GrammarError` for ids that the model does not know.
+        """
+        x = token_ids(tokens, len(self.tokens), axes=1)
         p = np.arange(len(x)) / self.scale
         by_place = self.by_query[x][:, None] * p + self.by_key[x] * p[:, None] + self.product * p[:, None] * p
         return np.asarray(self.tokens[x[:, None], x[None, :]] + by_place)
@@ -81,9 +87,14 @@ class ScoreTerms:
     def mass_on_first(self, write: int, idle: int, gaps: ArrayLike) -> Array:
         """Weight of the write in [write, idle, idle, ...] for the query `gap` tokens later [gap], in closed form.
 
-        The scores of no-ops are linear in their place, so that their exponentials are a geometric series.
+        The scores of no-ops are linear in their place, so that their exponentials are a geometric series. Raises
+        `RequestError` for tokens that the model does not know, and for gaps that are no whole numbers from 0 to 10^7.
         """
-        t = np.asarray(gaps, dtype=np.float64)
+        write, idle = self._token("write", write), self._token("idle", idle)
+        whole = id_array(gaps, "gaps", RequestError)
+        if not ((whole >= 0) & (whole <= LONGEST)).all():
+            raise RequestError(f"gaps={quoted(whole.tolist())} are not whole numbers from 0 to {LONGEST}")
+        t = whole.astype(np.float64)
         p, n = t / self.scale, np.maximum(t, 1)
         lead = self.tokens[idle, idle] - self.tokens[idle, write] + (self.by_key[idle] - self.by_key[write]) * p
         step = (self.by_query[idle] + self.product * p) / self.scale
@@ -98,7 +109,10 @@ class ScoreTerms:
         """The least position at which hard attention, asked there by a no-op, misses the last write; None up to
         `longest`. Tried are both strings of the proof: one write at 0, and (from 2 on) another right before the query.
         """
-        last = whole_number("longest", longest, 1, 10**7)
+        last, idle = whole_number("longest", longest, 1, LONGEST), self._token("idle", idle)
+        if not isinstance(writes, (list, tuple)) or len(writes) != 2:
+            raise RequestError(f"writes={quoted(writes)} are not the two tokens that write")
+        writes = (self._token("writes", writes[0]), self._token("writes", writes[1]))
         t = np.arange(1, last + 1, dtype=np.float64)
         p = t / self.scale
         wrong = np.zeros(last, dtype=bool)
@@ -111,6 +125,9 @@ class ScoreTerms:
             wrong |= (t >= 2) & (rival >= at_write)
         return int(t[wrong.argmax()]) if wrong.any() else None
 
+    def _token(self, name: str, value: Any) -> int:
+        return whole_number(name, value, 0, len(self.tokens) - 1)
+
     def _at(self, query: int, key: int, p: Any, place: Any) -> Array:
         """Scores of a key at `place` for a query at `p`, both in units of the scale."""
         return np.asarray(
@@ -122,6 +139,6 @@ def dilution_bound(sigma: float, length: int) -> float:
     """Proposition 4: no weight is above 1 - (T - 1) / (T - 1 + exp(2 sigma)) among T keys of norm 1 at most, where
     sigma is the largest singular value of W_K^T W_Q."""
     rest = whole_number("length", length, 1) - 1
-    if not 0 <= sigma < math.inf:
+    if finite_number("sigma", sigma) < 0:
         raise RequestError(f"sigma={quoted(sigma)} is not a singular value: give a number of at least 0")
     return 1.0 if rest == 0 else 1.0 / (1.0 + math.exp(math.log(rest) - 2 * sigma))

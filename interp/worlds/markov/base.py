@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import whole_number
 from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
 from interp.errors import GrammarError
 from interp.numeric_arrays import token_ids
@@ -18,6 +19,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 IGNORE = -100
 MOST_CONTEXTS = 4096
 MOST_LISTED = 10**6
+MOST_POSITIONS = 10**6
 LONGEST = 2000
 States = Annotated[int, Interval(ge=2, le=len(LETTERS)), doc("states that a token can have")]
 Order = Annotated[int, Interval(ge=1, le=8), doc("earlier tokens that determine the law of the next one")]
@@ -81,10 +83,16 @@ class InContext:
 
     def parents_of(self, n: int) -> Ints:
         """The positions that decide each of `n` tokens [n, order], rising; all -1 for one that nothing decides."""
-        raise NotImplementedError
+        return self._parents_of(whole_number("n", n, 0, MOST_POSITIONS, GrammarError))
 
     def asked_of(self, n: int) -> NDArray[np.bool_]:
         """Which of `n` positions are asked for the token that follows [n]."""
+        return self._asked_of(whole_number("n", n, 0, MOST_POSITIONS, GrammarError))
+
+    def _parents_of(self, n: int) -> Ints:
+        raise NotImplementedError
+
+    def _asked_of(self, n: int) -> NDArray[np.bool_]:
         raise NotImplementedError
 
     def contexts(self, tokens: ArrayLike) -> Ints:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.constraints import Annotated, doc
 from interp.errors import GrammarError, quoted
+from interp.rng import check_draw
 from interp.worlds.markov.base import InContext, Length, Order, lagged
 from interp.worlds.markov.counts import (
     TINY,
@@ -65,11 +66,11 @@ class MarkovGrammar(InContext):
 
     # -- truth ------------------------------------------------------------------------------------
 
-    def parents_of(self, n: int) -> Ints:
+    def _parents_of(self, n: int) -> Ints:
         """The `order` positions before each of `n` [n, order], rising; -1 for the first `order` positions."""
         return lagged(n, np.arange(self.order, 0, -1))
 
-    def asked_of(self, n: int) -> NDArray[np.bool_]:
+    def _asked_of(self, n: int) -> NDArray[np.bool_]:
         """All positions: each is asked for the token that follows."""
         return np.ones(n, dtype=bool)
 
@@ -82,6 +83,8 @@ class MarkovGrammar(InContext):
     def draw_all(self, rng: np.random.Generator, count: int) -> tuple[Ints, Floats]:
         """Strings [count, length] and the kernel [count, context, state] of each."""
         size, k = self.contexts_count, self.order
+        chain = 2 * size**2 if self.first == "stationary" else 0
+        count = check_draw(rng, count, 3 * size * self.states + chain + 2 * self.length)
         kernel = kernels(rng, count, size, self.states, self.beta)
         uniforms = rng.random((count, self.length - k + 1))
         law = self._first_law(kernel)
@@ -148,7 +151,7 @@ class MarkovGrammar(InContext):
         head = tokens[:, : self.order] @ self.states ** np.arange(self.order)[::-1]
         shares = [np.ones(count)]
         for at in range(1, self.order + 1):  # of the first `at` tokens together
-            of = law.reshape(count, self.states**at, -1).sum(-1)
+            of = law.reshape(count, self.states**at, self.states ** (self.order - at)).sum(-1)
             shares.append(of[np.arange(count), head // self.states ** (self.order - at)])
             chance[:, at - 1] = shares[-1] / np.maximum(shares[-2], TINY)
         return {"kernel": next_labels(-np.log(np.maximum(chance, TINY)))}

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from interp.constraints import Annotated, Interval, doc
 from interp.errors import GrammarError
-from interp.rng import MAX_SEED, generator
+from interp.rng import MAX_SEED, check_draw, generator
 from interp.worlds.markov.base import InContext, Length, States, lagged
 from interp.worlds.markov.counts import TINY, Floats, Ints, choose, codes, kernels, next_labels
 
@@ -64,13 +64,13 @@ class CausalGraphGrammar(InContext):
         """Tokens of the graph, which come first."""
         return self.length - self.order
 
-    def parents_of(self, n: int) -> Ints:
+    def _parents_of(self, n: int) -> Ints:
         """The parents of each of `n` positions [n, order], rising; -1 without (the first tokens, the query)."""
         every = np.full((max(n, self.length + 1), self.order), -1)
         every[: self.length + 1] = _parents(self.graph, self.graph_seed, self.length, self.order)
         return every[:n]
 
-    def asked_of(self, n: int) -> NDArray[np.bool_]:
+    def _asked_of(self, n: int) -> NDArray[np.bool_]:
         """The last token of the query alone [n]."""
         return np.arange(n) == self.length - 1
 
@@ -82,6 +82,7 @@ class CausalGraphGrammar(InContext):
 
     def draw_all(self, rng: np.random.Generator, count: int) -> tuple[Ints, Floats]:
         """Strings [count, length + 1] and the kernel [count, context, state] of each."""
+        count = check_draw(rng, count, 3 * self.contexts_count * self.states + 3 * self.length)
         kernel = kernels(rng, count, self.contexts_count, self.states, self.beta)
         uniforms = rng.random((count, self.length + 1))
         tokens = (uniforms * self.states).astype(np.int64)

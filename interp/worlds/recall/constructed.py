@@ -23,7 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from interp.checks import given_or_default
 from interp.config import TransformerConfig
+from interp.devices import real_type
 from interp.errors import RequestError, quoted
 from interp.model import SandboxTransformer
 from interp.torch_modes import ordinary_torch
@@ -45,7 +47,7 @@ def construct(name: str) -> SandboxTransformer:
 
 def induction(grammar: RecallGrammar | None = None, *, dtype: torch.dtype = torch.float32) -> SandboxTransformer:
     """The circuit for a grammar: 2 layers of 1 head, no norm, no MLP, no biases."""
-    grammar = grammar or RecallGrammar()
+    grammar, dtype = given_or_default("grammar", grammar, RecallGrammar), real_type(dtype)
     tokens, symbols, places = grammar.vocab_size, grammar.symbols, grammar.length + 1
     token, place, before = (slice(at, at + size) for at, size in _parts(tokens, places))
     fetched, count = slice(before.stop, before.stop + symbols), before.stop + symbols

@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from interp.checks import true_or_false
 from interp.constraints import Annotated, Interval, check_fields, doc, from_fields
 from interp.errors import GrammarError, quoted
 from interp.numeric_arrays import token_ids
+from interp.rng import check_draw
 from interp.vocabulary import cut, padded, texts_of
 
 Ints = NDArray[np.int64]
@@ -69,7 +71,11 @@ class RecallGrammar:
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """Texts of one length as ids [batch, pos], START first. Raises `GrammarError` for anything else."""
         ids = {name: i for i, name in enumerate(self.vocab)}
-        rows = [cut(text, ids) for text in texts_of(texts, "abcab")]
+        given = texts_of(texts, "abcab")
+        rows = [cut(text, ids) for text in given]
+        for text, row in zip(given, rows, strict=True):
+            if self.start in row[1:]:
+                raise GrammarError(self._no_string(text))
         return padded([row if row[:1] == [self.start] else [self.start, *row] for row in rows], None)
 
     def format(self, tokens: ArrayLike) -> str:
@@ -77,30 +83,40 @@ class RecallGrammar:
         row = token_ids(tokens, self.vocab_size, axes=1)
         return "".join(self.vocab[i] for i in (row[1:] if row[:1].tolist() == [self.start] else row))
 
+    def check_inputs(self, tokens: ArrayLike, start: bool = True) -> None:
+        """Raise `GrammarError` unless every row [..., pos] is START and symbols; `start`: whether START must be there.
+
+        It stands nowhere but first in any case.
+        """
+        array = self._ids(tokens)
+        starts = (array == self.start).reshape(-1, array.shape[-1])
+        wrong = starts[:, 1:].any(1)
+        if true_or_false("start", start):
+            wrong |= ~starts[:, 0]
+        for row in array.reshape(starts.shape)[wrong][:1]:
+            raise GrammarError(self._no_string(row.tolist()))
+
+    def _no_string(self, given: Any) -> str:
+        return f"{quoted(given)} is not a string of this law: START ({self.start}) stands first and nowhere else"
+
     # -- law --------------------------------------------------------------------------------------
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         """`count` strings [count, 1 + length]."""
+        count = check_draw(rng, count, 2 * self.length)
         symbols = rng.integers(0, self.symbols, (count, self.length))
         return np.concatenate([np.full((count, 1), self.start), symbols], axis=1)
 
     def labels(self, tokens: ArrayLike) -> Ints:
         """What followed the last earlier copy [..., pos], -100 without one. Raises `GrammarError` for no string."""
         array = self._ids(tokens)
-        starts = array == self.start
-        if not (starts[..., :1].all() and not starts[..., 1:].any()):
-            wrong = array.reshape(-1, array.shape[-1])
-            row = wrong[~((wrong[:, 0] == self.start) & (wrong[:, 1:] != self.start).all(1))][0]
-            raise GrammarError(
-                f"{quoted(row.tolist())} is not a string of this law: START ({self.start}) stands first and nowhere "
-                "else"
-            )
+        self.check_inputs(array)
         at = self.recalled(array)
         return np.where(at < 0, IGNORE, np.take_along_axis(array, np.maximum(at, 0), axis=-1))
 
     def law_nll(self, tokens: ArrayLike) -> Floats:
         """Zeros [..., pos]: a string says its labels for certain."""
-        return np.zeros(self._ids(tokens).shape)
+        return np.zeros(self.labels(tokens).shape)
 
     def rungs(self, tokens: Ints) -> dict[str, Floats]:
         """Nats at each label [string, pos] of who guesses; who counts the symbols so far (add-1); and who counts what

@@ -14,11 +14,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interp.checks import whole_number
 from interp.constraints import Annotated, Interval, check_fields, doc
 from interp.errors import GrammarError, quoted
-from interp.limits import check_memory
-from interp.rng import generator
+from interp.rng import check_draw, generator
 
 Law = Literal["lda", "idealised"]
 Ints = NDArray[np.int64]
@@ -168,16 +166,9 @@ class TopicGrammar:
         """`count` documents with their masks: a pure function of its arguments."""
         return self.draw(generator(seed, stream), count)
 
-    def _check_size(self, count: int) -> None:
-        size = 100 * self.max_length + 24 * self.num_topics
-        check_memory(f"{count} documents of {self.max_length} words", count * size, "draw fewer", GrammarError)
-
     def draw(self, rng: np.random.Generator, count: int) -> Documents:
         """`count` documents from a generator."""
-        if not isinstance(rng, np.random.Generator):
-            raise GrammarError(f"rng={quoted(rng)} is not a numpy generator: pass np.random.default_rng(seed)")
-        count = whole_number("count", count, 0, error=GrammarError)
-        self._check_size(count)
+        count = check_draw(rng, count, 12.5 * self.max_length + 3 * self.num_topics)
         width = self.max_length
         lengths = rng.integers(self.min_length, self.max_length + 1, count)
         topic = self._topics(rng, count, width)

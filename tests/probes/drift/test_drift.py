@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from closeness import assert_close
-from interp import Population, load_checkpoint
+from interp import Population, SandboxTransformer, TransformerConfig, load_checkpoint
 from interp.errors import AnalysisError, RequestError
 from interp.patterns import attention_patterns
 from interp.presets import make_recipe
@@ -175,3 +175,15 @@ def test_heads_of_a_population_are_ranked_in_each_seed():
     assert " 0.1 " in alone.summary()
     titles = [note.text for note in both.figure().layout.annotations]
     assert "layer 1, 2nd head of each seed" in titles
+
+
+def test_strings_of_an_odd_length_are_refused_and_none_is_made():
+    """A string is pairs: what has 31 tokens is none, and a model that takes 31 is given 30."""
+    with pytest.raises(RequestError, match="length=31 is odd") as caught:
+        analyze_drift(reader(), length=31)
+    assert "\n" not in str(caught.value)
+    config = TransformerConfig(5, d_model=4, d_head=4, d_mlp=4, n_ctx=31, positions="learned")
+    short = analyze_drift(SandboxTransformer(config), grammar=FlipFlopGrammar(), task_check=False)
+    assert short.length == 30
+    assert max(short.gaps) == 27  # w v at 0 and 1, r at 28
+    assert analyze_drift(memory(), length=31).length == 31  # of transduction a token is a string

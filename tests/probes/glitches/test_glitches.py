@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from closeness import assert_close
-from interp import Population, load_checkpoint
+from interp import Population, SandboxTransformer, TransformerConfig, load_checkpoint
 from interp.errors import AnalysisError, RequestError
 from interp.presets import make_recipe
 from interp.stats import SHARE
 from interp.worlds.flipflop import FlipFlopGrammar
 from interp.worlds.flipflop.constructed import memory, reader
-from probes import analyze_glitches
+from probes import analyze_drift, analyze_glitches
 from probes.core import clopper_pearson, errors_over_seeds, mean_over_seeds
 from probes.glitches import glitch_strings, share_of_reads
 
@@ -190,6 +190,27 @@ def test_where_one_seed_errs_the_summary_says_so():
 def test_what_cannot_be_asked_is_refused(how, error, said):
     with pytest.raises(error, match=said):
         analyze_glitches(reader(), **how)
+
+
+@pytest.mark.parametrize("laws", [(0.98, 0.9800000001), (0.1234567, 0.12345674), (1 / 3, 0.333333), (1.0, 1 - 1e-16)])
+def test_laws_that_six_digits_do_not_tell_apart_are_two(laws):
+    assert f"{laws[0]:g}" == f"{laws[1]:g}"
+    result = analyze_glitches(reader(), laws=laws, reads=50, untrained=False)
+    assert [float(name) for name in result.errors] == list(laws)
+    assert len(result.reads) == len(result.strings) == len(result.spread) == 2
+    near = analyze_glitches(reader(), laws=(0.8000000001,), reads=50, untrained=False)
+    assert near.trained_on == ("0.8",)
+    assert [*near.errors] == ["0.8000000001"]  # not the law of training
+
+
+@pytest.mark.parametrize("outputs", [4, 6])
+def test_other_outputs_than_labels_are_refused_with_both_numbers(outputs):
+    grammar = FlipFlopGrammar(length=8)
+    config = TransformerConfig(5, d_model=4, d_head=4, d_mlp=4, n_ctx=8, d_vocab_out=outputs)
+    for analyze in (analyze_glitches, analyze_drift):
+        with pytest.raises(RequestError, match=f"gives {outputs} logits per token, and the grammar needs 5") as caught:
+            analyze(SandboxTransformer(config), grammar=grammar, untrained=False)
+        assert "\n" not in str(caught.value)
 
 
 def test_models_of_another_world_and_strings_beyond_learned_positions_are_refused():

@@ -105,8 +105,9 @@ def test_strings_that_violate_the_law_are_quoted(text, said):
     assert "\n" not in str(caught.value)
     if text:
         ids = [GRAMMAR.vocab.index(name) for name in text.split()]
-        with pytest.raises(GrammarError, match=rf"\[{ids[0]}, {ids[1]}.*{said}"):
-            GRAMMAR.labels(np.array([[N0, S1, N1, R0, END], ids]))
+        for method in (GRAMMAR.labels, GRAMMAR.law_nll, GRAMMAR.check_inputs):
+            with pytest.raises(GrammarError, match=rf"\[{ids[0]}, {ids[1]}.*{said}"):
+                method(np.array([[N0, S1, N1, R0, END], ids]))
 
 
 def test_a_subject_that_the_table_has_not_is_quoted():

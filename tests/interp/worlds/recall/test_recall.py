@@ -15,6 +15,7 @@ from interp.presets import make_recipe
 from interp.worlds.recall import RecallGrammar
 from interp.worlds.recall.claims import AFTER_LAST_COPY, LAST_COPY, REPEATS, Recall
 from interp.worlds.recall.constructed import construct, induction
+from probes import analyze_variation
 
 START, A, B, C = 3, 0, 1, 2
 SMALL = RecallGrammar(symbols=3, length=7)
@@ -65,8 +66,21 @@ def test_what_is_listed_is_everything():
 
 @pytest.mark.parametrize("row", [[A, B, A], [START, A, START], [START, 4]], ids=["no START", "two STARTs", "no token"])
 def test_strings_that_violate_the_law_are_quoted(row):
-    with pytest.raises(GrammarError, match=rf"\[{row[0]}, {row[1]}"):
-        SMALL.labels(np.array([row]))
+    for method in (SMALL.labels, SMALL.law_nll, SMALL.rungs, SMALL.check_inputs):
+        with pytest.raises(GrammarError, match=rf"\[{row[0]}, {row[1]}"):
+            method(np.array([row]))
+
+
+def test_start_stands_nowhere_but_first_in_texts_and_in_what_is_analysed():
+    with pytest.raises(GrammarError, match=r"^'abSTARTab' is not a string of this law: START"):
+        SMALL.to_tokens(["STARTabcab", "abSTARTab"])
+    SMALL.check_inputs([[A, B, A]], start=False)  # of a model that was trained without START
+    with pytest.raises(GrammarError, match=r"^\[0, 3, 1\] is not"):
+        SMALL.check_inputs([[A, START, B]], start=False)
+    models = load_checkpoint("recall")
+    for given in ("abSTARTab", [[12, 0, 12, 1]], [[0, 0, 2, 1]]):
+        with pytest.raises(GrammarError, match=r"START .12. stands first and nowhere else"):
+            analyze_variation(models, given)
 
 
 @pytest.mark.parametrize("bad", [{"symbols": 2}, {"symbols": 27}, {"length": 1}, {"length": 2.5}])
