@@ -38,7 +38,7 @@ in [head-claims](../case_studies/head_claims/README.md).
     python benchmarks/sensitivity.py --models trained-bench
 """
 # What is audited, in this order: seeds of the trained bench's develop half (its rules were rewritten on 0 to 5), and
-# claims of each family of the written bench, drawn with a seed that no committed table shows.
+# claims of each family of the written bench, drawn with the seed of the committed table.
 PARTS = (("trained", 10), ("written", 0))
 COSTLY = ("grafted",)  # families of the trained bench that are left out
 WRITTEN_SEED = 12
