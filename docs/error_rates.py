@@ -18,6 +18,7 @@ from typing import Any
 
 from interp.errors import RequestError
 from interp.files import write_text
+from interp.numbers import number, percent
 from probes.audit.bench.figure import error_count, error_table
 from probes.audit.bench.trained import by_seeds, fresh_table, long_table, short_table
 from probes.audit.bench.trained.beside import both_halves
@@ -66,6 +67,43 @@ def erred(data: Mapping[str, Any]) -> str:
     )
 
 
+def targets(trained: Mapping[str, Any], written: Mapping[str, Any], timed: Mapping[str, Any]) -> str:
+    """What was asked of the auditor beside what was measured: a Markdown table."""
+    all_kinds = next(row for row in trained["rows"] if row["family"] is None and row["kind"] is None)
+    lines = ["| asked | measured | |", "|---|---|---|"]
+
+    def told(asked: str, measured: str, met: bool) -> None:
+        lines.append(f"| {asked} | {measured} | {'met' if met else '**not met**'} |")
+
+    for kind, most in (("false support", 0.01), ("missed pattern", 0.02), ("missed use", 0.02)):
+        found = all_kinds["errors"][kind]
+        measured = f"{found['models_with_it']} of {found['models']} models, at most {percent(found['high'], 1)}"
+        told(f"{kind}: at most {percent(most)}, by the upper bound of 95 %", measured, found["high"] <= most)
+    found = all_kinds["errors"]["undecided"]
+    claims, models = found["claims"] / found["of"], found["models_with_it"] / found["models"]
+    measured = (
+        f"{percent(claims, 1)} of {found['of']:,} claims; a claim in {percent(models)} of {found['models']} models"
+    )
+    told("left undecided: at most 5 %", measured, max(claims, models) <= 0.05)
+    named, of = all_kinds["named"]
+    told("decoys and idle heads named as such: at least 98 %", f"{named} of {of} claims", named >= 0.98 * of)
+    errors = sum(family["errors"] for family in written["families"])
+    of = written["per_family"] * len(written["families"])
+    told(
+        "written bench: errors at most 0.3 %",
+        f"{errors} of {of} claims ({percent(errors / of, 2)})",
+        errors <= 0.003 * of,
+    )
+    seconds = {family["family"]: family["seconds_per_claim"] for family in trained["families"]}
+    slowest = max(seconds, key=lambda name: seconds[name])
+    measured = f"{number(trained['seconds_per_claim'], 2)} on average, {number(seconds[slowest], 2)} of {slowest}"
+    told("CPU seconds per claim, small models: 0.1 to 1.3", measured, seconds[slowest] <= 1.3)
+    scans = [row["cpu"]["ours"] for row in timed["rows"] if row["what"].startswith("scan ")]
+    measured = f"{number(min(scans), 1)} to {number(max(scans), 1)} CPU seconds"
+    told("scan of 4 layers of 4 heads, all relations: at most 20 seconds", measured, max(scans) <= 20)
+    return "\n".join(lines)
+
+
 def blocks(root: Path) -> dict[str, dict[str, str]]:
     """What stands in which page, by the name of its markers."""
 
@@ -82,6 +120,7 @@ def blocks(root: Path) -> dict[str, dict[str, str]]:
         "README.md": {"trained bench": worded(short_table(trained)), "written bench": erred(written)},
         "docs/manual.md": {"claim bench": f"{erred(written)}\n\n{error_table(written)}"},
         "docs/trained-bench.md": {
+            "targets": targets(trained, written, read("benchmarks/audits.json")),
             "judging half": long_table(trained),
             "develop half": develop,
             "naive rule": naive,

@@ -180,10 +180,37 @@ def of_which(root, auditor):
 
 def copied(folder):
     (folder / "docs").mkdir()
+    (folder / "benchmarks").mkdir()
     names = ["README.md", "docs/manual.md", "docs/trained-bench.md", "docs/claim-bench.json", "docs/trained-bench.json"]
-    for name in [*names, "docs/trained-bench-runs.json"]:
+    for name in [*names, "docs/trained-bench-runs.json", "benchmarks/audits.json"]:
         (folder / name).write_bytes((ROOT / name).read_bytes())
     return folder
+
+
+def test_targets_are_met_up_to_their_bounds():
+    trained, written = read("trained-bench.json"), read("claim-bench.json")
+    timed = json.loads((ROOT / "benchmarks" / "audits.json").read_text(encoding="utf-8"))
+    whole = next(one for one in trained["rows"] if one["family"] is None and one["kind"] is None)
+    for kind, most in (("false support", 0.01), ("missed pattern", 0.02), ("missed use", 0.02)):
+        whole["errors"][kind]["high"] = most
+    whole["errors"]["undecided"] |= {"claims": 5, "of": 100, "models_with_it": 5, "models": 100}
+    whole["named"] = [98, 100]
+    written |= {"per_family": 1000, "families": [{"errors": 3}]}
+    for family in trained["families"]:
+        family["seconds_per_claim"] = 1.3
+    for one in timed["rows"]:
+        one["cpu"]["ours"] = 20.0
+    words = [cells[-1] for cells in cells_of(made.targets(trained, written, timed))]
+    assert words == ["met"] * 8
+    for kind in ("false support", "missed pattern", "missed use"):
+        whole["errors"][kind]["high"] += 1e-6
+    whole["errors"]["undecided"]["models_with_it"] = 6
+    whole["named"] = [97, 100]
+    written["families"][0]["errors"] = 4
+    trained["families"][0]["seconds_per_claim"] = 1.31
+    timed["rows"][-1] = {"what": "scan of another", "cpu": {"ours": 20.1}}
+    words = [cells[-1] for cells in cells_of(made.targets(trained, written, timed))]
+    assert words == ["**not met**"] * 8
 
 
 # -- committed pages ----------------------------------------------------------------------------------------
