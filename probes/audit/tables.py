@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from probes.audit.named import CONDITIONS, NUMBERS
 from probes.audit.pattern_rules import ELIGIBILITY_RULES, PATTERN_RULES
 from probes.audit.population_rules import SEED_PATTERN_RULES, SEED_USE_RULES, SEED_VERDICT_RULES
 from probes.audit.rules import Rule
@@ -38,20 +39,31 @@ def rules_table() -> str:
 
     Written from the tables that the audit reads, so it says what the audit does.
     """
-    parts = ["## The audit's rules", _READING]
+    named = [f"*{name}* stands for: {condition}." for name, condition in CONDITIONS.items()]
+    parts = ["## The audit's rules", _READING, *named]
     for title, rules in TABLES.values():
         told = any(rule.words for rule in rules)
         rows = [_row(rule, told) for rule in rules]
         parts += [f"### {title}", _table(["rule", "needs", "holds if", "finding", *(["words"] if told else [])], rows)]
     verdicts = [[row.pattern, ", ".join(row.uses), row.attention, row.use] for row in VERDICTS]
     heads = ["pattern", "use", "a claim about attention", "a claim about use"]
-    return "\n\n".join([*parts, "### The verdict", _table(heads, verdicts)]) + "\n"
+    parts += ["### The verdict", _table(heads, verdicts)]
+    for title, (of, numbers) in NUMBERS.items():
+        parts += [
+            f"### {title}",
+            of,
+            _table(["number", "what it is"], [[f"`{n}`", said] for n, said in numbers.items()]),
+        ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _row(rule: Rule, told: bool) -> list[str]:
     """A rule as cells of a table; `told`: its words too."""
     needs = ", ".join(sorted(rule.needs)) or "nothing"
-    cells = [f"`{rule.name}`{' +' if rule.joins else ''}", needs, str(rule.holds), rule.finding or "as it was"]
+    holds = str(rule.holds)
+    for name, condition in CONDITIONS.items():
+        holds = holds.replace(f"({condition})", f"*{name}*").replace(str(condition), f"*{name}*")
+    cells = [f"`{rule.name}`{' +' if rule.joins else ''}", needs, holds, rule.finding or "as it was"]
     return [*cells, rule.words] if told else cells
 
 

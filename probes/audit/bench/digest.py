@@ -18,6 +18,7 @@ SOURCES = ("interp/claims", "probes/audit", "probes/claims")  # folders, whose o
 TELLING = (
     "figure",
     "fits",
+    "named",
     "scan",
     "scan_figure",
     "scanner",

@@ -17,6 +17,8 @@ from probes.audit import thresholds as limits
 from probes.audit.conditions import Bound, Not, all_of, any_of
 from probes.audit.decide import decide_use
 from probes.audit.effects import Effects
+from probes.audit.named import CONDITIONS
+from probes.audit.named import NUMBERS as NAMED
 from probes.audit.pattern_rules import PatternEvidence, pattern_evidence, pattern_phrases
 from probes.audit.population_rules import SeedShares, seed_shares
 from probes.audit.rivals import Rival, Rivals
@@ -720,11 +722,18 @@ def test_every_finding_has_a_verdict():
 
 
 def test_the_printed_tables_hold_every_rule():
-    lines = rules_table().splitlines()
+    lines = rules_table().split("### Numbers")[0].splitlines()
+    for name, condition in CONDITIONS.items():
+        assert f"*{name}* stands for: {condition}." in lines
     for _, rules in TABLES.values():
         for rule in rules:
             (line,) = [line for line in lines if line.startswith(f"| `{rule.name}`")]
-            assert all(text in line for text in (str(rule.holds), rule.finding, rule.words, *rule.needs))
+            for name, condition in CONDITIONS.items():
+                line = line.replace(f"*{name}*", str(condition))
+            holds = str(rule.holds)
+            for condition in CONDITIONS.values():
+                holds = holds.replace(f"({condition})", str(condition))
+            assert all(text in line for text in (holds, rule.finding, rule.words, *rule.needs))
     assert all(f"| {row.pattern} | {', '.join(row.uses)} |" in rules_table() for row in VERDICTS)
 
 
@@ -745,6 +754,13 @@ def test_functions_and_modules_stay_short():
                 lines = node.end_lineno - node.lineno + 1 - (doc.end_lineno - doc.lineno + 1 if doc else 0)
                 long += [f"{path.name}: {node.name} has {lines} lines"] if lines > 40 else []
     assert long == []
+
+
+def test_every_number_of_a_rule_is_told_in_words():
+    needed = {name for _, rules in TABLES.values() for rule in rules for name in rule.needs}
+    told = [name for _, numbers in NAMED.values() for name in numbers]
+    assert len(told) == len(set(told))
+    assert needed == set(told)
 
 
 def test_the_page_of_the_rules_is_what_they_are():
