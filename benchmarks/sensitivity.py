@@ -21,6 +21,7 @@ from typing import Any
 
 from interp.files import make_folder, write_text
 from interp.numbers import percent
+from interp.stats import clopper_pearson
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "sensitivity.md"
@@ -197,7 +198,8 @@ def page(result: Mapping[str, Any]) -> str:
     written, trained = (rows[0][bench]["claims"] for bench in ("written", "trained"))
     return (
         f"{INTRO}\n{len(rows)} settings, {written} claims of the written bench and {trained} of the trained one: "
-        f"{percent(same / every, 1)} of the words stay. Most move with {words}. "
+        f"{percent(same / every, 1)} of the words stay. Most move with {words}. Where a setting moves none of these "
+        f"claims, it moves at most {percent(clopper_pearson(0, written + trained).high, 1)} of such claims (95 %). "
         f"The auditor: version {result['auditor']['version']}, digest {result['auditor']['digest']}."
         f"\n\n{table(result['rows'])}\n"
     )

@@ -28,6 +28,7 @@ ELSEWHERE = (
     "reproduction.md",
     "trained-bench.md",
     "audit-rules.md",
+    "sensitivity.md",
     "intervals.md",
     "how-to-study.md",
     "shipped.md",
