@@ -41,7 +41,7 @@ SAID_ALL_THE_SAME = {
     "interp/world.py": ("max_depth", "what load_foreign hands on to a world that adopts a vocabulary"),
     **{
         f"probes/audit/{name}.py": ("partner", "heads that stand in for one another")
-        for name in ("effects", "partners", "rows", "stages", "thresholds", "use", "use_rules")
+        for name in ("effects", "named", "partners", "rows", "stages", "thresholds", "use", "use_rules")
     },
     "probes/audit/conditions.py": ("_bracketed", "words in square brackets of a claim"),
     # The bench makes models whose truth is known: it has to choose a language, and a text of its own.

@@ -45,7 +45,7 @@ def test_a_usual_length_is_cut_to_what_fits_and_a_given_one_is_refused(name, sho
     """`short` tokens too few for what is usual."""
     room = BESIDE[name] + USUAL[name] - short
     result = told(name, room)
-    size = USUAL[name] - short - (short % 2 if name == "glitches" else 0)  # a string of pairs
+    size = USUAL[name] - short - (short % 2 if name in ("glitches", "drift") else 0)  # a string of pairs
     said = f"strings of {size} "
     assert said in result.summary()
     if name != "drift":  # which tells the length of every result

@@ -209,11 +209,11 @@ def test_the_pattern_of_a_true_claim_is_there_in_nearly_all_rows(family: str) ->
         assert min(shares) > 0.8, (number, shares)
 
 
-def test_use_rests_on_the_direct_effect_where_a_sham_hides_the_total_one() -> None:
+def test_what_later_heads_make_up_for_is_redundant_though_shams_move_the_answer() -> None:
     """Later heads answer a sham, too: net of it an exchange that changes nothing seems to move the answer."""
     case = make_case("self-repaired", 28, 9)
     found = audit_claim(case.model, case.claim, case.given, case.task, seed=28)
-    assert found.use == "used", found.reason
+    assert found.use == "redundant", found.reason
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "self-repaired"])
