@@ -27,9 +27,6 @@ from probes.audit.bench.trained.history import read_runs, runs_of, runs_table
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDING = {  # what a table says below itself -> what README says
-    "(a grafted, untrained or shuffled one with that of its seed which it was made from)": (
-        "(a grafted, untrained or shuffled model counts together with the trained model that it was made from)"
-    ),
     "CPU seconds a claim": "CPU seconds per claim",
 }
 DEVELOP, FRESH = "docs/trained-bench-develop.json", "docs/trained-bench-fresh.json"

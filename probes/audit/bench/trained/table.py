@@ -69,8 +69,8 @@ def short_table(data: Data) -> str:
     """Kinds with an error one by one, those without any in one row, and all; and what has to be known to read it."""
     counted = _counted(data)
     body = [[name, *_cells(one, part)] for name, one, part in _joined(counted, _kinds_with_error(counted))]
-    told = (f"{failing(counted)} {_easy(counted)} {_named(row(counted))}", grey_zone(data))
-    return "\n\n".join([_markdown(["kind", *HEAD], body), *told, f"{_units(data)} {_source(data)}"])
+    told = f"{failing(counted)} {_easy(counted)} {_named(row(counted))}"
+    return "\n\n".join([_markdown(["kind", *HEAD], body), told, f"{left_out(data)} {_source(data)}"])
 
 
 def long_table(data: Data) -> str:
@@ -133,6 +133,18 @@ def failing(counted: Sequence[Counted]) -> str:
     families = len({one.family for one in each})
     of = "one family" if families == 1 else f"{COUNTS.get(families, families)} families"
     return " ".join([f"All errors are of {of}.", *told])
+
+
+def left_out(data: Data) -> str:
+    """How much was dropped before the audit, so that rates hold for the rest, and what is counted, as sentences."""
+    families = data["families"]
+    claims, grey, denied = (sum(f[of] for f in families) for of in ("claims", "grey", "contradicted"))
+    unlearned, models = (sum(f[of] for f in families) for of in ("unlearned", "models"))
+    return (
+        f"Of {claims:,} claims {grey + denied} are left out because their truth is not clear-cut, and of {models} "
+        f"models {unlearned} that had not learned their task. {row(_counted(data)).models} of the models are "
+        "independent, and intervals are Clopper-Pearson ones over these."
+    )
 
 
 def grey_zone(data: Data) -> str:
