@@ -155,9 +155,10 @@ def decide_use(gather: Gather[Effects], task: Task, heads: str) -> Finding:
     because, table = use_phrases(e, task, heads).say(rule.words), _rows_of_use(rule, e, task)
     if rule.finding in ("used", "redundant"):
         idle = tuple(Idle(head, decide(USE_RULES, alone), alone) for head, alone in gather(frozenset({"idle"})).idle)
-        if found := first(TOGETHER_RULES, known(Together(idle))):
-            rule = found
-            because, table = _with_idle(rule, e, idle, task)
+        unshown = gather(frozenset({"unshown"})).unshown
+        if rule_of_all := first(TOGETHER_RULES, known(Together(idle, unshown))):
+            rule = rule_of_all
+            because, table = _with_idle(rule, e, idle, task) if idle else _with_unshown(rule, e, unshown)
     remarks = [use_phrases(e, task, heads).say(one.words) for one in USE_REMARKS if one.holds(e)]
     return Finding(rule.finding, "".join([because, *remarks, "."]), tuple(table), rule.name)
 
@@ -167,6 +168,12 @@ def _rows_of_use(rule: Rule, e: Effects, task: Task) -> list[Evidence]:
     if "items" in rule.rests:
         return resting(rule.finding, [items_row(e.items, use_phrases(e, task, "")["needs"])], ["items"])
     return use_rows(e, rule.finding, rule.rows(e))
+
+
+def _with_unshown(rule: Rule, e: Effects, unshown: Sequence[Head]) -> tuple[str, list[Evidence]]:
+    """Why a claim about several heads is open while some of them are not shown to add to it."""
+    because = Phrases(e, unshown=heads_text(unshown)).say(rule.words)
+    return because, use_rows(e, rule.finding, rule.rows(e))
 
 
 def _with_idle(rule: Rule, e: Effects, idle: Sequence[Idle], task: Task) -> tuple[str, list[Evidence]]:

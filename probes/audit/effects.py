@@ -37,6 +37,10 @@ class Effects:
       exchange of the claimed edges could move anything; `whole_turned`: share of the answers that it turns over;
       `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
       for the donor. `whole_lost`: as `fill_lost`, with the heads' mean output in the place of their own.
+    - `given`: the effect of all that the heads give being what they give on any other input, also one that has none of
+      the claimed edges; `given_turned`, of the answers. `given_lost`: as `fill_lost`, with their mean over all these
+      inputs. `elsewhere`, `elsewhere_turned`: what of that is not along the claimed edges. Measured where no exchange
+      along them shows anything.
     - `where`: the condition of the claim, where answers are read in its rows alone: others may rest on these edges too.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
@@ -47,7 +51,8 @@ class Effects:
       falls back on. `untried`: heads not tried as partners.
     - `company`, `in_company`: a set of other heads, found in half A, and the effect in half B while they give what
       they give for the donor. Measured where nothing else shows any use.
-    - `idle`: of heads claimed together, those that add nothing to the others, each with its own evidence.
+    - `idle`: of heads claimed together, those that add nothing to the others, each with its own evidence; `unshown`:
+      further ones that are not shown to add anything.
     """
 
     items: int
@@ -100,4 +105,10 @@ class Effects:
     untried: int = 0
     company: tuple[Head, ...] = ()
     in_company: Estimate | None = None
+    given: Estimate | None = None
+    given_turned: Estimate | None = None
+    given_lost: Estimate | None = None
+    elsewhere: Estimate | None = None
+    elsewhere_turned: Estimate | None = None
+    unshown: tuple[Head, ...] = ()
     idle: "tuple[tuple[Head, Gather[Effects]], ...]" = ()

@@ -1,6 +1,7 @@
 """What is exchanged between a run and its donor's: values along claimed edges, whole rows of patterns; and shams."""
 
 import math
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,17 @@ from probes.audit.pattern import Asked
 from probes.audit.side import Side
 from probes.audit.tasks import Items
 
+
+class Seen(Protocol):
+    """What is kept of a run: [layer] patterns [batch, head, query, key] and v [batch, pos, head, d_head]."""
+
+    @property
+    def patterns(self) -> list[Tensor]: ...
+
+    @property
+    def v(self) -> list[Tensor]: ...
+
+
 DRAWS = 6  # tries to find two sham values that differ
 FAR = 100.0  # logits below the largest: exp(-104) is 0 in float32, so that such an output is never the answer
 
@@ -28,17 +40,23 @@ def interchange(donor: Cache, keys: Tensor, heads: tuple[Head, ...]) -> list[Edg
 
 
 def whole_rows(
-    side: Side, keys: Tensor, heads: tuple[Head, ...], donor_values: bool, spared: Tensor | None = None
+    side: Side,
+    keys: Tensor,
+    heads: tuple[Head, ...],
+    donor_values: bool,
+    spared: Tensor | None = None,
+    source: "Seen | None" = None,
 ) -> list[Edges]:
-    """Edits by which heads look, at the queries of `keys`, where they look in the donor's run.
+    """Edits by which heads look, at the queries of `keys`, where they look in the donor's run, or in `source`.
 
     `donor_values`: and read what is there. `spared` [item, query, key]: edges that stay as they are; the rest of the
     row's weight is laid out as the donor's rest is. Only keys that the recipient's query sees get any weight.
     """
     out = []
     rows = keys.any(-1)
+    source = side.donor_cache if source is None else source
     for layer in sorted({layer for layer, _ in heads}):
-        own, new = side.cache.patterns[layer], side.donor_cache.patterns[layer]
+        own, new = side.cache.patterns[layer], source.patterns[layer]
         new = new * side.sees(layer)[:, None]
         total = new.sum(-1, keepdim=True)
         new = torch.where(total > 0, new / total.clamp(min=1e-12), own)
@@ -50,7 +68,7 @@ def whole_rows(
             laid = torch.where(there > 1e-6, rest * left / there.clamp(min=1e-6), torch.where(kept, 0.0, own))
             new, read = torch.where(kept, own, laid), ~spared
         mine = tuple(head for at, head in heads if at == layer)
-        values = side.donor_cache.v[layer] if donor_values else None
+        values = source.v[layer] if donor_values else None
         out.append(Edges(layer, mine, read & rows[..., None], values=values, patterns=new, rows=rows))
     return out
 
@@ -63,11 +81,16 @@ def pattern_change(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> float:
 
 
 def mean_filled(side: Side, keys: Tensor, heads: tuple[Head, ...]) -> list[Edges]:
-    """Edges whose values are their mean over the edges of inputs and donors: all that varies is lost."""
-    times = keys.sum(1).to(side.cache.v[0].dtype)[..., None, None]  # how many claimed edges read each key
+    """Edges whose values are their mean over the edges of inputs and donors: all that varies is lost.
+
+    Over edges that can matter: those of a query that nothing reads have no part in what the rest is used to.
+    """
     out = []
     for layer in sorted({layer for layer, _ in heads}):
         v = side.cache.v[layer]
+        live = keys & side.lives(layer == side.model.cfg.n_layers - 1)[..., None]
+        live = live if live.any() else keys  # of heads of several layers some may have none
+        times = live.sum(1).to(v.dtype)[..., None, None]  # how many of these edges read each key
         mean = ((v + side.donor_cache.v[layer]) * times).sum((0, 1)) / (2 * times.sum())
         mine = tuple(head for at, head in heads if at == layer)
         out.append(Edges(layer, mine, keys, values=mean.expand_as(v)))
@@ -103,17 +126,17 @@ def donor_keys(asked: Asked, side: Side, inputs: Inputs) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(keys)).to(side.tokens.device)
 
 
-def live_items(items: Items, keys: NDArray[np.bool_], last: bool) -> Items:
-    """The items on which claimed `keys` [input, query, key] can matter: some edge up to where it is read.
+def live_items(items: Items, keys: NDArray[np.bool_], last: bool) -> tuple[Items, Items | None]:
+    """The items on which claimed `keys` [input, query, key] can matter: some edge up to where it is read; the others.
 
     `last`: the heads are of the last layer, of which only the query that is read counts.
     """
     if not len(items):
-        return items
+        return items, None
     of_rows: NDArray[np.bool_] = np.asarray(keys[items.sequence].any(-1))
     at_read = of_rows[np.arange(len(items)), items.read]
     live = at_read if last else (of_rows & items.upto).any(-1)
-    return items if np.all(live) else items.only(np.flatnonzero(live))
+    return (items, None) if np.all(live) else (items.only(np.flatnonzero(live)), items.only(np.flatnonzero(~live)))
 
 
 def output_change(logits: Tensor) -> float:
@@ -131,6 +154,33 @@ def output_change(logits: Tensor) -> float:
     usual = (near if len(near) else size).sort().values[(max(len(near), 1) - 1) // 2]
     change, size = (finite - finite[:1]).abs().amax(0), torch.maximum(size, usual)
     return float(torch.where(size > 0, change / size.clamp(min=torch.finfo(size.dtype).tiny), change).max())
+
+
+def sham_edges(
+    side: Side, keys: Tensor, heads: tuple[Head, ...], roles: NDArray[np.int64], seed: int
+) -> list[list[Edges]]:
+    """Edits as large as the interchange on the same edges, in directions off the relation, and their opposites.
+
+    Each key's value moves by the norm that the interchange moves it by, along the difference of the values of two
+    keys of its class that the relation leaves out at the read position. Both signs: what is left of their mean is
+    the damage that any change of this size does, and not a lucky or unlucky answer.
+    """
+    pairs = sham_pairs(side.items, roles[side.items.sequence], keys.cpu().numpy(), seed)
+    out: list[list[Edges]] = [[], []]
+    for layer in sorted({layer for layer, _ in heads}):
+        v, donor = side.cache.v[layer], side.donor_cache.v[layer]
+        size = (donor - v).norm(dim=-1, keepdim=True)
+        direction = torch.zeros_like(v)
+        for one, other in pairs:
+            difference = v[one] - v[other]
+            norm = difference.norm(dim=-1, keepdim=True)
+            usual = v.norm(dim=-1, keepdim=True).amax((0, 1), keepdim=True)  # of each head
+            new = (direction.norm(dim=-1, keepdim=True) == 0) & (norm > 1e-4 * usual)
+            direction = torch.where(new, difference / norm.clamp(min=1e-12), direction)
+        mine = tuple(head for at, head in heads if at == layer)
+        for edges, sign in zip(out, (1.0, -1.0), strict=True):
+            edges.append(Edges(layer, mine, keys, shift=sign * size * direction))
+    return out
 
 
 def sham_pairs(

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from probes.audit.conditions import Condition
-from probes.audit.use_rules import COSTS, NO_CHANGE
+from probes.audit.use_rules import COSTS, NO_CHANGE, UNSEEN
 
 # Conditions that several rules share, by the name that the tables give them.
-CONDITIONS: Mapping[str, Condition] = {"nothing moves": NO_CHANGE, "the mean costs": COSTS}
+CONDITIONS: Mapping[str, Condition] = {
+    "nothing moves": NO_CHANGE, "the mean costs": COSTS, "it gives what no exchange shows": UNSEEN,
+}  # fmt: skip
 
 # By title: what the numbers are of, and each number.
 NUMBERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -73,6 +75,15 @@ NUMBERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "of all that the heads give in its place",
             "whole_beside": "`whole` once partners are ablated",
             "whole_in_company": "`whole` while other heads give what they give for the donor",
+            "given": "all that the heads give exchanged for what they give on any other input of the task, also on one "
+            "that has none of the claimed edges",
+            "given_turned": "share of the inputs whose right answer this turns over",
+            "given_lost": "share of the inputs whose right answer is no longer the largest output with the mean over "
+            "all these inputs in its place",
+            "elsewhere": "the same exchange of all but the claimed edges, which keep their weights and values",
+            "elsewhere_turned": "share of the inputs whose right answer this turns over",
+            "unshown": "of heads claimed together those of which neither what they move alone nor what they add to all "
+            "the others is 0.05 of the margin for sure",
             "idle": "of heads claimed together those that add nothing to any of the others; of each, what is found of "
             "it alone",
             "left_out": "share of the inputs on which no claimed edge could matter, which are left out",

@@ -5,22 +5,26 @@ measured on all of half B: a search may miss a partner, but it cannot make one.
 
 A partner stands in for the claimed heads. One whose loss, norms held, makes the model surer of the right answer works
 against them: what they write, it takes away again, and to be taken away is no use. Such a head is no partner and no
-company.
+company, unless it carries the answer where they are gone: then they stand in for it with a louder voice.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain, combinations
 
 import numpy as np
 
 from interp.rng import generator
+from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.edits import Edges, Head
 from probes.audit.screen import screened
 from probes.audit.side import Side
+from probes.audit.stats import low
 
 Swap = Callable[[Side], list[Edges]]  # the interchange of the claimed edges, on a side's items
+SwapOf = Callable[[tuple[Head, ...]], list[Edges]]  # that of some of the claimed heads
 
 
 def other_heads(side: Side, heads: Sequence[Head]) -> list[Head]:
@@ -42,7 +46,8 @@ def candidates(side: Side, swap: Swap, heads: Sequence[Head]) -> list[Head]:
     if few.margin.mean() <= 0:
         return others[: t.CANDIDATES]
     edges = swap(few)
-    gains = screened(few, edges, others) if has_many_heads(side) else {h: _with(few, edges, (h,)) for h in others}
+    effect = _Effect(few, edges)
+    gains = screened(few, edges, others) if has_many_heads(side) else {h: effect((h,)) for h in others}
     return sorted(others, key=lambda head: -gains[head])[: t.CANDIDATES]
 
 
@@ -65,23 +70,24 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
     few = searched(side)
     if not others or few.margin.mean() <= 0:
         return ()
-    edges = swap(few)
+    effect = _Effect(few, swap(few))
     chosen: tuple[Head, ...] = ()
-    alone, best = _with(few, edges, ()), -np.inf
+    best = -np.inf
     for _ in range(min(t.PARTNERS, len(others))):
         sets = ((*chosen, h) for h in others if h not in chosen)
-        tried = sorted(((_with(few, edges, one), one) for one in sets if _leaves_some(few, one)), reverse=True)
-        found = next((pair for pair in tried if pair[0] >= best + t.GAIN and _none_against(few, pair[1])), None)
+        pairs = sorted(((effect(one), one) for one in sets if _leaves_some(few, one)), reverse=True)
+        better = (pair for pair in pairs if pair[0] >= best + t.GAIN)
+        found = next((pair for pair in better if _none_against(effect, pair[1])), None)
         if found is None:
             break
         best, chosen = found
     if best >= t.USED or len(others) < 2:
-        return _needed(few, edges, chosen, alone)
-    for group in filter(partial(_leaves_some, few), _sets(_friends(few, others), seed)):
-        size = _with(few, edges, group)
-        if size >= max(best, t.UNUSED) + t.GAIN and _none_against(few, group):
+        return _needed(effect, chosen)
+    for group in filter(partial(_leaves_some, few), _sets(_friends(effect, others), seed)):
+        size = effect(group)
+        if size >= max(best, t.UNUSED) + t.GAIN and _none_against(effect, group):
             best, chosen = size, group
-    return _needed(few, edges, chosen, alone)
+    return _needed(effect, chosen)
 
 
 def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
@@ -93,10 +99,10 @@ def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> t
     few = searched(side)
     if few.margin.mean() <= 0:
         return ()
-    friends = list(others) if has_many_heads(side) else _friends(few, others)
+    edges, rng = swap(few), generator(seed, "audit/company")
+    friends = list(others) if has_many_heads(side) else _friends(_Effect(few, edges), others)
     if not friends:
         return ()
-    edges, rng = swap(few), generator(seed, "audit/company")
     sets = [tuple(friends)]
     for place in range(t.SEARCH_SETS):
         share = (0.25, 0.5, 0.75)[place % 3]
@@ -112,15 +118,20 @@ def company_change(side: Side, edges: list[Edges], group: Sequence[Head]) -> np.
     return rest - side.margin_of(side.edited(edges, ablated=given))
 
 
-def idle_heads(side: Side, swap_of: Callable[[tuple[Head, ...]], list[Edges]], heads: Sequence[Head]) -> list[Head]:
+def added(side: Side, swap_of: SwapOf, heads: Sequence[Head]) -> dict[Head, Estimate]:
+    """What each of heads claimed together adds to the interchange: alone, or to all the others, whichever is more."""
+    margin, every = _margins(side, swap_of), tuple(sorted(heads))
+    out = {}
+    for head in heads:
+        rest = tuple(other for other in every if other != head)
+        changes = (margin(()) - margin((head,)), margin(rest) - margin(every))
+        out[head] = max((side.share(change) for change in changes), key=low)
+    return out
+
+
+def idle_heads(side: Side, swap_of: SwapOf, heads: Sequence[Head]) -> list[Head]:
     """Of heads claimed together, those that add nothing to any of the others: less than `UNUSED`, for sure."""
-    margins: dict[tuple[Head, ...], np.ndarray] = {(): side.margin}
-
-    def margin(group: tuple[Head, ...]) -> np.ndarray:
-        if group not in margins:
-            margins[group] = side.margin_of(side.edited(swap_of(group)))
-        return margins[group]
-
+    margin = _margins(side, swap_of)
     out = []
     for head in heads:
         rest = [other for other in heads if other != head]
@@ -135,15 +146,56 @@ def idle_heads(side: Side, swap_of: Callable[[tuple[Head, ...]], list[Edges]], h
 # -- inside -------------------------------------------------------------------------------------------------
 
 
-def _needed(side: Side, edges: list[Edges], group: tuple[Head, ...], alone: float) -> tuple[Head, ...]:
+@dataclass(frozen=True)
+class _Effect:
+    """Effect of an interchange, as a share of the intact margin, once a set of heads is mean-ablated."""
+
+    side: Side
+    edges: list[Edges]
+    tried: dict[tuple[Head, ...], float] = field(default_factory=dict)
+
+    @property
+    def claimed(self) -> tuple[Head, ...]:
+        """The heads in which it is made."""
+        return tuple(dict.fromkeys((one.layer, head) for one in self.edges for head in one.heads))
+
+    def carries(self, head: Head, rest: tuple[Head, ...]) -> bool:
+        """Whether a head carries the right answer once the claimed ones, and `rest`, are gone: its loss, norms held,
+        then costs some of it.
+        """
+        without = partial(self.side.without, held=True)
+        lost = without((*rest, *self.claimed)) - without((*rest, head, *self.claimed))
+        return float(lost.mean()) >= t.USED * float(self.side.margin.mean())
+
+    def __call__(self, group: tuple[Head, ...]) -> float:
+        key = tuple(sorted(group))
+        if key not in self.tried:
+            side = self.side
+            rest = side.without(group) if group else side.margin
+            done = side.edited(self.edges, ablated=side.fill(group))
+            self.tried[key] = float((rest - side.margin_of(done)).mean()) / float(side.margin.mean())
+        return self.tried[key]
+
+
+def _margins(side: Side, swap_of: SwapOf) -> Callable[[tuple[Head, ...]], np.ndarray]:
+    """Margins [item] once the interchange is made in some of the claimed heads; each set is run once."""
+
+    @cache
+    def margin(group: tuple[Head, ...]) -> np.ndarray:
+        return side.margin_of(side.edited(swap_of(group))) if group else side.margin
+
+    return margin
+
+
+def _needed(effect: _Effect, group: tuple[Head, ...]) -> tuple[Head, ...]:
     """Of these heads those without which the interchange matters less; none where it matters as much by itself.
 
     A head that adds nothing is no partner: the claimed one is not what the model falls back on once it is gone.
     """
     for one in group:
         rest = tuple(head for head in group if head != one)
-        if _with(side, edges, group) < (_with(side, edges, rest) if rest else alone) + t.GAIN:
-            return _needed(side, edges, rest, alone)
+        if effect(group) < effect(rest) + t.GAIN:
+            return _needed(effect, rest)
     return group
 
 
@@ -152,26 +204,26 @@ def _leaves_some(side: Side, group: tuple[Head, ...]) -> bool:
     return float(side.without(group).mean()) >= t.UNUSED * float(side.margin.mean())
 
 
-def _none_against(side: Side, group: tuple[Head, ...]) -> bool:
-    """Whether no head of the set takes away what the others, or the claimed heads, write: its loss beside the rest of
-    the set, norms held, then makes the right answer surer."""
+def _none_against(effect: _Effect, group: tuple[Head, ...]) -> bool:
+    """Whether no head of the set takes away what the others, or the claimed heads, write.
+
+    The loss of one that does, norms held, makes the right answer surer beside the rest of the set. So does that of one
+    which the claimed heads stand in for with a louder voice; but that one carries the answer where they are gone.
+    """
+    side = effect.side
     gone = float(side.without(group, held=True).mean())
     least = gone - t.UNUSED * float(side.margin.mean())
-    rests = (tuple(head for head in group if head != one) for one in group)
-    return all(least <= float((side.without(rest, held=True) if rest else side.margin).mean()) for rest in rests)
+    for one in group:
+        rest = tuple(head for head in group if head != one)
+        left = float((side.without(rest, held=True) if rest else side.margin).mean())
+        if left < least and not effect.carries(one, rest):
+            return False
+    return True
 
 
-def _with(side: Side, edges: list[Edges], group: tuple[Head, ...]) -> float:
-    """Effect of the interchange, as a share of the intact margin, once `group` is mean-ablated."""
-    rest = side.without(group) if group else side.margin
-    done = side.edited(edges, ablated=side.fill(group))
-    return float((rest - side.margin_of(done)).mean()) / float(side.margin.mean())
-
-
-def _friends(side: Side, others: Sequence[Head]) -> list[Head]:
-    """Without the heads whose loss, norms held, makes the right answer surer."""
-    rise = {head: float((side.without((head,), held=True) - side.margin).mean()) for head in others}
-    return [head for head in others if rise[head] <= t.UNUSED * float(side.margin.mean())]
+def _friends(effect: _Effect, others: Sequence[Head]) -> list[Head]:
+    """Without the heads that work against the answer: see `_none_against`."""
+    return [head for head in others if _none_against(effect, (head,))]
 
 
 def _sets(others: Sequence[Head], seed: int) -> list[tuple[Head, ...]]:

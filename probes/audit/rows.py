@@ -27,7 +27,8 @@ SCORES, LOGITS, MARGINS = "score or share", "logits", "share of the margin"
 SEEDS, COUNTS, OUTPUTS = "share of seeds", "count", "share of the output"
 _UNITS = {
     "rows": COUNTS, "sequences": COUNTS, "different": COUNTS, "items": COUNTS,
-    "margin": LOGITS, "aimed": SCORES, "turned": SCORES, "whole_turned": SCORES, "still": OUTPUTS, "silent": OUTPUTS,
+    "margin": LOGITS, "aimed": SCORES, "turned": SCORES, "whole_turned": SCORES,
+    "given_turned": SCORES, "given_lost": SCORES, "still": OUTPUTS, "silent": OUTPUTS,
 }  # fmt: skip
 _UNITS_OF_GROUPS = {
     "eligibility": COUNTS, "pattern": SCORES, "power": MARGINS, "use": MARGINS, "population": SEEDS,
@@ -170,7 +171,16 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
     """
     chosen = set(names)
     rows = [*_power_rows(e, chosen), *_silence_rows(e, chosen)]
-    for name, words, estimate in (
+    for name, words, estimate in _effects(e):
+        shown = name in chosen or name.endswith("_beside") or not name.startswith(HIDDEN)
+        row = Evidence("use", name, words, estimate) if estimate is not None and shown else None
+        rows += [] if row is None else [_required(row, word) if name in chosen or name == "effect" else row]
+    return with_value(resting(word, rows, chosen) if chosen else rows)
+
+
+def _effects(e: Effects) -> list[tuple[str, str, Estimate | None]]:
+    """Every effect that a word on use may rest on: its name in files, its words, the number."""
+    return [
         ("effect", "effect of the exchange, less sham", e.total),
         ("raw", "the exchange as it is", e.raw),
         ("sham", "the sham alone", e.sham),
@@ -200,12 +210,12 @@ def use_rows(e: Effects, word: str = "", names: Iterable[str] = ()) -> list[Evid
         ("whole_lost", "right answers that its mean turns over", e.whole_lost),
         ("whole_beside", f"all of another input, {heads_text(e.whole_partners)} ablated", e.whole_beside),
         ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
+        ("given", "all that it gives, of any other input", e.given),
+        ("given_turned", "answers that this turns over", e.given_turned),
+        ("given_lost", "right answers that its mean over these loses", e.given_lost),
+        ("elsewhere", "the same off the claimed edges alone", e.elsewhere),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
-    ):
-        shown = name in chosen or name.endswith("_beside") or not name.startswith(HIDDEN)
-        row = Evidence("use", name, words, estimate) if estimate is not None and shown else None
-        rows += [] if row is None else [_required(row, word) if name in chosen or name == "effect" else row]
-    return with_value(resting(word, rows, chosen) if chosen else rows)
+    ]
 
 
 def items_row(count: int, needs: str) -> Evidence:

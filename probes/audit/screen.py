@@ -32,7 +32,7 @@ def exchanged(side: Side, heads: Sequence[Head]) -> dict[Head, float]:
 def changes(side: Side, becomes: Callable[[int], Tensor], edges: Sequence[Edges] = ()) -> Tensor:
     """What the mean margin gains, to first order, when one head's z is what `becomes` gives of its layer [layer, head].
 
-    `becomes(layer)`: [head, d_head] or [item, pos, head, d_head]; `edges` are edited in all of it.
+    `becomes(layer)`: [pos, head, d_head] or [item, pos, head, d_head]; `edges` are edited in all of it.
     """
     model, layers = side.model, range(side.model.cfg.n_layers)
     slots: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: z as it is, and what is added to it

@@ -1,6 +1,8 @@
 """One half's items of a task and the runs of a model on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ class Side:
     items: Items
     level: float
     left_out: float = 0.0  # share of the items that were left out, since nothing that is claimed could matter there
+    aside: Items | None = None  # those
     tokens: Tensor = field(init=False)
     read: Tensor = field(init=False)
     base: Run = field(init=False)
@@ -51,6 +54,15 @@ class Side:
             if not torch.equal(again.logits, base.logits):
                 base.cache.blocks.clear()
         return base
+
+    @cached_property
+    def aside_cache(self) -> Cache:
+        """What is kept of the model's own run on the items that were left out."""
+        assert self.aside is not None
+        tokens, read = (torch.from_numpy(x).to(self.tokens.device) for x in (self.aside.tokens, self.aside.read))
+        cache = run(self.model, tokens, read, keep=True).cache
+        assert cache is not None
+        return cache
 
     @property
     def cache(self) -> Cache:
@@ -121,20 +133,27 @@ class Side:
         return self._parts[count]
 
     def fill(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
-        """What ablated heads give."""
-        return {(layer, head): self.mean_of(layer)[head] for layer, head in heads}
+        """What ablated heads give [pos, d_head]."""
+        return {(layer, head): self.mean_of(layer)[:, head] for layer, head in heads}
 
     def mean_of(self, layer: int) -> Tensor:
-        """Each head's z [head, d_head], averaged over the positions up to those read.
+        """Each head's mean z [pos, head, d_head].
 
-        Over inputs and donors: the inputs alone may all have one answer, which their mean would still tell.
+        Over inputs and donors: the inputs alone may all have one answer, which their mean would still tell. Place by
+        place, since what a head always gives there is a part of what the rest is used to; of the last layer, of which
+        nothing else is read, over the places that are read.
         """
         if not self._means:
-            upto = torch.from_numpy(self.items.upto).to(self.read.device)
-            weight = upto.to(self.cache.z[0].dtype)[..., None, None]
-            both = zip(self.cache.z, self.donor_cache.z, strict=True)
-            self._means.extend(((z + donor) * weight).sum((0, 1)) / (2 * weight.sum()) for z, donor in both)
+            for at, both in enumerate(zip(self.cache.z, self.donor_cache.z, strict=True)):
+                last = at == self.model.cfg.n_layers - 1
+                self._means.append(mean_by_place([(z, self.lives(last)) for z in both], not last))
         return self._means[layer]
+
+    def lives(self, last: bool, items: Items | None = None) -> Tensor:
+        """Places [item, pos] of which anything can reach what is read; `last`: from the last layer."""
+        items = self.items if items is None else items
+        at_read = np.arange(items.tokens.shape[1]) == items.read[:, None]
+        return torch.from_numpy(at_read if last else np.asarray(items.upto)).to(self.read.device)
 
     def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
         """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""
@@ -142,3 +161,17 @@ class Side:
             done = self.edited([], ablated=self.fill(heads), frozen=self.cache if held else None)
             self._made[heads, held] = self.margin_of(done)
         return self._made[heads, held]
+
+
+def mean_by_place(runs: Sequence[tuple[Tensor, Tensor]], by_place: bool) -> Tensor:
+    """Mean of x [item, pos, ...] over the items of all runs (x, places [item, pos]) [pos, ...].
+
+    By place where `MIN_SEQUENCES` are there, so that no item is much of its own mean; else over all places.
+    """
+    sums, count = runs[0][0].new_zeros(runs[0][0].shape[1:]), runs[0][0].new_zeros(runs[0][0].shape[1])
+    for x, places in runs:
+        sums = sums + (x * places.to(x.dtype)[..., None, None]).sum(0)
+        count = count + places.to(x.dtype).sum(0)
+    count = count[:, None, None]
+    overall = (sums.sum(0) / count.sum()).expand_as(sums)
+    return torch.where(count >= t.MIN_SEQUENCES, sums / count.clamp(min=1), overall) if by_place else overall

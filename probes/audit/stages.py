@@ -11,8 +11,10 @@ from probes.audit.use_rules import (
     LOOK_BESIDE,
     LOOK_USED,
     NEEDED_BESIDE,
+    NONE_SO_FAR,
     POWERFUL,
     SHOWN_DIRECTLY,
+    SILENT,
     STILL,
     USED_DIRECTLY,
     USED_WHOLE,
@@ -59,6 +61,11 @@ STAGES = (
         all_of(_MEASURED, Not(USED_WHOLE), Not(USED_DIRECTLY)),
         "where_it_looks",
     ),
+    Stage(
+        frozenset(("given", "given_turned", "given_lost", "elsewhere", "elsewhere_turned")),
+        all_of(_ALIVE, Bound("margin.low", ">", 0.0), any_of(SILENT, Not(POWERFUL), NONE_SO_FAR)),
+        "given",
+    ),
     Stage(frozenset(("gone",)), any_of(LOOK_USED, BOTH_USED), "gone"),
     Stage(
         frozenset(("partners", "with_partners", "raw_with_partners", "left_beside", "untried")),
@@ -79,5 +86,5 @@ STAGES = (
         all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),
         "company",
     ),
-    Stage(frozenset(("idle",)), _MEASURED, "idle"),
+    Stage(frozenset(("idle", "unshown")), _MEASURED, "idle"),
 )

@@ -29,16 +29,25 @@ from probes.audit.exchanges import (
     output_change,
     pattern_change,
     resampled,
-    sham_pairs,
+    sham_edges,
     whole_rows,
 )
 from probes.audit.inputs import Inputs
-from probes.audit.partners import candidates, company_change, find_company, find_partners, idle_heads, other_heads
+from probes.audit.others import Others
+from probes.audit.partners import (
+    added,
+    candidates,
+    company_change,
+    find_company,
+    find_partners,
+    idle_heads,
+    other_heads,
+)
 from probes.audit.pattern import Asked
 from probes.audit.rules import Gather, known
 from probes.audit.side import Side
 from probes.audit.stages import STAGES
-from probes.audit.stats import Floats, ratio
+from probes.audit.stats import Floats, low, ratio
 from probes.audit.tasks import Items, Task
 
 
@@ -77,16 +86,18 @@ class Used:
             # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
             on_keys = getattr(self.task, "items_on", None)
             items = self.task.items(*about) if on_keys is None else on_keys(*about, asked.keys)
-            self._sides[key] = self._made(live_items(items, asked.keys, last), len(items))
+            self._sides[key] = self._made(*live_items(items, asked.keys, last))
         return self._sides[key]
 
-    def _made(self, items: Items, count: int) -> Side | None:
+    def _made(self, items: Items, aside: Items | None) -> Side | None:
         """One side for all claims that have the same items."""
         if len(items) < 2:
             return None
-        key = (count, items.sequence.tobytes(), items.read.tobytes(), items.donors.tobytes(), items.tokens.tobytes())
+        parts = (items,) if aside is None else (items, aside)
+        key = tuple(x.tobytes() for part in parts for x in (part.sequence, part.read, part.donors, part.tokens))
         if key not in self._made_of:
-            self._made_of[key] = Side(self.model, items, self.level, left_out=1 - len(items) / count)
+            left_out = 0.0 if aside is None else len(aside) / (len(items) + len(aside))
+            self._made_of[key] = Side(self.model, items, self.level, left_out, aside)
         return self._made_of[key]
 
     def dead(self, side: Side, layer: int) -> str | None:
@@ -181,29 +192,8 @@ class Measuring:
 
     @cached_property
     def shams(self) -> list[list[Edges]]:
-        """Edits as large as the interchange on the same edges, in directions off the relation, and their opposites.
-
-        Each key's value moves by the norm that the interchange moves it by, along the difference of the values of two
-        keys of its class that the relation leaves out at the read position. Both signs: what is left of their mean is
-        the damage that any change of this size does, and not a lucky or unlucky answer.
-        """
-        side, keys, heads, used = self.side, self.keys, self.heads, self.used
-        pairs = sham_pairs(side.items, used.inputs.roles[side.items.sequence], keys.cpu().numpy(), used.seed)
-        out: list[list[Edges]] = [[], []]
-        for layer in sorted({layer for layer, _ in heads}):
-            v, donor = side.cache.v[layer], side.donor_cache.v[layer]
-            size = (donor - v).norm(dim=-1, keepdim=True)
-            direction = torch.zeros_like(v)
-            for one, other in pairs:
-                difference = v[one] - v[other]
-                norm = difference.norm(dim=-1, keepdim=True)
-                usual = v.norm(dim=-1, keepdim=True).amax((0, 1), keepdim=True)  # of each head
-                new = (direction.norm(dim=-1, keepdim=True) == 0) & (norm > 1e-4 * usual)
-                direction = torch.where(new, difference / norm.clamp(min=1e-12), direction)
-            mine = tuple(head for at, head in heads if at == layer)
-            for edges, sign in zip(out, (1.0, -1.0), strict=True):
-                edges.append(Edges(layer, mine, keys, shift=sign * size * direction))
-        return out
+        """Edits as large as the interchange on the same edges, in directions off the relation, and their opposites."""
+        return sham_edges(self.side, self.keys, self.heads, self.used.inputs.roles, self.used.seed)
 
     @cached_property
     def fills(self) -> list[Edges]:
@@ -383,6 +373,22 @@ class Measuring:
             found |= {"whole_company": company, "whole_in_company": side.share(change)}
         return found
 
+    def given(self) -> dict[str, Any]:
+        """All that the heads give, and what of it is not along the claimed edges, exchanged for any other input's."""
+        side, asked = self.side, self.asked
+        aside = None if side.aside is None else torch.from_numpy(asked.keys[side.aside.sequence]).to(self.keys.device)
+        others = Others(side, self.keys, donor_keys(asked, side, self.used.inputs), aside, self.used.seed)
+        moved, away = (
+            self.change(side.margin, edges) for edges in (others.output(self.heads), others.unclaimed(self.heads))
+        )
+        return {
+            "given": side.share(moved),
+            "given_turned": side.share_of_items(self.turned(moved)),
+            "given_lost": side.share_of_items(side.lost(side.edited([], ablated=others.mean(self.heads)))),
+            "elsewhere": side.share(away),
+            "elsewhere_turned": side.share_of_items(self.turned(away)),
+        }
+
     def partners(self) -> dict[str, Any]:
         """The interchange with partners ablated."""
         side = self.side
@@ -413,9 +419,14 @@ class Measuring:
         return {"company": company, "in_company": self.side.share(company_change(self.side, self.swap, company))}
 
     def idle(self) -> dict[str, Any]:
-        """Of several heads, those that add nothing to the others."""
+        """Of several heads, those that add nothing to the others; and the others that are not shown to add anything."""
         if len(self.heads) < 2:
             return {}
         side, keys = self.side, self.keys
-        found = idle_heads(side, lambda group: interchange(side.donor_cache, keys, group), self.heads)
-        return {"idle": tuple((head, self.used.evidence(self.asked, (head,))) for head in found)}
+
+        def swap_of(group: tuple[Head, ...]) -> list[Edges]:
+            return interchange(side.donor_cache, keys, group)
+
+        found, adds = idle_heads(side, swap_of, self.heads), added(side, swap_of, self.heads)
+        unshown = tuple(head for head in self.heads if head not in found and low(adds[head]) < t.UNUSED)
+        return {"idle": tuple((head, self.used.evidence(self.asked, (head,))) for head in found), "unshown": unshown}

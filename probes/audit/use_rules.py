@@ -70,6 +70,17 @@ NO_CHANGE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH
 NO_TURN = Bound("turned.reach", "<", t.UNUSED)
 NONE = all_of(NO_CHANGE, NO_TURN)
 
+# All that the heads give, exchanged for what they give on any other input of the task, also one without these edges;
+# and what of that is not along the claimed edges. A head that matters, and not by what it gives off them, may tell that
+# there is such an edge, or by its weight what donors leave as it is.
+GIVEN_MATTERS = any_of(
+    Bound("given.low", ">=", t.USED), Bound("given_turned.low", ">=", t.USED), Bound("given_lost.low", ">=", t.USED)
+)
+ELSEWHERE = any_of(Bound("elsewhere.low", ">=", t.USED), Bound("elsewhere_turned.low", ">=", t.USED))
+UNSEEN = all_of(GIVEN_MATTERS, Not(ELSEWHERE))
+# Before searches are made: what would be unused if they find nothing.
+NONE_SO_FAR = all_of(NONE_ALONE, NONE_DIRECT, NO_TURN)
+
 # All that the heads give, exchanged for what they give on another input: where no exchange of edges could show a use.
 WHOLE_NONE = all_of(
     Bound("whole.reach", "<", t.UNUSED),
@@ -87,15 +98,15 @@ USE_RULES = (
          OPEN + "{dead}, so an edit of it proves nothing", ("edit",)),
     Rule("still", STILL, "unused",
          "The model's output is the same whatever it reads, so nothing that it attends to is used", ("still",)),
-    Rule("silent_unpaired", all_of(SILENT, AIMS, Is("paired", False)), "unused",
+    Rule("silent_unpaired", all_of(SILENT, AIMS, Is("paired", False), Not(UNSEEN)), "unused",
          "The answer does not move in its last bit when all that these edges read is exchanged for what another "
          "input has there: it is not used", ("silent",)),
-    Rule("silent", all_of(SILENT, AIMS), "unused",
+    Rule("silent", all_of(SILENT, AIMS, Not(UNSEEN)), "unused",
          "The right answer to '{task}' turns on the token that is exchanged, and the model's does not move "
          "in its last bit: what is read there is not used", ("silent",)),
     Rule("no_margin", Bound("margin.low", "<=", 0.0), "undecided",
          OPEN + "the model does not {task} (margin {margin})", ("margin",)),
-    Rule("unused_whole", WHOLE_NONE, "unused",
+    Rule("unused_whole", all_of(WHOLE_NONE, Not(UNSEEN)), "unused",
          "The model does not use it to {task}{where}: exchanging all that {heads} gives for what it gives on another "
          "input moves {whole} of the margin{beside}, each less than {UNUSED}{turns}",
          ("whole", "whole_turned", "whole_lost", "whole_beside", "whole_in_company")),
@@ -158,6 +169,12 @@ USE_RULES = (
     Rule("answers_lost", all_of(NONE, Bound("fill_lost.low", ">=", t.USED)), "undecided",
          OPEN + "{moved}, but filling in the mean turns over {fill_lost} of the right answers: what it reads there "
          "matters by something that donors and foils do not show", ("fill_lost",)),
+    Rule("output_matters", all_of(NONE, UNSEEN), "undecided",
+         OPEN + "{moved}, but exchanging all that it gives for what it gives on any other input moves {given} and "
+         "turns over {given_turned} of the answers, and its mean over these loses {given_lost} of the right ones, and "
+         "not by what it reads elsewhere: it may tell that there is such a key, or by its weight something else",
+         (("given", Bound("given.low", ">=", t.USED)), ("given_turned", Bound("given_turned.low", ">=", t.USED)),
+          ("given_lost", Bound("given_lost.low", ">=", t.USED)))),
     Rule("answers_turn", all_of(NO_CHANGE, Not(NO_TURN)), "undecided",
          OPEN + "{moved}, but turns over {turned} of the answers", ("turned",)),
     Rule("unused", NONE, "unused",
@@ -193,6 +210,7 @@ class Together:
     """The evidence on heads that are claimed together and are of use together."""
 
     idle: tuple[Idle, ...]
+    unshown: tuple[Head, ...] = ()
 
 
 # Read where the heads together are used or redundant; if none holds, that stays so.
@@ -202,6 +220,9 @@ TOGETHER_RULES = (
     Rule("one_is_idle", Some("idle", ALWAYS), "undecided",
          OPEN + "exchanging what they read there moves {total} of the margin, and as much without {names}, which may "
          "still be of use otherwise", ("effect",)),
+    Rule("one_is_not_shown", Some("unshown", ALWAYS), "undecided",
+         OPEN + "exchanging what they read there moves {total} of the margin, but {unshown} is not shown to add to it: "
+         "it may add nothing, or work against the others", ("effect",)),
 )  # fmt: skip
 
 # Said after the words of whichever rule decided.
