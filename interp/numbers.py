@@ -154,7 +154,11 @@ def reasons(estimates: Iterable["Estimate | None"]) -> list[str]:
 
 def absent(lines: Iterable[str]) -> list[str]:
     """What `ABSENT` means, as a line to stand below a table in which it occurs."""
-    return [f"{ABSENT}: not measured, or it does not apply"] if any(ABSENT in line for line in lines) else []
+    lines = list(lines)
+    if not any(ABSENT in line for line in lines):
+        return []
+    null = "; untrained models are measured where it is known how the model began"
+    return [f"{ABSENT}: not measured, or it does not apply{null if any('untrained' in one for one in lines) else ''}"]
 
 
 def _unsigned(text: str) -> str:

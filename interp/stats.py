@@ -149,9 +149,11 @@ def mean_over_seeds(
     return _scaled_interval(x.mean(), x.std(ddof=1) / math.sqrt(len(x)), len(x), scale, over, support, level)
 
 
-def mean_over_inputs(values: Any, *, over: Over = "inputs", support: Support = REALS) -> Estimate:
+def mean_over_inputs(
+    values: Any, *, over: Over = "inputs", support: Support = REALS, level: float = CONFIDENCE
+) -> Estimate:
     """`mean_over_seeds` of one number per input, `values` [n]. Raises `RequestError` as that does."""
-    return mean_over_seeds(values, over=over, support=support)
+    return mean_over_seeds(values, over=over, support=support, level=level)
 
 
 def jackknife_pairs(

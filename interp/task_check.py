@@ -94,7 +94,7 @@ def check_task(
         more = exam.draw(DRAWN, length + 1, seed) if length >= 2 else np.zeros((0, 1), dtype=np.int64)
         if len(more) and (most is None or more.shape[1] <= most):  # some worlds draw strings of their own length only
             asked.append(more)
-            drawn = len(more)
+            drawn = int(exam.questions(more)[0].any(1).sum())
     if not any(exam.questions(part)[0].any() for part in asked):
         raise AnalysisError(
             f"{who}: inputs of {longest_input(strangers[0][1])} tokens at most are too short to ask whether a model "
@@ -127,7 +127,7 @@ def check_task(
         accuracy = mean_over_seeds([x.right.mean() for x in found], support=SHARE)
     legal = float(np.mean([x.legal for x in found]))
     doubtful = min(zip(found, strangers, strict=True), key=lambda pair: pair[0].legal)[1][1]
-    remark = _cause(doubtful, grammar, exam) if legal < SURE else ""
+    remark = _cause(doubtful, grammar, exam) if legal < SURE else _doubt(strangers)
     return TaskCheck(task, accuracy.with_null(chance), legal, drawn, remark, answer)
 
 
@@ -156,6 +156,12 @@ def _cause(model: Any, grammar: Any, exam: Exam) -> str:
         return f"Its token ids are not those of {grammar!r}, or {trained}"
     mapped = "load it with load_foreign(..., vocab=[...]), which maps them"
     return f"Its token ids are probably not those of {grammar!r}: {mapped}; else {trained}"
+
+
+def _doubt(strangers: Sequence[tuple[int, Any]]) -> str:
+    """What was doubtful of a model's token ids when it was loaded."""
+    told = ((getattr(model, "provenance", None) or {}).get("doubt") for _, model in strangers)
+    return next((str(one) for one in told if one), "")
 
 
 def vouched_for(model: Any, grammar: Any) -> bool:

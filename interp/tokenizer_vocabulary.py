@@ -63,10 +63,17 @@ class TokenizerVocabulary:
         return {name: i for i, name in reversed(list(enumerate(self.vocab)))}
 
     def read(self, text: str) -> list[int]:
-        """Ids of one text."""
-        if self.tokenizer.cls_token_id is not None:
-            return list(self.tokenizer(text)["input_ids"])
-        return [int(i) for i in self._read(text)]
+        """Ids of one text. START stands first once: a text that begins with it is given no second one.
+
+        Raises `RequestError` for a text with a part that the tokenizer does not know.
+        """
+        self.check_known(text)
+        of_encoder = self.tokenizer.cls_token_id is not None
+        ids = [int(i) for i in (self.tokenizer(text)["input_ids"] if of_encoder else self._read(text))]
+        if self.start is None or ids[:2] != [self.start] * 2:
+            return ids
+        own = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids[1:] if own[:1] == [self.start] and ids[1 : 1 + len(own)] == own else ids
 
     def to_tokens(self, texts: str | Sequence[str]) -> Ints:
         """[batch, longest], PAD on the right."""

@@ -21,8 +21,9 @@ from torch import nn
 from interp._foreign_config import NotCovered, to_config
 from interp.checks import not_read, true_or_false
 from interp.config import TransformerConfig
-from interp.errors import CheckpointError, ConfigError, RequestError, quoted
+from interp.errors import AnalysisError, CheckpointError, ConfigError, RequestError, quoted
 from interp.files import as_path
+from interp.foreign.exchanged import Exchange, better_mapping
 from interp.foreign.files import files_of, is_hugging_face, read_state, settings_of
 from interp.foreign.formats import recognised
 from interp.foreign.given import beside_only, checked_adapter, merged, neighbour
@@ -144,7 +145,20 @@ def load_foreign(
         checked = check_task([model], meaning.language, None, 0, "load_foreign", task_check)
         if verbose and checked is not None:
             print(checked, flush=True)
+        if checked is not None and (better := _better(opened, meaning, prepends)):
+            if better.much:
+                raise AnalysisError(f"load_foreign: {better}; or say task_check=False to measure it all the same")
+            model.provenance["doubt"] = str(better)
+            if verbose:
+                print(f"doubtful: {better}", flush=True)
     return model
+
+
+def _better(opened: _Opened, meaning: Meaning, prepends: bool) -> Exchange | None:
+    """Another mapping under which the model predicts the world's strings better."""
+    assert meaning.order is not None
+    own = _made(replace(opened, tokenizer=None), replace(meaning, language=None, order=None), None, prepends)
+    return better_mapping(own, meaning.order, meaning.language, meaning.names)
 
 
 def _open(source: Any, config: Any, given: dict[str, Any], tokenizer: Any) -> _Opened:

@@ -71,7 +71,10 @@ def read_meaning(
     else:
         tokens, ids = list(names or ()), list(range(len(names or ())))
     if names is not None and len(names) != size and vocab is not None:
-        raise ConfigError(f"vocab names {len(names)} tokens, and the config's d_vocab is {size}")
+        raise ConfigError(
+            f"vocab names {len(names)} tokens, and the model has {size} ids: name each, or say what some of them mean "
+            "by vocab={id: token, ...}"
+        )
     found: Adopted | str | None = None
     if tokens or grammar is not None:
         found = _adopted(tokens, spare, grammar, max_depth, classifier, longest)
@@ -82,7 +85,11 @@ def read_meaning(
                 f"vocab says that ids mean {quoted(tokens)}, in which no world finds all its tokens, START "
                 f"included{why or ': pass grammar=, whose vocab lists what ids are to mean'}"
             )
-        not_read(f"it bounds a language, and vocab= is of none that is bounded{why}", max_depth=max_depth)
+        if max_depth is not None:
+            raise RequestError(
+                f"max_depth={quoted(max_depth)} changes nothing here: it bounds a language, and no world finds its "
+                f"tokens in vocab={why}; say what ids mean by vocab={{id: token, ...}}, or leave it out"
+            )
         said = ""
         if why and len(tokens) <= FEW:
             said = f"mapped onto no world{why}; vocab={{id: token, ...}} says which ids are to mean what"
@@ -208,7 +215,8 @@ def _said(grammar: Any, order: Sequence[int | None], names: Sequence[str] | None
     listed = ", ".join(printable(f"{called(at)} is {token}") for at, token in pairs[:SHOWN])
     more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
     left = sorted(set(range(size)) - {at for at, _ in pairs})
-    rest = f"; ids {', '.join(map(str, left[:8]))}{', ...' if len(left) > 8 else ''} are left out" if left else ""
+    some = f"{', '.join(map(str, left[:8]))}{', ...' if len(left) > 8 else ''}"
+    rest = f"; id{'s' * (len(left) > 1)} {some} {'is' if len(left) == 1 else 'are'} left out" if left else ""
     missing = [grammar.vocab[i] for i, at in enumerate(order) if at is None]
     without = f"; the model has no {', '.join(missing)}" if missing else ""
     return f"mapped onto {grammar!r}: {listed}{more}{rest}{without}"

@@ -554,7 +554,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("vocab", "how", "message"),
     [
-        (["a", "b"], {}, "vocab names 2 tokens, and the config's d_vocab is 7"),
+        (["a", "b"], {}, "vocab names 2 tokens, and the model has 7 ids"),
         (["a"] * 7, {}, "names 'a' twice"),
         ([1] * 7, {}, "not a list of strings"),
         ({"a": 0, "b": 5}, {}, "each of 0 to 1 once"),

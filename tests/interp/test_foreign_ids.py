@@ -9,10 +9,12 @@ from closeness import assert_close
 from gpts import NanoGPT, nano_state, spread
 from interp import DyckGrammar, load_checkpoint, load_foreign
 from interp.errors import AnalysisError, InterpError
+from interp.foreign import exchanged
 from interp.foreign.ids import read_meaning
 from interp.guests import is_bridge
 from interp.patterns import attention_patterns
 from interp.registry import get_world
+from interp.stats import Estimate
 from interp.vocabulary import Vocabulary
 from plain_decoder import small_decoder
 from probes import analyze_balance, analyze_stack_likeness, audit_claim
@@ -79,6 +81,41 @@ def test_a_wrong_mapping_is_refused_at_once_and_told_the_cause(theirs):
     assert load_foreign(theirs, CONFIG, wrong, task_check=False).grammar == DyckGrammar(2, 4)
 
 
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({1: "PAD", 3: "START"}, "START and PAD"), ({5: ")", 2: "("}, "exchanged"),
+])  # fmt: skip
+def test_ids_that_the_task_asks_little_of_are_tried_in_each_others_place(wrong, said, theirs, capsys):
+    """The strings are predicted better with the right meanings: refused where by much, told where by little."""
+    try:
+        model = load_foreign(theirs, CONFIG, {**MEANS, **wrong})
+        told = capsys.readouterr().out
+        assert model.provenance["doubt"] in told
+        assert model.provenance["doubt"] in analyze_stack_likeness(model, seed=0).summary()
+    except AnalysisError as error:
+        told = str(error)
+    assert said in told
+    assert "doubt" not in load_foreign(theirs, CONFIG, MEANS, verbose=False).provenance
+
+
+def gains(monkeypatch, gain):
+    monkeypatch.setattr(exchanged, "mean_over_inputs", lambda values, level: Estimate(gain, gain, gain, 64, "inputs"))
+
+
+@pytest.mark.parametrize(("gain", "word"), [
+    (exchanged.LEAST, None), (exchanged.LEAST * 1.01, "doubtful"),
+    (exchanged.MUCH * 0.99, "doubtful"), (exchanged.MUCH, "refused"),
+])  # fmt: skip
+def test_a_better_mapping_is_told_or_refused_by_what_it_gains(gain, word, theirs, capsys, monkeypatch):
+    gains(monkeypatch, gain)
+    if word == "refused":
+        with pytest.raises(AnalysisError, match="exchanged it predicts this world's strings better"):
+            load_foreign(theirs, CONFIG, MEANS)
+    else:
+        model = load_foreign(theirs, CONFIG, MEANS)
+        assert ("doubt" in model.provenance) == ("doubtful: with" in capsys.readouterr().out) == (word is not None)
+    load_foreign(theirs, CONFIG, MEANS, task_check=False)
+
+
 def test_ids_that_are_no_tokens_of_the_world_are_left_out(theirs, ours, capsys):
     wide = dict(theirs)
     for name in ("wte.weight", "lm_head.weight"):
@@ -109,7 +146,7 @@ def test_a_grammar_of_any_world_takes_a_vocabulary_by_names(capsys):
     model = spread(NanoGPT(vocab=len(names)))
     how = {"grammar": grammar, "task_check": False}
     mapped = load_foreign(model.state_dict(), model.args, names, **how)
-    assert "ids 0 are left out" in capsys.readouterr().out
+    assert "id 0 is left out" in capsys.readouterr().out
     tokens = torch.arange(grammar.vocab_size)[None]
     with torch.no_grad():
         raw = model(torch.tensor([[names.index(name) for name in grammar.vocab]]))
@@ -172,7 +209,7 @@ def test_a_vocabulary_of_no_world_is_one_of_names():
         ({0: []}, {}, r"id 0 means \[\]"),
         ({0: "START", 1: "(", 2: ")"}, {"grammar": DyckGrammar(2, 4)}, "1 bracket types"),
         ({0: "START", 1: "(", 2: ")"}, {"pad_token": 2}, "in a vocabulary that is mapped onto a grammar PAD"),
-        (list("abcd"), {}, "vocab names 4 tokens, and the config's d_vocab is 7"),
+        (list("abcd"), {}, "vocab names 4 tokens, and the model has 7 ids"),
     ],
 )
 def test_mappings_that_do_not_fit_are_refused(vocab, how, message):

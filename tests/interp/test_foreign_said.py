@@ -17,6 +17,7 @@ from interp.cli import main
 from interp.errors import AnalysisError, ConfigError, InterpError, RequestError
 from interp.foreign.files import _BESIDE
 from interp.foreign.gpt import MEANS
+from interp.guests import is_bridge, language_of
 from interp.patterns import attention_patterns
 from interp.plots import attention_heatmap
 from plain_decoder import small_decoder
@@ -175,7 +176,7 @@ def test_special_tokens_that_no_world_has_do_not_keep_the_rest_from_being_found(
     made = word_level([*BRACKETS, *names], unknown, **special)
     loaded = load_foreign(folder(made), task_check=False)
     assert loaded.grammar == DyckGrammar(2, 4)
-    assert "ids 7" in capsys.readouterr().out
+    assert "id 7 is" in capsys.readouterr().out
     assert loaded.to_tokens("()").tolist() == [[4, 0, 1]]
 
 
@@ -226,6 +227,31 @@ def test_a_text_with_a_part_that_the_tokenizer_does_not_know_is_refused(kind, un
         RequestError, "position 1", "'z' is not a token of this model's tokenizer",
         run=lambda: attention_heatmap(model, "az"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_text_has_start_once_whoever_writes_it(kind, adds):
+    """The tokenizer may add it, or we, or the text has it: once, whatever the model is read by."""
+    tokenizer = word_level(["a", "b", "c", "<unk>", *BRACKETS[4:]], "<unk>")
+    if adds:
+        from tokenizers.processors import TemplateProcessing
+
+        start = tokenizer.bos_token_id
+        template = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+        tokenizer.backend_tokenizer.post_processor = template
+    if kind == "gpt2":
+        model = load_foreign(folder(tokenizer), **QUIET)
+    else:
+        small_decoder("llama", vocab=7).save_pretrained("llama")
+        tokenizer.save_pretrained("llama")
+        model = load_foreign("llama", **QUIET)
+    own = language_of(model) if is_bridge(model) else model.grammar
+    start = own.start
+    assert own.read("ab") == [start, 0, 1]
+    assert own.read("<s>ab") == [start, 0, 1]
+    assert own.read("<s><s>ab") == [start, start, 0, 1]
+    refused(RequestError, "'z' is not a token of this model's tokenizer", run=lambda: own.read("az"))
 
 
 # -- folders of Hugging Face --------------------------------------------------------------------------------
