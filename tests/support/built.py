@@ -21,7 +21,7 @@ class Built:
         coordinates = ["bit", "ask", "one", "answer", *more, *places]
         shape = TransformerConfig(
             len(NAMES), n_layers=layers, n_heads=heads, d_model=len(coordinates), n_ctx=width, positions="learned",
-            norm="none", scale_scores=False, d_vocab_out=2, **{"d_head": 3, "mlp_depth": 0, **config},
+            norm="none", scale_scores=False, **{"d_vocab_out": 2, "d_head": 3, "mlp_depth": 0, **config},
         )  # fmt: skip
         self.model = SandboxTransformer(shape, Vocabulary(NAMES, start=START), {"trained": True}).requires_grad_(False)
         for weights in self.model.parameters():

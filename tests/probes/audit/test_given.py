@@ -76,9 +76,54 @@ def test_where_a_head_looks_is_of_use_though_the_token_there_says_nothing():
     assert built.accuracy(tokens, labels) == 1
     assert built.accuracy(tokens, labels, {(0, 0): mean}) < 0.6
     assert built.accuracy(tokens, labels, {(0, 0): resampled}) < 0.6
+    another = tokens.copy()
+    another[:, 1] = another[:, 2]
+    assert torch.equal(built.logits(another), built.logits(tokens))
     found = audited(built, tokens, LAST, labels, pairs=False)
     assert (found.pattern, found.use) == ("holds", "used"), found.reason
     assert "by where it looks" in found.reason
+
+
+def finding_copies(least):
+    """L0H0 looks at an earlier copy of the last word, at [START] where there is none, and says 1 or 0; from `least` on
+    the answer is that there is one. The last word's own stream says whether it is an odd one. Four labels.
+    """
+    words = range(FILLER, len(NAMES))
+    built = Built(7, ["odd", "copy", *(NAMES[word] for word in words)], d_head=len(words) + 1, d_vocab_out=4)
+    attention, at = built.model.blocks[0].attn, built.at
+    for dim, word in enumerate(words, 1):
+        built.model.embed.W_E[word, at[NAMES[word]]], built.model.embed.W_E[word, at["odd"]] = 1.0, 2.0 * (word % 2) - 1
+        attention.W_Q[0, at[NAMES[word]], dim], attention.W_K[0, at[NAMES[word]], dim] = 30.0, 1.0
+    built.head(0, 0, ("one", 1.0), {"at0": 15.0, "at6": -60.0}, {"one": 1.0, "at0": -1.0}, ("copy", 1.0))
+    built.model.unembed.W_U[at["odd"]] = torch.tensor([-1.0, -1.0, 1.0, 1.0])
+    built.model.unembed.W_U[at["copy"]] = torch.tensor([-1.0, 1.0, -1.0, 1.0])
+    built.model.unembed.b_U[:] = least * torch.tensor([1.0, -1.0, 1.0, -1.0])
+    return built
+
+
+@pytest.mark.parametrize(
+    "least",
+    [
+        0.8,
+        pytest.param(0.5, marks=pytest.mark.xfail(strict=True, reason="the mean, 2/3, still says that there is one")),
+    ],
+)
+def test_a_head_that_tells_that_there_is_a_key_is_not_told_to_be_unused(least):
+    """Donors have a key where the input has one, so that no exchange along the edges shows it."""
+    built, rng, copy = finding_copies(least), np.random.default_rng(0), np.arange(600) % 2
+    words = rng.permuted(np.tile(np.arange(FILLER, len(NAMES)), (600, 1)), axis=1)[:, :6]
+    words[:, -1] = np.where(copy, words[np.arange(600), rng.integers(0, 5, 600)], words[:, -1])
+    tokens = np.column_stack([strings()[:, 0], words])
+    labels = 2 * (tokens[:, -1] % 2) + copy
+    assert built.accuracy(tokens, labels) == 1
+    assert built.accuracy(tokens[copy == 1], labels[copy == 1], {(0, 0): resampled}) == 1
+    assert built.accuracy(tokens, labels, {(0, 0): swapped}) == 0
+    for gives in (mean, resampled):
+        assert built.accuracy(tokens, labels, {(0, 0): gives}) < 0.6
+    claim = "L0H0 uses earlier copies of the current token to predict the label at the last position"
+    for seed in range(3):
+        found = audited(built, tokens, claim, labels, pairs=False, seed=seed)
+        assert (found.pattern, found.use) == ("holds", "undecided"), found.reason
 
 
 @pytest.mark.parametrize(
