@@ -823,13 +823,8 @@ def test_norms_beyond_the_quantiles_of_the_intact_ones_are_counted(values, share
 
 
 def test_a_side_adds_up_what_its_items_share():
-    """What an ablated head gives is its mean over all that is read; items that share a donor count as one."""
+    """Items that share a donor count as one."""
     _, side = measuring([[(TOP, TYPE), (EVEN, TYPE)]], lambda a: a[..., 0])
-    upto, both = side.items.upto, [cache.z[0].numpy() for cache in (side.cache, side.donor_cache)]
-    for head in range(2):
-        mean = np.mean([z[b, q, head, 0] for z in both for b, q in zip(*np.nonzero(upto), strict=True)])
-        (fill,) = side.fill(((0, head),)).values()
-        assert fill.item() == pytest.approx(mean)
     out = side.without(((0, 0),))
     assert out == pytest.approx(side.margin_of(side.edited([], ablated=side.fill(((0, 0),)))))
     assert side.without(((0, 0),)) is out
@@ -846,6 +841,30 @@ def test_a_side_adds_up_what_its_items_share():
     pairs = [side.margin[place : place + 2].sum() for place in range(0, len(each), 2)]
     assert side.by_unit(side.margin) == pytest.approx(pairs)
     assert side.share(side.margin).n == len(pairs)
+
+
+def test_what_an_ablated_head_gives_is_its_mean_at_its_place(monkeypatch):
+    """Of enough items, else over all places up to those that are read; in the last layer over the read ones alone."""
+    layers = [[(TOP, TYPE), (EVEN, TYPE)], [(EVEN, TYPE), (TOP, TYPE)]]
+    _, side = measuring(layers, lambda a: a[..., 0])
+    runs, items = (side.cache, side.donor_cache), side.items
+    at_place = {q: [b for b in range(len(items)) if q <= items.read[b]] for q in range(items.tokens.shape[1])}
+    counts = {q: 2 * len(there) for q, there in at_place.items()}
+    q = next(q for q, count in counts.items() if 0 < count < counts[0])
+    assert counts[0] >= limits.MIN_SEQUENCES
+    for least in (limits.MIN_SEQUENCES, counts[q], counts[q] + 1, 2 * counts[0] + 1):
+        monkeypatch.setattr(limits, "MIN_SEQUENCES", least)
+        side._means.clear()
+        for head in range(2):
+            (first,), (last,) = (side.fill(((layer, head),)).values() for layer in (0, 1))
+            z = [[run.z[layer][:, :, head, 0].numpy() for run in runs] for layer in (0, 1)]
+            overall = np.mean([x[b, q] for x in z[0] for q, there in at_place.items() for b in there])
+            for q, there in at_place.items():
+                mean = np.mean([x[b, q] for x in z[0] for b in there]) if counts[q] >= least else overall
+                assert first[q].tolist() == pytest.approx([mean])
+            at_read = np.mean([x[b, items.read[b]] for x in z[1] for b in range(len(items))])
+            assert last.flatten().tolist() == pytest.approx([at_read] * len(at_place))
+    assert side.fill(((0, 1), (1, 0))).keys() == {(0, 1), (1, 0)}
 
 
 def test_a_head_is_taken_out_with_norms_as_they_come_or_held():

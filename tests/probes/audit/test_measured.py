@@ -4,6 +4,7 @@ import importlib
 import math
 import pkgutil
 from dataclasses import is_dataclass
+from functools import partial
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -20,7 +21,7 @@ from probes.audit import partners
 from probes.audit import thresholds as limits
 from probes.audit.exchanges import live_items, output_change, sham_pairs
 from probes.audit.inputs import Inputs
-from probes.audit.partners import candidates, find_company, find_partners, idle_heads
+from probes.audit.partners import added, candidates, find_company, find_partners, idle_heads
 from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
 from probes.audit.rivals import _enough as enough_rows
 from probes.audit.rivals import rivals_of
@@ -426,8 +427,12 @@ class Counts:
 
 def plain_side(monkeypatch):
     """Sides that run no model: the inputs that their items are of, the level, and what was left out."""
-    made = lambda model, items, level, left_out: SimpleNamespace(  # noqa: E731
-        items=items, left_out=left_out, seen=(items.sequence.tolist(), level), by_unit=lambda values: values
+    made = lambda model, items, level, left_out, aside: SimpleNamespace(  # noqa: E731
+        items=items,
+        left_out=left_out,
+        aside=aside,
+        seen=(items.sequence.tolist(), level),
+        by_unit=lambda values: values,
     )
     monkeypatch.setattr("probes.audit.use.Side", made)
     model = SimpleNamespace(cfg=SimpleNamespace(n_layers=2))
@@ -463,6 +468,18 @@ def test_sides_are_those_of_a_half_and_a_condition(question, monkeypatch):
     assert {len(keys) for _, keys in task.asked} == {int(question is Keyed)}
 
 
+def test_the_same_items_beside_others_that_were_left_out_are_another_side(monkeypatch):
+    _, model = plain_side(monkeypatch)
+    used, items = Used(model, halves(2).inputs, Counts(), 0.95, 0), a_pair(6, 3)
+    mine = items.first(3)
+    plain, one, other = (used._made(mine, aside) for aside in (None, items.only([3]), items.only([4, 5])))
+    assert len({id(side) for side in (plain, one, other)}) == 3
+    assert [side.left_out for side in (plain, one, other)] == [0.0, 1 / 4, 2 / 5]
+    assert [side.aside and side.aside.sequence.tolist() for side in (plain, one, other)] == [None, [3], [4, 5]]
+    again = [used._made(items.first(3), aside) for aside in (None, items.only([3]), items.only([4, 5]))]
+    assert all(a is b for a, b in zip(again, (plain, one, other), strict=True))
+
+
 @pytest.mark.parametrize(("count", "there"), [(1, False), (2, True)])
 def test_one_item_is_no_side(count, there, monkeypatch):
     _, model = plain_side(monkeypatch)
@@ -484,6 +501,7 @@ def test_where_a_condition_leaves_too_few_places_to_read_any_later_one_counts(nu
     assert side.items.sequence.tolist() == [1, 3, 5][:number]  # elsewhere no claimed edge can matter
     assert set(side.items.read.tolist()) == ({1} if number == 3 else {3})
     assert side.left_out == pytest.approx(0 if number == 3 else 1 - 2 / 6)
+    assert (side.aside and side.aside.sequence.tolist()) == (None if number == 3 else [5, 7, 9, 11])
 
 
 @pytest.mark.parametrize(("last", "live"), [(True, [1]), (False, [0, 1])])
@@ -493,7 +511,15 @@ def test_items_without_a_claimed_edge_that_could_matter_are_left_out(last, live)
     keys[0, 1, 0] = keys[1, 2, 0] = keys[2, 3, 0] = True
     none = np.zeros(3, dtype=int)
     items = Items(np.arange(3), np.zeros((3, 4), dtype=int), np.zeros((3, 4), dtype=int), none + 2, None, none, none)
-    assert live_items(items, keys, last).sequence.tolist() == live
+    found, aside = live_items(items, keys, last)
+    assert found.sequence.tolist() == live
+    assert aside.sequence.tolist() == [item for item in range(3) if item not in live]
+    all_of_them = items.only(np.array(live))
+    assert live_items(all_of_them, keys, last) == (all_of_them, None)
+    nothing = items.first(0)
+    assert live_items(nothing, keys, last) == (nothing, None)
+    found, aside = live_items(items, keys & False, last)
+    assert (len(found), aside.sequence.tolist()) == (0, [0, 1, 2])
 
 
 def measured_on(side, heads=((0, 0), (1, 1)), keys=None, **known):
@@ -525,7 +551,7 @@ def test_shams_are_as_large_as_the_exchange_along_the_first_difference_that_is_o
         (place(*[(0, 2)] * 6), place(*[(1, 2)] * 6)),
         (place(*[(1, 1)] * 6), place(*[(0, 1)] * 6)),
     ]
-    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: pairs)
+    monkeypatch.setattr("probes.audit.exchanges.sham_pairs", lambda *given: pairs)
     keys = torch.rand(2, 3, 3) < 0.5
     side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
     made = measured_on(side, keys=keys)
@@ -552,7 +578,7 @@ def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(
     v, donor = [values(0, 1.0, 1.0)], [values(1, 1.0, 1.0)]
     v[0][1] = torch.tensor([1e6, 0.0, 0.0])
     ends = [(torch.zeros(2, 3, dtype=torch.long), torch.full((2, 3), key)) for key in (0, 1)]
-    monkeypatch.setattr("probes.audit.use.sham_pairs", lambda *given: [tuple(ends)])
+    monkeypatch.setattr("probes.audit.exchanges.sham_pairs", lambda *given: [tuple(ends)])
     side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
     made = measured_on(side, heads=((0, 0), (0, 1)), keys=torch.ones(2, 3, 3, dtype=torch.bool))
     made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
@@ -565,22 +591,35 @@ def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(
     )
 
 
-def test_the_mean_that_is_filled_in_is_over_the_claimed_edges():
-    v = [values(0, 1.0, 2.0), values(1, 1.0, 2.0)]
-    keys = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [1, 0, 1]]], dtype=torch.bool)
-    donor = [values(2, 1.0, 2.0), values(3, 1.0, 2.0)]
-    caches = {"cache": SimpleNamespace(v=v), "donor_cache": SimpleNamespace(v=donor)}
-    fills = measured_on(SimpleNamespace(**caches), keys=keys).fills
+# Claimed edges (item, query, key); the first item is read at 1, the second at 2.
+OF_BOTH = [(0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 1, 2), (1, 2, 0), (1, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("edges", "counted"),
+    [
+        # An edge of a query after the one that is read has no part, and in the last layer one before it neither.
+        ([*OF_BOTH, (0, 2, 2)], (OF_BOTH, [(0, 1, 0), (0, 1, 1), (1, 2, 0), (1, 2, 2)])),
+        # None at the queries that are read, so that the last layer's mean is over all of them.
+        ([(0, 0, 0), (1, 1, 2), (0, 2, 1)], ([(0, 0, 0), (1, 1, 2)], [(0, 0, 0), (1, 1, 2), (0, 2, 1)])),
+        # None up to them.
+        ([(0, 2, 1), (0, 2, 2)], ([(0, 2, 1), (0, 2, 2)], [(0, 2, 1), (0, 2, 2)])),
+    ],
+)
+def test_the_mean_that_is_filled_in_is_over_the_claimed_edges_that_can_matter(edges, counted):
+    v, donor = ([values(seed, 1.0, 2.0), values(seed + 1, 1.0, 2.0)] for seed in (0, 2))
+    keys = torch.zeros(2, 3, 3, dtype=torch.bool)
+    keys[tuple(torch.tensor(edges).T)] = True
+    side = SimpleNamespace(
+        items=a_pair(2, 3, read=np.array([1, 2])), read=torch.tensor([1, 2]), cache=SimpleNamespace(v=v),
+        donor_cache=SimpleNamespace(v=donor), model=SimpleNamespace(cfg=SimpleNamespace(n_layers=2)),
+        lives=lambda last: Side.lives(side, last),
+    )  # fmt: skip
+    fills = measured_on(side, keys=keys).fills
     assert [(one.layer, one.heads) for one in fills] == [(0, (0,)), (1, (1,))]
-    for layer, one in enumerate(fills):
-        read = [
-            of[layer][item, key]
-            for of in (v, donor)
-            for item in range(2)
-            for query in range(3)
-            for key in range(3)
-            if keys[item, query, key]
-        ]
+    for layer, (one, mine) in enumerate(zip(fills, counted, strict=True)):
+        read = [of[layer][item, key] for of in (v, donor) for item, _, key in mine]
+        assert one.keys is keys
         assert one.values.shape == v[layer].shape
         for value in one.values.flatten(0, 1):
             assert_close(value, torch.stack(read).mean(0))
@@ -777,8 +816,11 @@ class Given:
         return self if self.few is None else self.few
 
 
-def swap(side):
-    return ["exchanged"]
+CLAIMED = H[15]
+
+
+def swap(side, head=CLAIMED):
+    return [SimpleNamespace(layer=head[0], heads=(head[1],))]
 
 
 def at_least(table):
@@ -861,7 +903,7 @@ def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:3], 0) == tuple(H[:2])
     assert find_partners(Given(only(H[:2], 0.2)), swap, H[:4], 0) == ()
     # Of two, each adds more to the margin than it may beside the other.
-    side = Given(only(H[:2], 0.2), lambda group: (0.0, 0.4, 1.0)[len(group)])
+    side = Given(only(H[:2], 0.2), lambda group: (0.0, 0.4, 1.0)[len(group - {CLAIMED})])
     assert find_partners(side, swap, H[:2], 0) == ()
     for count, expected in ((4, 4), (6, 20), (7, 32), (9, 32)):
         side = Given(lambda group: 0.0)
@@ -914,7 +956,46 @@ def test_a_partner_leaves_something_and_takes_nothing_away():
 
     side = Cancelled(heads=3)
     assert [margin(out) for out in ((), (H[1],), (H[2],), (H[1], H[2]))] == [10, 10, 0, 10]
-    assert H[2] not in find_partners(side, swap, H[1:3], 0)
+    assert H[2] not in find_partners(side, partial(swap, head=H[0]), H[1:3], 0)
+
+
+def backed_up(lost, one=H[2], rest=(), rise=0.6):
+    """What losses add to the margin of 10: that of `one` beside `rest` `rise`, and `-lost` once H15 is gone too."""
+    return lambda group: 0.3 * (CLAIMED in group) + (group >= {*rest, one}) * (-lost if CLAIMED in group else rise)
+
+
+@pytest.mark.parametrize(
+    ("lost", "rise", "carries", "partner"),
+    [
+        (1.0 + SLACK, 0.6, True, True),  # the claimed head stands in for it with a louder voice
+        (1.0 - SLACK, 0.6, False, False),
+        (-3.0, 0.6, False, False),
+        (1.0 - SLACK, 0.5 - SLACK, False, True),  # its loss does not raise the margin, so that it need not carry it
+    ],
+)
+def test_a_head_whose_loss_raises_the_margin_is_a_partner_if_it_carries_it_where_the_claimed_ones_are_gone(
+    lost, rise, carries, partner
+):
+    for rest, one, gains in (((), H[2], {(1,): 0.3, (2,): 0.4}), ((H[3],), H[4], {(1,): 0.08, (3, 4): 0.9})):
+        side = Given(at_least(gains), backed_up(lost, one, rest, rise))
+        effect, group = partners._Effect(side, swap(side)), (*rest, one)
+        assert effect.claimed == (CLAIMED,)
+        assert effect.carries(one, rest) is carries
+        assert partners._none_against(effect, group) is partner
+        assert find_partners(side, swap, H[:5], 0) == (group if partner else (H[1],))
+
+
+def test_what_a_head_carries_is_a_share_of_the_margin_at_the_very_bound(monkeypatch):
+    """With bounds that binary numbers hold exactly, and a margin of 8."""
+    monkeypatch.setattr(limits, "USED", 0.25)
+    for lost, carries in ((2.0, True), (1.75, False)):
+        side = Given(rise=lambda group, lost=lost: -lost * (group == {H[2], CLAIMED}), intact=8.0)
+        assert partners._Effect(side, swap(side)).carries(H[2], ()) is carries
+
+
+def test_the_claimed_heads_of_an_exchange_are_those_of_all_its_edges():
+    edges = [SimpleNamespace(layer=0, heads=(1, 2)), SimpleNamespace(layer=1, heads=(0,))]
+    assert partners._Effect(Given(), edges).claimed == ((0, 1), (0, 2), (1, 0))
 
 
 def test_company_is_the_set_in_which_the_interchange_moves_most():
@@ -946,6 +1027,12 @@ def test_no_company_works_against_the_claimed_heads(rise, there):
     assert find_company(side, swap, H[:3], 0) == tuple(h for h in H[:3] if there or h != H[1])
     alone = find_company(Given(donated=lambda group, edges: 0.0, rise=lambda group: rise), swap, H[:3], 0)
     assert alone == (tuple(H[:3]) if there else ())
+
+
+@pytest.mark.parametrize(("lost", "there"), [(1.0 + SLACK, True), (1.0 - SLACK, False)])
+def test_one_that_the_claimed_head_stands_in_for_with_a_louder_voice_is_company(lost, there):
+    side = Given(donated=lambda group, edges: 0.0, rise=backed_up(lost, H[1]))
+    assert find_company(side, swap, H[:3], 0) == tuple(h for h in H[:3] if there or h != H[1])
 
 
 # -- heads that are claimed together ------------------------------------------------------------------------
@@ -993,6 +1080,65 @@ def test_a_head_that_does_it_alone_is_not_idle_beside_others_that_do_too():
     for count in (2, 4, 5, 6):
         assert idle_heads(Exchanged(lambda group: 3.0 * bool(group)), tuple, H[:count]) == []
         assert idle_heads(Exchanged(lambda group: 3.0 * (len(group) == count)), tuple, H[:count]) == []  # noqa: B023
+
+
+class Spread(Exchanged):
+    """The same with intervals: `below` and `above` the share, by the change."""
+
+    def __init__(self, effect, below=None, above=0.0):
+        super().__init__(effect)
+        self.below, self.above = below or {}, above
+
+    def share(self, change):
+        share = change / 10
+        return Estimate(share, share - self.below.get(round(change, 6), 0.0), share + self.above, 100, "inputs")
+
+    def nothing(self, share):
+        return max(abs(share.low), abs(share.high)) < limits.UNUSED
+
+
+@pytest.mark.parametrize(
+    ("table", "below", "expected"),
+    [
+        # What each moves alone, or adds to both others.
+        ({"0": 3, "1": 1, "2": 0, "01": 4, "02": 3, "12": 1, "012": 4}, {}, (3, 1, 0)),
+        ({"0": 3, "1": 3, "2": 3, "01": 3, "02": 3, "12": 3, "012": 3}, {}, (3, 3, 3)),
+        ({"0": 0, "1": 0, "2": 0, "01": 0, "02": 0, "12": 0, "012": 4}, {}, (4, 4, 4)),
+        # Not what it adds to one other: H2 to H0.
+        ({"0": 1, "1": 1, "2": 0, "01": 3, "02": 3, "12": 2, "012": 3}, {}, (1, 1, 0)),
+        # One that works against the others.
+        ({"0": 3, "1": 3, "2": -2, "01": 6, "02": 1, "12": 2, "012": 4}, {}, (3, 3, -2)),
+        # Of what is more and what is surer, the one with the higher lower bound: 3 - 2 alone, 2.5 to the others.
+        ({"0": 3, "1": 1, "2": 0, "01": 4, "02": 3.5, "12": 1, "012": 3.5}, {3: 0.2}, (2.5, 1, 0)),
+    ],
+)
+def test_what_a_head_adds_is_what_it_moves_alone_or_beside_all_others(table, below, expected):
+    side = Spread(lambda group: table["".join(map(str, sorted(group)))], below)
+    found = added(side, tuple, [H[1], H[0], H[2]])
+    assert list(found) == [H[1], H[0], H[2]]
+    assert [found[head].value for head in H[:3]] == pytest.approx([size / 10 for size in expected])
+    assert len(side.asked) == len(set(side.asked)) == 7
+
+
+@pytest.mark.parametrize(
+    ("adds", "unshown", "idle"),
+    [
+        (0.5, False, False),
+        (0.5 - SLACK, True, False),
+        (0.3, False, True),  # nothing for sure, which is told of it alone
+        (-2.0, True, False),
+    ],
+)
+def test_a_head_is_shown_to_add_something_from_a_bound_on(adds, unshown, idle, monkeypatch):
+    """H0 moves half of the margin, H1 what is given; what it comes to is known up to 0.01 above."""
+    monkeypatch.setattr("probes.audit.use.interchange", lambda donor, keys, group: group)
+    side = Spread(lambda group: 5 * (0 in group) + adds * (1 in group), above=0.01)
+    side.donor_cache = None
+    made = measured_on(side, heads=(H[0], H[1]))
+    made.used.evidence = lambda asked, heads: heads
+    found = made.idle()
+    assert found == {"idle": ((H[1], (H[1],)),) if idle else (), "unshown": (H[1],) if unshown else ()}
+    assert measured_on(side, heads=(H[0],)).idle() == {}
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2}), (4, {1, 2, 3, 4}), (5, {1, 2, 4, 5})])

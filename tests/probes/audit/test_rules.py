@@ -61,6 +61,7 @@ BESIDE = {"partners": ((1, 0),), "with_partners": NONE, "raw_with_partners": NON
 ALONE = replace(UNUSED, **BESIDE)
 MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
 MATTERS = replace(ALONE, fill=MUCH)
+GIVES = replace(ALONE, given=MUCH)
 REDUNDANT = replace(
     UNUSED,
     partners=((1, 0),),
@@ -147,6 +148,7 @@ EXAMPLES = {
         "one_of_many": (MANY, "undecided"),
         "mean_matters": (MATTERS, "undecided"),
         "answers_lost": (replace(ALONE, fill_lost=MUCH), "undecided"),
+        "output_matters": (GIVES, "undecided"),
         "answers_turn": (replace(ALONE, turned=SOME), "undecided"),
         "unused": (ALONE, "unused"),
         "neither": (replace(UNUSED, total=SOME, raw=SOME), "undecided"),
@@ -154,6 +156,7 @@ EXAMPLES = {
     "together": {
         "one_is_unused": (Together(idle(replace(UNUSED, total=SOME, raw=SOME), UNUSED)), "unused"),
         "one_is_idle": (Together(idle(replace(UNUSED, total=SOME, raw=SOME))), "undecided"),
+        "one_is_not_shown": (Together((), ((0, 1),)), "undecided"),
     },
     "remarks": {
         "left_out": (replace(USED, left_out=0.2), ""),
@@ -383,6 +386,21 @@ def nothing_measured(rule, base, met, unmet, turned=None):
     ]
 
 
+def what_it_gives(rule, base, shown, hidden):
+    """The bounds by which what a head gives matters and no exchange along the edges shows it: then `shown` decides."""
+    elsewhere = ("elsewhere", "elsewhere_turned")
+    return [
+        *(
+            Pin("use", rule, f"{name}.low >= 0.1", replace(base, **{name: MUCH}), shown, hidden)
+            for name in ("given", "given_turned", "given_lost")
+        ),
+        *(
+            Pin("use", rule, f"{name}.low >= 0.1", replace(base, given=MUCH, **{name: MUCH}), hidden, shown)
+            for name in elsewhere
+        ),
+    ]
+
+
 ASKS_LEAST = ((HOLDS, 0.25), (replace(HOLDS, claim=MAINLY), 0.5), (replace(HOLDS, claim=EVENLY, top1=None), 0.8))
 PINS = [
     Pin("inputs", "few_rows", "rows < 100", HOLDS, "few_rows", None),
@@ -420,6 +438,8 @@ PINS = [
     Pin("use", "silent_unpaired", "aimed >= 0.5", replace(SILENT, paired=False), "silent_unpaired", "used"),
     Pin("use", "silent", "answer_change <= 1e-05", USED, "silent", "used"),
     Pin("use", "silent", "aimed >= 0.5", SILENT, "silent", "used"),
+    *what_it_gives("silent_unpaired", replace(SILENT, paired=False), "used", "silent_unpaired"),
+    *what_it_gives("silent", SILENT, "used", "silent"),
     Pin("use", "no_margin", "margin.low <= 0", USED, "no_margin", "used"),
     Pin("use", "unused_whole", "whole.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_turned.reach < 0.05", IDLE_WHOLE, "unused_whole", "no_power_not_aimed"),
@@ -429,6 +449,7 @@ PINS = [
         replace(IDLE_WHOLE, whole_partners=((1, 0),), whole_beside=NONE), "unused_whole", "no_power_not_aimed"),
     Pin("use", "unused_whole", "whole_in_company.reach < 0.05",
         replace(IDLE_WHOLE, whole_company=((1, 0),), whole_in_company=NONE), "unused_whole", "no_power_not_aimed"),
+    *what_it_gives("unused_whole", IDLE_WHOLE, "no_power_not_aimed", "unused_whole"),
     Pin("use", "no_power_not_aimed", "every.value >= 0.25", replace(USED, aimed=0.0), "used", "no_power_not_aimed"),
     Pin("use", "no_power_not_aimed", "aimed >= 0.5", replace(USED, every=NONE), "used", "no_power_not_aimed"),
     Pin("use", "no_power", "every.value >= 0.25", POWERLESS, "used", "no_power"),
@@ -490,6 +511,8 @@ PINS = [
     Pin("use", "mean_matters", "fill.low >= 0.1", MATTERS, "mean_matters", "unused"),
     *nothing_measured("answers_lost", replace(ALONE, fill_lost=MUCH), "answers_lost", "neither"),
     Pin("use", "answers_lost", "fill_lost.low >= 0.1", replace(ALONE, fill_lost=MUCH), "answers_lost", "unused"),
+    *nothing_measured("output_matters", GIVES, "output_matters", "neither"),
+    *what_it_gives("output_matters", ALONE, "output_matters", "unused"),
     *nothing_measured("unused", ALONE, "unused", "neither"),
     *nothing_measured(
         "answers_turn", replace(ALONE, turned=SOME), "answers_turn", "neither", turned=("unused", "answers_turn")
@@ -636,7 +659,31 @@ def test_heads_are_asked_alone_only_where_they_are_of_use_together():
     for name, (evidence, finding) in EXAMPLES["use"].items():
         asked = set()
         decide_use(lambda needs, asked=asked, evidence=evidence: asked.update(needs) or evidence, TASK, "L0H0")
-        assert ("idle" in asked) == (finding in ("used", "redundant")), name
+        assert ("idle" in asked) == ("unshown" in asked) == (finding in ("used", "redundant")), name
+
+
+@pytest.mark.parametrize("names", [("given",), ("given_turned",), ("given_lost",), ("given", "given_lost")])
+def test_what_a_head_gives_rests_on_what_of_it_matters(names):
+    """The others may be anything, and are told."""
+    rest = {name: SOME for name in ("given", "given_turned", "given_lost") if name not in names}
+    found = decide_use(known(replace(ALONE, elsewhere=SOME, **dict.fromkeys(names, MUCH), **rest)), TASK, "L0H0")
+    assert found.rule == "output_matters"
+    assert tuple(row.name for row in found.evidence if row.finding) == names
+    assert {"elsewhere", *rest, *names} <= {row.name for row in found.evidence}
+    assert found.because.count("0.50 [0.30, 0.70]") == len(names)
+
+
+@pytest.mark.parametrize("effects", [USED, REDUNDANT])
+def test_of_heads_claimed_together_each_is_to_add_something(effects):
+    """What is of no use together is not taken apart; one that adds nothing for sure is told before one that may."""
+    unshown = ((0, 0), (0, 2))
+    found = decide_use(known(replace(effects, unshown=unshown)), TASK, "L0H0 to L0H2")
+    assert (found.word, found.rule) == ("undecided", "one_is_not_shown")
+    assert "L0H0 and L0H2 is not shown to add to it" in found.because
+    assert [row.name for row in found.evidence if row.finding] == ["effect"]
+    first_of_all = replace(effects, unshown=unshown, idle=(((0, 1), known(UNUSED)),))
+    assert decide_use(known(first_of_all), TASK, "L0H0 to L0H2").rule == "one_is_unused"
+    assert decide_use(known(replace(ALONE, unshown=unshown)), TASK, "L0H0 to L0H2").rule == "unused"
 
 
 def test_what_was_not_measured_speaks_for_nothing():
@@ -645,7 +692,7 @@ def test_what_was_not_measured_speaks_for_nothing():
         **dict.fromkeys(f.name for f in fields(Effects)), "items": 200, "margin": MUCH, "level": 0.95, "paired": True,
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (), "left_out": 0.0, "pattern_change": 0.0, "look_partners": (),
-        "whole_partners": (), "whole_company": (), "untried": 0, "where": "",
+        "whole_partners": (), "whole_company": (), "untried": 0, "where": "", "unshown": (),
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -661,15 +708,18 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     directly = f"direct.low >= 0.1 and {left} and direct_fill.low >= 0.05"
     look, both = (f"{one}.low >= 0.1 and {one}_raw.low >= 0.1" for one in ("look", "both"))
     both += " and pattern_change > 0.001"
+    powerful = "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)"
+    so_far = "(total.reach < 0.05 or raw.reach < 0.05) and direct.high < 0.1 and turned.reach < 0.05"
     beside = [f"({one}_beside.low >= 0.1 and {one}_beside_raw.low >= 0.1)" for one in ("look", "both")]
     assert [str(stage.when) for stage in STAGES] == [
         alive[1:-1],
         moving,
         f"({moving}) and not (aimed >= 0.5 and token.value >= 0.25)",
-        f"{alive} and margin.low > 0 and not (every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25))",
-        "every.value >= 0.25 or (aimed >= 0.5 and token.value >= 0.25)",
+        f"{alive} and margin.low > 0 and not ({powerful})",
+        powerful,
         f"direct.low >= 0.1 and not {used}",
         f"total is there and not ({used[1:-1]}) and not ({directly})",
+        f"{alive} and margin.low > 0 and (answer_change <= 1e-05 or not ({powerful}) or ({so_far}))",
         f"({look}) or ({both})",
         "total is there",
         f"pattern_change > 0.001 and not ({look}) and not ({both}) and not "

@@ -4,78 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from interp import SandboxTransformer, TransformerConfig
-from interp.vocabulary import Vocabulary
-from probes import audit_claim
-from probes.audit.labels import LabelledInput
-
-NAMES = ("b0", "b1", "[START]", "[ASK]", "up", "down", *(f"f{i}" for i in range(20)))
-START, ASK, UP, DOWN, FILLER = 2, 3, 4, 5, 6
-CLAIM = "L0H{} uses position 1 to predict the label when the current token is [ASK]"
-
-
-class Built:
-    """A model without norms whose residual stream has named coordinates: the bit at position 1 is the label."""
-
-    def __init__(self, width, more, layers=1, heads=1, **config):
-        places = [f"at{i}" for i in range(width)]
-        coordinates = ["bit", "ask", "one", "answer", *more, *places]
-        shape = TransformerConfig(
-            len(NAMES), n_layers=layers, n_heads=heads, d_model=len(coordinates), n_ctx=width, positions="learned",
-            norm="none", scale_scores=False, d_vocab_out=2, d_head=3, **{"mlp_depth": 0, **config},
-        )  # fmt: skip
-        self.model = SandboxTransformer(shape, Vocabulary(NAMES, start=START), {"trained": True}).requires_grad_(False)
-        for weights in self.model.parameters():
-            weights.zero_()
-        self.at = {name: i for i, name in enumerate(coordinates)}
-        embed = self.model.embed.W_E
-        embed[:2, self.at["bit"]] = torch.tensor([-1.0, 1.0])
-        embed[ASK, self.at["ask"]] = embed[:, self.at["one"]] = 1.0
-        for i, place in enumerate(places):
-            self.model.pos_embed.W_pos[i, self.at[place]] = 1.0
-        self.answers("answer", 1.0)
-
-    def answers(self, coordinate, size):
-        self.model.unembed.W_U[self.at[coordinate], :2] = size * torch.tensor([-1.0, 1.0])
-
-    def head(self, layer, head, asks, keys, reads, writes):
-        """Scores: `asks` (coordinate, size) times the sum of `keys`; values: `reads`; all of it to `writes`."""
-        attention = self.model.blocks[layer].attn
-        attention.W_Q[head, self.at[asks[0]], 0] = asks[1]
-        for name, size in keys.items():
-            attention.W_K[head, self.at[name], 0] = size
-        for name, size in reads.items():
-            attention.W_V[head, self.at[name], 0] = size
-        attention.W_O[head, 0, self.at[writes[0]]] = writes[1]
-
-    def logits(self, tokens, without=None):
-        """At [ASK]; with what a head of layer 0 gives there resampled, by a hook of its own."""
-        order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0))
-
-        def resampled(z, hook):
-            z[:, :, without] = z[order, :, without]
-            return z
-
-        hooks = [] if without is None else [("blocks.0.attn.hook_z", resampled)]
-        return self.model.run_with_hooks(torch.from_numpy(tokens), fwd_hooks=hooks)[:, -1]
-
-
-def strings(marks=False, count=600):
-    """[START], a bit, two words, fillers, [ASK]: both bits as often; `marks`: the words are "up" and "down"."""
-    rng = np.random.default_rng(0)
-    middle = rng.permuted(np.tile([UP, DOWN], (count, 1)), axis=1) if marks else rng.integers(FILLER, 26, (count, 2))
-    start, ask = np.full(count, START), np.full(count, ASK)
-    return np.column_stack([start, np.arange(count) % 2, middle, rng.integers(FILLER, 26, (count, 2)), ask])
-
-
-def audited(built, tokens, claim, **how):
-    """Donors have the other bit."""
-    others = tokens.copy()
-    others[:, 1] = 1 - others[:, 1]
-    texts = [[[NAMES[i] for i in row] for row in part] for part in (tokens, others)]
-    pairs = zip(*texts, tokens[:, 1].tolist(), strict=True)
-    given = [LabelledInput(text, label, -1, donor, 1 - label) for text, donor, label in pairs]
-    return audit_claim(built.model, claim, given, untrained=False, **how)
+from built import CLAIM, DOWN, UP, Built, audited, resampled, strings
 
 
 @pytest.mark.parametrize("taken", [1.0, 0.5])
@@ -89,7 +18,7 @@ def test_a_word_that_a_later_head_always_takes_back_is_no_use(taken):
         built.head(0, head, ("ask", 30.0), {"at1": 1.0}, {"bit": 1.0}, out)
     built.head(1, 0, ("said", 50.0), {"down": 1.0, "up": -1.0}, {"down": -1.0, "up": 1.0}, ("said", 0.6 * taken))
     tokens = strings(marks=True)
-    moved = (built.logits(tokens, without=0) - built.logits(tokens)).abs().max()
+    moved = (built.logits(tokens, {(0, 0): resampled}) - built.logits(tokens)).abs().max()
     assert (float(moved) < 1e-4) == (taken == 1.0)  # absolute: logits of size 1
     found = audited(built, tokens, CLAIM.format(0))
     assert found.use == ("undecided" if taken == 1.0 else "used"), found.reason
@@ -125,11 +54,7 @@ def contradicted(alone, heads=2, asks="ask"):
     for head, out in enumerate((("said", 1.0), ("answer", 1.0))):
         built.head(0, head, (asks, 30.0), {"at1": 1.0}, {"bit": 1.0}, out)
     built.answers("said", alone)
-    mlp = built.model.blocks[0].mlp
-    (into, out), (b_in, _) = ([p for p in mlp.parameters() if p.dim() == dim] for dim in (2, 1))
-    for unit, sign in enumerate((1.0, -1.0)):
-        into[built.at["answer"], unit], into[built.at["said"], unit], b_in[unit] = sign, -sign, -1.5
-        out[unit, built.at["answer"]] = -2.0 * sign
+    built.units(*(({"answer": sign, "said": -sign}, -1.5, -2.0 * sign) for sign in (1.0, -1.0)))
     return built
 
 
@@ -169,10 +94,7 @@ def test_a_readout_that_saturates_needs_inputs_of_both_answers(both, use):
     """
     built = Built(7, ["said"], d_mlp=2, mlp_depth=2, activation="relu")
     built.head(0, 0, ("ask", 30.0), {"at1": 1.0}, {"bit": 1.0}, ("said", 1.0))
-    mlp = built.model.blocks[0].mlp
-    (into, out), (b_in, _) = ([p for p in mlp.parameters() if p.dim() == dim] for dim in (2, 1))
-    into[built.at["said"]], b_in[:2] = 4.0, torch.tensor([3.0, 1.0])
-    out[:2, built.at["answer"]] = torch.tensor([1.0, -1.0])
+    built.units(({"said": 4.0}, 3.0, 1.0), ({"said": 4.0}, 1.0, -1.0))
     built.model.unembed.b_U[:2] = torch.tensor([1.0, -1.0])
     tokens = strings(count=800)
     found = audited(built, tokens if both else tokens[tokens[:, 1] == 1], CLAIM.format(0))
