@@ -37,7 +37,7 @@ from probes.core import clopper_pearson
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HEAD = ("claims", "claims with an error", "models without any error", *ERRORS, "of false claims: refuted / left open")
+HEAD = ("claims", "claims with an error", "models without any error", *ERRORS, "false claims refuted / undecided")
 REWRITTEN, UNSEEN = range(6), range(6, 20)  # of the develop half: seeds on which rules were rewritten, and the others
 MUCH = 0.1  # of a family's claims dropped: it is named
 COUNTS = dict(enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2))
@@ -132,7 +132,7 @@ def failing(counted: Sequence[Counted]) -> str:
         told += [f"{FOUND_IN[error]} {_listed(where)}."] if where else []
     families = len({one.family for one in each})
     of = "one family" if families == 1 else f"{COUNTS.get(families, families)} families"
-    return " ".join([f"All errors are of {of}.", *told])
+    return " ".join([f"All errors come from {of}.", *told])
 
 
 def left_out(data: Data) -> str:

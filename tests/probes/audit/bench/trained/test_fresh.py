@@ -293,7 +293,7 @@ def test_errors_are_counted_over_families_beside_models():
 def test_tables_say_of_false_claims_how_many_were_refuted_and_how_many_left_open():
     assert of_false(TOLD) == (5, 2)
     table = [line.split("|") for line in short_table(result(TOLD)).splitlines() if line.startswith("|")]
-    assert table[0][-2].strip() == "of false claims: refuted / left open"
+    assert table[0][-2].strip() == "false claims refuted / undecided"
     assert table[-1][-2].strip() == "5 / 2"
     assert of_false(TOLD[:2]) is None
     assert short_table(result(TOLD[:2])).splitlines()[2].split("|")[-2].strip() == "–"

@@ -255,7 +255,7 @@ def test_a_stale_page_is_found_and_written(tmp_path, monkeypatch, capsys):
     made.main([])
     page = root / "README.md"
     right = page.read_text()
-    page.write_text(right.replace("All errors are of two families", "There are no errors"))
+    page.write_text(right.replace("All errors come from two families", "There are no errors"))
     capsys.readouterr()
     assert made.main(["--check"]) == 1
     assert capsys.readouterr().out.startswith("stale: README.md;")
@@ -359,8 +359,8 @@ def test_seeds_on_which_rules_were_rewritten_stand_beside_the_others():
     assert missed["0 to 5", "*true*"] == f"1 of 2 {bounds(1, 2)}"
     assert missed["6 to 19", "*true*"] == f"0 of 2 {bounds(0, 2)}"
     text = by_seeds(result(SMALL))
-    assert "Seeds 0 to 5: All errors are of one family. The pattern is missed in true claims of f" in text
-    assert "Seeds 6 to 19: All errors are of two families. Falsely supported are tail claims of g (1 of 2" in text
+    assert "Seeds 0 to 5: All errors come from one family. The pattern is missed in true claims of f" in text
+    assert "Seeds 6 to 19: All errors come from two families. Falsely supported are tail claims of g (1 of 2" in text
     assert "results of an earlier state of the auditor (version 1, digest abc) (half: develop, seeds 0 to 7)" in text
     assert [line[0] for line in cells_of(by_seeds(result(SMALL), {"7": [7], "none": [30]}))] == ["7"] * 3
 
@@ -400,7 +400,7 @@ def test_the_short_table_joins_kinds_without_errors_and_counts_models_that_share
 def test_which_families_fail_at_what():
     assert failing(SMALL[:1]) == "No claim came out with an error."
     told = (
-        "All errors are of two families.",
+        "All errors come from two families.",
         "Falsely supported are tail claims of g (1 of 2, in 1 of 2 models).",
         "The pattern is missed in true claims of f (1 of 8, in 1 of 4 models).",
         "Undecided are true claims of f (2 of 8, in 1 of 4 models).",
