@@ -38,9 +38,9 @@ class Effects:
       `whole_beside`: once `whole_partners` are ablated; `whole_in_company`: while `whole_company` give what they give
       for the donor. `whole_lost`: as `fill_lost`, with the heads' mean output in the place of their own.
     - `given`: the effect of all that the heads give being what they give on any other input, also one that has none of
-      the claimed edges; `given_turned`, of the answers. `given_lost`: as `fill_lost`, with their mean over all these
-      inputs. `elsewhere`, `elsewhere_turned`: what of that is not along the claimed edges. Measured where no exchange
-      along them shows anything.
+      the claimed edges; `given_turned`, of the answers; `given_lost`: as `fill_lost`. `elsewhere`, `elsewhere_turned`,
+      `elsewhere_lost`: what of that is not along the claimed edges. Measured where no exchange along them shows
+      anything.
     - `where`: the condition of the claim, where answers are read in its rows alone: others may rest on these edges too.
     - `left_out`: share of the items on which the claimed heads have no claimed edge that could matter.
     - `unnatural`: share of items whose last residual norm leaves the natural range.
@@ -110,5 +110,6 @@ class Effects:
     given_lost: Estimate | None = None
     elsewhere: Estimate | None = None
     elsewhere_turned: Estimate | None = None
+    elsewhere_lost: Estimate | None = None
     unshown: tuple[Head, ...] = ()
     idle: "tuple[tuple[Head, Gather[Effects]], ...]" = ()

@@ -78,10 +78,10 @@ NUMBERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "given": "all that the heads give exchanged for what they give on any other input of the task, also on one "
             "that has none of the claimed edges",
             "given_turned": "share of the inputs whose right answer this turns over",
-            "given_lost": "share of the inputs whose right answer is no longer the largest output with the mean over "
-            "all these inputs in its place",
+            "given_lost": "share of the inputs whose right answer is then no longer the largest output",
             "elsewhere": "the same exchange of all but the claimed edges, which keep their weights and values",
             "elsewhere_turned": "share of the inputs whose right answer this turns over",
+            "elsewhere_lost": "share of the inputs whose right answer is then no longer the largest output",
             "unshown": "of heads claimed together those of which neither what they move alone nor what they add to all "
             "the others is 0.05 of the margin for sure",
             "idle": "of heads claimed together those that add nothing to any of the others; of each, what is found of "

@@ -16,7 +16,7 @@ from torch import Tensor
 from interp.rng import generator
 from probes.audit.edits import Edges, Head
 from probes.audit.exchanges import whole_rows
-from probes.audit.side import Side, mean_by_place
+from probes.audit.side import Side
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Other:
 
 
 class Others:
-    """Other inputs for the items of a side: donors of other items, and inputs that were left out of it.
+    """Other inputs for the items of a side, drawn from all donors and the inputs that were left out of it.
 
-    The donors', since all items may have one right answer. `keys` are the items' claimed edges, `donors` their
+    The donors, since all items may have one right answer. `keys` are the items' claimed edges, `donors` their
     donors', `aside` those of the inputs that were left out.
     """
 
@@ -69,17 +69,6 @@ class Others:
         """The same of patterns and values off the claimed edges alone, which keep their weights and values."""
         rows = self.side.lives(False)[..., None].expand_as(self.keys)
         return whole_rows(self.side, rows, heads, True, self.keys | self.drawn.keys, self.drawn)
-
-    def mean(self, heads: tuple[Head, ...]) -> dict[Head, Tensor]:
-        """What heads give on average over all these inputs [pos, d_head]."""
-        side, out = self.side, {}
-        for layer, head in heads:
-            last = layer == side.model.cfg.n_layers - 1
-            runs = [(cache.z[layer][:, :, [head]], side.lives(last)) for cache in (side.cache, side.donor_cache)]
-            if side.aside is not None:
-                runs.append((side.aside_cache.z[layer][:, :, [head]], side.lives(last, side.aside)))
-            out[layer, head] = mean_by_place(runs, not last)[:, 0]
-        return out
 
 
 def _as_long(length: NDArray[np.int64], pool: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

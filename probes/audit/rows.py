@@ -212,7 +212,7 @@ def _effects(e: Effects) -> list[tuple[str, str, Estimate | None]]:
         ("whole_in_company", f"the same while {heads_text(e.whole_company)} give the donor's", e.whole_in_company),
         ("given", "all that it gives, of any other input", e.given),
         ("given_turned", "answers that this turns over", e.given_turned),
-        ("given_lost", "right answers that its mean over these loses", e.given_lost),
+        ("given_lost", "right answers that this loses", e.given_lost),
         ("elsewhere", "the same off the claimed edges alone", e.elsewhere),
         ("in_company", f"effect while {heads_text(e.company)} give the donor's", e.in_company),
     ]

@@ -62,7 +62,7 @@ STAGES = (
         "where_it_looks",
     ),
     Stage(
-        frozenset(("given", "given_turned", "given_lost", "elsewhere", "elsewhere_turned")),
+        frozenset(("given", "given_turned", "given_lost", "elsewhere", "elsewhere_turned", "elsewhere_lost")),
         all_of(_ALIVE, Bound("margin.low", ">", 0.0), any_of(SILENT, Not(POWERFUL), NONE_SO_FAR)),
         "given",
     ),

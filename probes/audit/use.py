@@ -378,16 +378,13 @@ class Measuring:
         side, asked = self.side, self.asked
         aside = None if side.aside is None else torch.from_numpy(asked.keys[side.aside.sequence]).to(self.keys.device)
         others = Others(side, self.keys, donor_keys(asked, side, self.used.inputs), aside, self.used.seed)
-        moved, away = (
-            self.change(side.margin, edges) for edges in (others.output(self.heads), others.unclaimed(self.heads))
-        )
-        return {
-            "given": side.share(moved),
-            "given_turned": side.share_of_items(self.turned(moved)),
-            "given_lost": side.share_of_items(side.lost(side.edited([], ablated=others.mean(self.heads)))),
-            "elsewhere": side.share(away),
-            "elsewhere_turned": side.share_of_items(self.turned(away)),
-        }
+        found: dict[str, Any] = {}
+        for name, edges in (("given", others.output(self.heads)), ("elsewhere", others.unclaimed(self.heads))):
+            done = side.edited(edges)
+            moved = side.margin - side.margin_of(done)
+            found |= {name: side.share(moved), f"{name}_turned": side.share_of_items(self.turned(moved))}
+            found[f"{name}_lost"] = side.share_of_items(side.lost(done))
+        return found
 
     def partners(self) -> dict[str, Any]:
         """The interchange with partners ablated."""

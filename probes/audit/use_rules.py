@@ -76,7 +76,10 @@ NONE = all_of(NO_CHANGE, NO_TURN)
 GIVEN_MATTERS = any_of(
     Bound("given.low", ">=", t.USED), Bound("given_turned.low", ">=", t.USED), Bound("given_lost.low", ">=", t.USED)
 )
-ELSEWHERE = any_of(Bound("elsewhere.low", ">=", t.USED), Bound("elsewhere_turned.low", ">=", t.USED))
+ELSEWHERE = any_of(
+    Bound("elsewhere.low", ">=", t.USED), Bound("elsewhere_turned.low", ">=", t.USED),
+    Bound("elsewhere_lost.low", ">=", t.USED),
+)  # fmt: skip
 UNSEEN = all_of(GIVEN_MATTERS, Not(ELSEWHERE))
 # Before searches are made: what would be unused if they find nothing.
 NONE_SO_FAR = all_of(NONE_ALONE, NONE_DIRECT, NO_TURN)
@@ -171,8 +174,8 @@ USE_RULES = (
          "matters by something that donors and foils do not show", ("fill_lost",)),
     Rule("output_matters", all_of(NONE, UNSEEN), "undecided",
          OPEN + "{moved}, but exchanging all that it gives for what it gives on any other input moves {given} and "
-         "turns over {given_turned} of the answers, and its mean over these loses {given_lost} of the right ones, and "
-         "not by what it reads elsewhere: it may tell that there is such a key, or by its weight something else",
+         "turns over {given_turned} of the answers and loses {given_lost} of the right ones, and not by what it reads "
+         "elsewhere: it may tell that there is such a key, or by its weight something else",
          (("given", Bound("given.low", ">=", t.USED)), ("given_turned", Bound("given_turned.low", ">=", t.USED)),
           ("given_lost", Bound("given_lost.low", ">=", t.USED)))),
     Rule("answers_turn", all_of(NO_CHANGE, Not(NO_TURN)), "undecided",
@@ -221,8 +224,8 @@ TOGETHER_RULES = (
          OPEN + "exchanging what they read there moves {total} of the margin, and as much without {names}, which may "
          "still be of use otherwise", ("effect",)),
     Rule("one_is_not_shown", Some("unshown", ALWAYS), "undecided",
-         OPEN + "exchanging what they read there moves {total} of the margin, but {unshown} is not shown to add to it: "
-         "it may add nothing, or work against the others", ("effect",)),
+         OPEN + "exchanging what they read there moves {total} of the margin, but nothing of it is shown to be added "
+         "by {unshown}: that may add nothing, or work against the rest", ("effect",)),
 )  # fmt: skip
 
 # Said after the words of whichever rule decided.

@@ -105,7 +105,7 @@ def finding_copies(least):
     "least",
     [
         0.8,
-        pytest.param(0.5, marks=pytest.mark.xfail(strict=True, reason="the mean, 2/3, still says that there is one")),
+        0.5,
     ],
 )
 def test_a_head_that_tells_that_there_is_a_key_is_not_told_to_be_unused(least):
@@ -128,8 +128,8 @@ def test_a_head_that_tells_that_there_is_a_key_is_not_told_to_be_unused(least):
 
 @pytest.mark.parametrize(
     ("count", "verdict", "words"),
-    [(102, "undecided", "not shown to add"), (110, "undecided", "not shown to add"),
-     (116, "undecided", "not shown to add"), (400, "misleading", "as much without L0H1")],
+    [(102, "undecided", "shown to be added by L0H1"), (110, "undecided", "shown to be added by L0H1"),
+     (116, "undecided", "shown to be added by L0H1"), (400, "misleading", "as much without L0H1")],
 )  # fmt: skip
 def test_a_head_that_writes_nothing_is_not_supported_beside_one_that_answers(count, verdict, words):
     """Of few inputs it is not known that L0H1 adds nothing; nor that it adds anything."""
@@ -161,7 +161,7 @@ def test_a_head_that_works_against_another_is_not_supported_beside_it():
         claim = BOTH + " when the current token is [ASK]"
         found = audited(built, tokens, claim, pairs=False, seed=seed)
         assert (found.pattern, found.verdict) == ("holds", "undecided"), found.reason
-        assert "L0H1 is not shown to add to it" in found.reason, found.reason
+        assert "shown to be added by L0H1" in found.reason, found.reason
     assert audited(built, tokens, CLAIM.format(1), pairs=False).use == "undecided"
 
 

@@ -180,25 +180,6 @@ def test_off_the_claimed_edges_they_keep_their_weights_and_values_there(seed):
             assert torch.equal(z[layer][:, :, head], side.cache.z[layer][:, :, head])
 
 
-@pytest.mark.parametrize("aside", [False, True])
-@pytest.mark.parametrize("least", [1, 7, 100])
-def test_the_mean_is_over_inputs_donors_and_those_that_were_left_out(aside, least, monkeypatch):
-    monkeypatch.setattr(limits, "MIN_SEQUENCES", least)
-    others = others_of(aside)
-    side, found = others.side, others.mean(CLAIMED)
-    runs = [(side.cache, READ), (side.donor_cache, READ), *([(side.aside_cache, ASIDE)] if aside else [])]
-    assert list(found) == list(CLAIMED)
-    for (layer, head), mean in found.items():
-        assert mean.shape == (WIDTH, D_HEAD)
-        z = [(cache.z[layer][item, :, head], read) for cache, reads in runs for item, read in enumerate(reads)]
-        overall = torch.stack([x[q] for x, read in z for q in range(read + 1)]).mean(0)
-        at_read = torch.stack([x[read] for x, read in z]).mean(0)
-        for q in range(WIDTH):
-            here = [x[q] for x, read in z if q <= read]
-            by_place = torch.stack(here).mean(0) if len(here) >= least else overall
-            assert_close(mean[q], at_read if layer == LAYERS - 1 else by_place, scale=1.0)
-
-
 # -- means by place -----------------------------------------------------------------------------------------
 
 

@@ -388,7 +388,7 @@ def nothing_measured(rule, base, met, unmet, turned=None):
 
 def what_it_gives(rule, base, shown, hidden):
     """The bounds by which what a head gives matters and no exchange along the edges shows it: then `shown` decides."""
-    elsewhere = ("elsewhere", "elsewhere_turned")
+    elsewhere = ("elsewhere", "elsewhere_turned", "elsewhere_lost")
     return [
         *(
             Pin("use", rule, f"{name}.low >= 0.1", replace(base, **{name: MUCH}), shown, hidden)
@@ -679,7 +679,7 @@ def test_of_heads_claimed_together_each_is_to_add_something(effects):
     unshown = ((0, 0), (0, 2))
     found = decide_use(known(replace(effects, unshown=unshown)), TASK, "L0H0 to L0H2")
     assert (found.word, found.rule) == ("undecided", "one_is_not_shown")
-    assert "L0H0 and L0H2 is not shown to add to it" in found.because
+    assert "nothing of it is shown to be added by L0H0 and L0H2" in found.because
     assert [row.name for row in found.evidence if row.finding] == ["effect"]
     first_of_all = replace(effects, unshown=unshown, idle=(((0, 1), known(UNUSED)),))
     assert decide_use(known(first_of_all), TASK, "L0H0 to L0H2").rule == "one_is_unused"
