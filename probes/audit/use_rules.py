@@ -175,7 +175,7 @@ USE_RULES = (
     Rule("output_matters", all_of(NONE, UNSEEN), "undecided",
          OPEN + "{moved}, but exchanging all that it gives for what it gives on any other input moves {given} and "
          "turns over {given_turned} of the answers and loses {given_lost} of the right ones, and not by what it reads "
-         "elsewhere: it may tell that there is such a key, or by its weight something else",
+         "elsewhere: it may tell that such a key is there, or something by how much weight it puts there",
          (("given", Bound("given.low", ">=", t.USED)), ("given_turned", Bound("given_turned.low", ">=", t.USED)),
           ("given_lost", Bound("given_lost.low", ">=", t.USED)))),
     Rule("answers_turn", all_of(NO_CHANGE, Not(NO_TURN)), "undecided",

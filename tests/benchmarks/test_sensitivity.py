@@ -42,7 +42,7 @@ def test_every_number_is_moved_or_named_as_one_that_makes_no_verdict():
     assert moved | set(s.ELSEWHERE) == set(numbers)
     assert not moved & set(s.ELSEWHERE)
     words = [setting.words for setting in s.settings(numbers)]
-    assert words[0] == "as ever"
+    assert words[0] == "unchanged"
     assert len(set(words)) == len(words) == 1 + 2 * len(moved)
 
 
@@ -73,7 +73,7 @@ def test_the_page_shows_the_committed_run_of_the_numbers_as_they_are():
 def test_a_page_has_what_was_done_and_one_row_a_setting():
     told = {"claims": 3, "kept": 2, "outcomes": {"right": 3}, "moved": []}
     rows = [
-        {"name": n, "words": n or "as ever", "from": 1.0, "to": 2.0, "written": told, "trained": told}
+        {"name": n, "words": n or "unchanged", "from": 1.0, "to": 2.0, "written": told, "trained": told}
         for n in ("", "A")
     ]
     made = s.page({"auditor": {"version": "9.8", "digest": "abc"}, "rows": rows})

@@ -151,12 +151,15 @@ def named(found: AuditResult, kind: str, asks_use: bool) -> str:
     """The verdict, as it is counted.
 
     A true claim about attention counts as supported only where its use is found too. One about a decoy is true as it is
-    worded; it counts as misleading where the line says that the model does not use the head.
+    worded: it counts as misleading where the line says that the model does not use the head, and as undecided where it
+    leaves that open.
     """
-    if kind == "true" and found.verdict == "supported" and found.use not in ("used", "redundant"):
-        return "undecided"
-    if kind == "decoy" and not asks_use and (found.verdict, found.use) == ("supported", "unused"):
-        return "misleading"
+    if found.verdict != "supported" or asks_use:
+        return found.verdict
+    if kind == "true":
+        return "supported" if found.use in ("used", "redundant") else "undecided"
+    if kind == "decoy":
+        return {"unused": "misleading", "undecided": "undecided"}.get(found.use, "supported")
     return found.verdict
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,18 @@ def test_families_that_once_came_out_wrong(family: str) -> None:
         if family == "another looks better":
             (head,) = found.heads
             assert (case.model.plan.heads[head].write != 0).any()
+
+
+@pytest.mark.parametrize(("kind", "asks", "verdict", "use", "word"), [
+    ("true", False, "supported", "used", "supported"), ("true", False, "supported", "redundant", "supported"),
+    ("true", False, "supported", "unused", "undecided"), ("true", False, "supported", "undecided", "undecided"),
+    ("decoy", False, "supported", "unused", "misleading"), ("decoy", False, "supported", "undecided", "undecided"),
+    ("decoy", False, "supported", "used", "supported"), ("decoy", False, "supported", "redundant", "supported"),
+    ("decoy", True, "supported", "undecided", "supported"), ("decoy", False, "refuted", "unused", "refuted"),
+    ("false", False, "supported", "unused", "supported"),
+])  # fmt: skip
+def test_a_verdict_on_attention_is_counted_by_the_use_that_is_found(kind, asks, verdict, use, word) -> None:
+    assert named(SimpleNamespace(verdict=verdict, use=use), kind, asks) == word
 
 
 def test_a_member_of_a_joint_claim_that_does_nothing_is_named() -> None:

@@ -238,15 +238,15 @@ def test_readme_tells_above_what_its_tables_hold():
     erred = sum(found != {"right"} for found in by_family.values())
     assert not any("false support" in found or "missed use" in found for found in by_family.values())
     told = f"On {len(by_family)} new recipes, asked before anything was changed: no false support in any "
-    told += f"{bounds(0, len(by_family))}, but true claims refuted or left open in {erred} of {len(by_family)} "
-    assert f"{told}{bounds(erred, len(by_family))};" in readme
+    told += f"{bounds(0, len(by_family))}, but an error in {erred} of {len(by_family)} "
+    assert f"{told}{bounds(erred, len(by_family))} (true patterns refuted in two" in readme
+    refuted = [name for name, found in by_family.items() if "missed pattern" in found]
+    assert len(refuted) == 2
     page = (ROOT / "docs/trained-bench.md").read_text(encoding="utf-8")
     (naive,) = re.findall(r"\| all \| 1590 \| naive, by score \| \d+ \| (\d+ of \d+ \[[^]]+\])", page)
     count, _, rest = naive.partition(" of ")
     assert f"supports false claims in {count} of {rest.replace(' [', ' models [')}." in readme
-    wrong = {f["name"]: f["verdicts"] for f in read("claim-bench.json")["families"] if f["errors"]}
-    assert [(w["supported"], w["undecided"]) for w in wrong.values()] == [(1, 0), (0, 1)]
-    assert "The audit erred on 2 of 648 claims [0.000, 0.011]: 1 false support, 1 left undecided" in readme
+    WRITTEN
 
 
 def test_a_stale_page_is_found_and_written(tmp_path, monkeypatch, capsys):
