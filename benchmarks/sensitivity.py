@@ -2,37 +2,8 @@
 
     python benchmarks/sensitivity.py --models DIR [--quick] [--json FILE] [--folder DIR]
 
-No time is measured here. The same claims are audited as they are and with every number of `probes.audit.thresholds` moved,
-each setting in a process of its own, and the table of docs/sensitivity.md is written. `--models`: where `interp audit
---bench trained` keeps its models. Only the develop half is read. `--folder`: where settings that are done lie, so that
-a run that was stopped goes on.
-"""
-
-import argparse
-import json
-import os
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from interp.files import make_folder, write_text
-from interp.numbers import percent
-from interp.stats import clopper_pearson
-
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "sensitivity.md"
-INTRO = """# Which verdicts rest on one number
-
-
-
-    python benchmarks/sensitivity.py --models DIR [--quick] [--json FILE] [--folder DIR]
-
-No time is measured here. The same claims are audited as they are and with every number of `probes.audit.thresholds` moved,
-each setting in a process of its own, and the table of docs/sensitivity.md is written. `--models`: where `interp audit
+No time is measured here. The same claims are audited as they are, and with every number of `probes.audit.thresholds`
+moved, each setting in a process of its own, and the table of docs/sensitivity.md is written. `--models`: where `interp audit
 --bench trained` keeps its models. Only the develop half is read. `--folder`: where settings that are done lie, so that
 a run that was stopped goes on.
 """
@@ -57,15 +28,16 @@ PAGE = HERE.parent / "docs" / "sensitivity.md"
 INTRO = """# Which verdicts rest on one number
 
 The bounds of an audit ([rules](audit-rules.md)) are conventions; the reason of each stands beside it in
-`probes/audit/thresholds.py`. Here every one of them is halved and doubled, alone, and the same claims are audited again: one claim
-of each family of the written bench, and all claims about the models of one seed of the trained bench's develop half, without its family of
-six-head models (grafted), which costs as much as all others together. *Same words*: the verdict, the word on the
-pattern and the word on use all stay. *Wrong*: any other word than the right one, the use of a decoy that is left open included.
-Claims whose truth is not clear-cut were left out of the trained bench, so that a bound that moves within that gap (`SCORE`, `USED`)
-can hardly show there. Bounds near 1 (`TOP1`, `EVEN`) move by their distance from 1, bands (`MIXED`, `NATURAL`) at both ends,
-counts stay whole. `FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks and `MOST_SEEDS`
-what is said of a population: no verdict here is made of them. What moves with the numbers on the papers' families is
-in [head-claims](../case_studies/head_claims/README.md).
+`probes/audit/thresholds.py`. Here every one of them is halved and doubled, alone, and the same claims are audited
+again: one claim of each family of the written bench, and all claims about the models of one seed of the trained
+bench's develop half, without its family of six-head models (grafted), which costs as much as all others together.
+*Same words*: the verdict, the word on the pattern and the word on use all stay. *Wrong*: any other word than the
+right one, the use of a decoy that is left open included. Claims whose truth is not clear-cut were left out of the
+trained bench, so that a bound that moves within that gap (`SCORE`, `USED`) can hardly show there. Bounds near 1
+(`TOP1`, `EVEN`) move by their distance from 1, bands (`MIXED`, `NATURAL`) at both ends, counts stay whole.
+`FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks and `MOST_SEEDS` what is said of a
+population: no verdict here is made of them. What moves with the numbers on the papers' families is in
+[head-claims](../case_studies/head_claims/README.md).
 
     python benchmarks/sensitivity.py --models trained-bench
 """

@@ -246,7 +246,9 @@ def test_readme_tells_above_what_its_tables_hold():
     (naive,) = re.findall(r"\| all \| 1590 \| naive, by score \| \d+ \| (\d+ of \d+ \[[^]]+\])", page)
     count, _, rest = naive.partition(" of ")
     assert f"supports false claims in {count} of {rest.replace(' [', ' models [')}." in readme
-    WRITTEN
+    written = read("claim-bench.json")["families"]
+    wrong, of = sum(f["errors"] for f in written), 24 * len(written)
+    assert f"The audit erred on {wrong} of {of} claims" in readme
 
 
 def test_a_stale_page_is_found_and_written(tmp_path, monkeypatch, capsys):
