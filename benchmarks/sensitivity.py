@@ -4,8 +4,8 @@
 
 No time is measured here. The same claims are audited as they are, and with every number of `probes.audit.thresholds`
 moved, each setting in a process of its own, and the table of docs/sensitivity.md is written. `--models`: where
-`interp audit --bench trained` keeps its models. Only the develop half is read. `--folder`: where settings that are done lie, so that
-a run that was stopped goes on.
+`interp audit --bench trained` keeps its models. Only the develop half is read. `--folder`: where settings that are
+done lie, so that a run that was stopped goes on.
 """
 
 import argparse
