@@ -35,7 +35,7 @@ SAME_PATTERN = 1e-3  # weights that change less from input to donor are where th
 EXACT = 1e-5  # a change below this share of the largest logit is float32's rounding, and counts as none at all
 
 # 3. Use: effect e of a value interchange, as a share of the intact margin (2: the donor's answer as sure as ours).
-USED = 0.10  # a twentieth of what turns an answer over
+USED = 0.10  # a tenth of what takes the margin to nothing, a twentieth of an answer exchanged for the donor's
 UNUSED = 0.05  # |e| below it, alone and with partners ablated: an equivalence, not a failure to reject; half of USED
 TURNED = 0.25  # share of the answers turned over that shows a use, whatever the margins are: as much as POWER asks
 PARTNERS = 3  # heads of the largest partner set
