@@ -42,7 +42,7 @@ population: no verdict here is made of them. What moves with the numbers on the 
     python benchmarks/sensitivity.py --models trained-bench
 """
 # What is audited, in this order: seeds of the trained bench's develop half (its rules were rewritten on 0 to 5), and
-# claims of each family of the written bench, drawn with the seed of the committed table.
+# claims of each family of the written bench, drawn with the seed of the table that was committed then.
 PARTS = (("trained", 10), ("written", 0))
 COSTLY = ("grafted",)  # families of the trained bench that are left out
 FAMILIES = 15  # the others, with a model each
