@@ -90,7 +90,9 @@ class VariationResult(Result):
             text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
             lines.append(f"sd over inputs: {text}")
         if self.causal:
-            lines.append("The first position's row adds exactly 0; its key column counts.")
+            lines.append(
+                "At the first position a query sees one key only: its row adds 0, and counts as a key of later queries."
+            )
         if self.task_check is not None:
             lines.append(str(self.task_check))
         lines += self.unread

@@ -220,7 +220,9 @@ def test_few_inputs_are_joined_by_drawn_ones_and_many_are_not():
 
     few = GRAMMAR.to_tokens(["([()])"])
     many = GRAMMAR.to_tokens(GRAMMAR.sample(50, mode="prefix", length=12, seed=3))
-    assert check_task([right], GRAMMAR, few, 0, "test").drawn == DRAWN
+    found = check_task([right], GRAMMAR, few, 0, "test")
+    assert 0 < found.drawn <= DRAWN  # those in which something is asked
+    assert found.accuracy.n == found.drawn + len(few)
     assert check_task([right], GRAMMAR, many, 0, "test").drawn == 0
 
 

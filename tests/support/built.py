@@ -6,7 +6,7 @@ import torch
 from interp import SandboxTransformer, TransformerConfig
 from interp.vocabulary import Vocabulary
 from probes import audit_claim
-from probes.audit.labels import LabelledInput
+from probes.audit import LabelledInput
 
 NAMES = ("b0", "b1", "[START]", "[ASK]", "up", "down", *(f"f{i}" for i in range(20)))
 START, ASK, UP, DOWN, FILLER = 2, 3, 4, 5, 6

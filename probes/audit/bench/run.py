@@ -154,11 +154,11 @@ def named(found: AuditResult, kind: str, asks_use: bool) -> str:
     worded: it counts as misleading where the line says that the model does not use the head, and as undecided where it
     leaves that open.
     """
-    if found.verdict != "supported" or asks_use:
+    if found.verdict != "supported":
         return found.verdict
     if kind == "true":
         return "supported" if found.use in ("used", "redundant") else "undecided"
-    if kind == "decoy":
+    if kind == "decoy" and not asks_use:
         return {"unused": "misleading", "undecided": "undecided"}.get(found.use, "supported")
     return found.verdict
 
