@@ -90,9 +90,7 @@ class VariationResult(Result):
             text = ", ".join(number(float(x.std(ddof=1))) for x in self.by_input)
             lines.append(f"sd over inputs: {text}")
         if self.causal:
-            lines.append(
-                "At the first position a query sees one key only: its row adds 0, and counts as a key of later queries."
-            )
+            lines.append("The first query sees one key only: its row adds 0, its key column counts.")
         if self.task_check is not None:
             lines.append(str(self.task_check))
         lines += self.unread

@@ -413,7 +413,7 @@ def test_the_summary_says_what_was_compared(heads, inputs, texts):
     assert (apart in lines) == (heads > 1)
     spread = f"sd over inputs: {number(float(np.std(result.by_input[0], ddof=1)))}" if inputs > 1 else "sd over"
     assert any(line.startswith(spread) for line in lines) == (inputs > 1)
-    first = "At the first position a query sees one key only: its row adds 0, and counts as a key of later queries."
+    first = "The first query sees one key only: its row adds 0, its key column counts."
     assert (first in lines) == result.causal
 
 
