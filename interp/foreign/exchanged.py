@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from interp.guests import undisturbed
 from interp.stats import Estimate, mean_over_inputs
 from interp.task_check import exam_of
 
@@ -57,6 +58,8 @@ def better_mapping(model: Any, order: Order, grammar: Any, names: Sequence[str] 
     tokens = exam.draw(STRINGS, min(LENGTH, longest), 0)
     pad = getattr(grammar, "pad", None)
     if len(tokens) < 2 or not 2 <= tokens.shape[1] <= longest or (pad is not None and (tokens == pad).any()):
+        return None
+    if any(order[token] is None for token in set(tokens.flat)):  # the model lacks what the strings are of
         return None
     tried = [*_exchanges(order, cfg.d_vocab, grammar, names)][:MOST]
     never = set(range(len(order))) - set(tokens[:, 1:].flat)  # what comes next in none of the strings
@@ -108,7 +111,7 @@ def _loss(model: Any, tokens: NDArray[np.int64], order: Order, rest: set[int]) -
     own = np.array([-1 if at is None else at for at in order])
     ids = torch.from_numpy(own[tokens]).to(model.cfg.device)
     among = sorted(rest | set(own[tokens[:, 1:]].flat))
-    with torch.no_grad():
+    with undisturbed(model), torch.no_grad():
         logits = model(ids)[:, :-1].double()
     right = logits.gather(-1, ids[:, 1:, None])[..., 0]
     return np.asarray((logits[..., among].logsumexp(-1) - right).mean(1).cpu())

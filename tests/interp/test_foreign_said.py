@@ -162,6 +162,15 @@ def folder(tokenizer, name="hf", **more):
     return name
 
 
+def loaded(kind, tokenizer):
+    """A folder of either kind with this tokenizer: our own model, or a bridge."""
+    if kind == "gpt2":
+        return load_foreign(folder(tokenizer), **QUIET)
+    small_decoder("llama", vocab=7).save_pretrained("llama")
+    tokenizer.save_pretrained("llama")
+    return load_foreign("llama", **QUIET)
+
+
 SPARE = [
     (["<unk>"], {}),
     (["[UNK]", "[MASK]"], {"mask_token": "[MASK]"}),
@@ -217,12 +226,7 @@ def test_a_model_without_a_grammar_is_sent_to_vocab_too():
 def test_a_text_with_a_part_that_the_tokenizer_does_not_know_is_refused(kind, unknown):
     names = ["a", "b", "c", "d", "<s>", "</s>", "<pad>"] if unknown is None else ["a", "b", "c", "<unk>", *BRACKETS[4:]]
     tokenizer = word_level(names, unknown)
-    if kind == "gpt2":
-        model = load_foreign(folder(tokenizer), **QUIET)
-    else:
-        small_decoder("llama", vocab=7).save_pretrained("llama")
-        tokenizer.save_pretrained("llama")
-        model = load_foreign("llama", **QUIET)
+    model = loaded(kind, tokenizer)
     attention_heatmap(model, "abc")
     refused(
         RequestError, "position 1", "'z' is not a token of this model's tokenizer",
@@ -241,12 +245,7 @@ def test_a_text_has_start_once_whoever_writes_it(kind, adds):
         start = tokenizer.bos_token_id
         template = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
         tokenizer.backend_tokenizer.post_processor = template
-    if kind == "gpt2":
-        model = load_foreign(folder(tokenizer), **QUIET)
-    else:
-        small_decoder("llama", vocab=7).save_pretrained("llama")
-        tokenizer.save_pretrained("llama")
-        model = load_foreign("llama", **QUIET)
+    model = loaded(kind, tokenizer)
     own = language_of(model) if is_bridge(model) else model.grammar
     start = own.start
     assert own.read("ab") == [start, 0, 1]
