@@ -33,13 +33,17 @@ class Looks:
     """Relations laid over strings once, for all models.
 
     `tokens`: model inputs [string, pos], padded behind. Half A is every other string, beginning with the first.
-    `relations`: `MASS` and any others that `choose` is to be asked of.
+    `relations`: `MASS` and any others that `choose` is to be asked of. `causal`: whether models see no later key.
     """
 
-    def __init__(self, tokens: NDArray[np.int64], grammar: Any, relations: Sequence[Relation] = MASS):
+    def __init__(
+        self, tokens: NDArray[np.int64], grammar: Any, relations: Sequence[Relation] = MASS, causal: bool = True
+    ):
         self.tokens = tokens
         real = tokens != grammar.pad
-        self.visible = np.tri(tokens.shape[1], dtype=bool) & real[:, :, None] & real[:, None, :]
+        self.visible = real[:, :, None] & real[:, None, :]
+        if causal:
+            self.visible &= np.tri(tokens.shape[1], dtype=bool)
         self.keys = {r.name: r.keys(tokens, grammar, self.visible) for r in relations}
 
     def patterns(self, model: SandboxTransformer) -> list[Array]:

@@ -15,7 +15,7 @@ PLAIN_EMBEDDINGS = ("learned", "onehot")
 Positions = Literal["none", "linear", "learned", "scalar", "onehot"]
 AttentionKind = Literal["learned", "uniform", "linear"]
 Direction = Literal["causal", "bidirectional"]
-BlockKind = Literal["gpt2", "paper", "bare", "authors", "disentangled"]
+BlockKind = Literal["gpt2", "paper", "bare", "authors", "disentangled", "bert"]
 Norm = Literal["LN", "LNPre", "unit", "none"]
 Activation = Literal["gelu", "gelu_exact", "relu", "silu"]
 UnembedKind = Literal["learned", "identity", "tied"]
@@ -55,8 +55,9 @@ class TransformerConfig:
     - `block`: `gpt2` (norm before attention and MLP, two residual links, final norm), `paper`
       (eq. 6: MLP(norm(attention) + x), no skip around the MLP, no output projection, no final
       norm), `bare` (norm(attention) alone: no residual, no output projection, no MLP), `authors` (the released code
-      of Wen et al. 2023: h = x + attention(x), then h + MLP(norm(h)), no final norm) or `disentangled` (Nichani et al.
-      2024: x, and beside it what each head moves of x; only W_Q is learned, and scores are x W_Q x).
+      of Wen et al. 2023: h = x + attention(x), then h + MLP(norm(h)), no final norm), `disentangled` (Nichani et al.
+      2024: x, and beside it what each head moves of x; only W_Q is learned, and scores are x W_Q x) or `bert` (h =
+      norm(x + attention(x)), then norm(h + MLP(h)), and a norm on the embeddings; no final norm).
     - `norm_added`: in the block `authors`, the norm is added to what it reads: n = h + norm(h), then n + MLP(n).
     - `final_norm`: a norm before the unembedding; None: as the block has it (`gpt2` alone has one).
     - `norm`: `LN` (affine), `LNPre` (no affine), `unit` (eq. 7: centred, divided by its norm but by
@@ -256,12 +257,17 @@ class TransformerConfig:
         return (self.block == "gpt2" if self.final_norm is None else self.final_norm) and self.norm != "none"
 
     @property
+    def norms_embedding(self) -> bool:
+        """Does a norm stand between the embeddings and the first block?"""
+        return self.block == "bert" and self.norm != "none"
+
+    @property
     def counts_suffice(self) -> bool:
         """Do logits depend on nothing but the own state and the counts of states seen (see `interp.model.counts`)?"""
         # The table of states ends in zero rows, which a norm without eps would divide by 0.
         safe = self.norm_eps > 0 or self.norm not in ("LN", "LNPre")
         plain = self.positions == "none" and self.direction == "causal" and self.attention != "linear"
-        return self.n_layers == 1 and plain and safe
+        return self.n_layers == 1 and plain and safe and not self.norms_embedding
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -21,7 +21,6 @@ from interp.numbers import count, number, percent
 from interp.stats import Estimate
 
 COMMON = 0.5  # a pattern is common where more than this share of the models has a head of it
-BLOCKS = ("GPT-2's placement of norms", "released block", "released block, loss on closers")
 
 
 def likely(m: Measured) -> list[Head]:
@@ -35,9 +34,8 @@ def highest(m: Measured, term: str) -> float:
 
 
 def with_depth(measured: Sequence[Measured], depth: Group) -> list[Measured]:
-    """The groups of one depth: ours, that of the released block, that with its loss too, where they were measured."""
-    same = (m for m in measured if m.group.layers == depth.layers)
-    return sorted(same, key=lambda m: (m.group.released, m.group.closers))
+    """The groups of one depth, in the order in which they were measured."""
+    return [m for m in measured if m.group.layers == depth.layers]
 
 
 # -- primary: the paper's statements ------------------------------------------------------------------------
@@ -81,7 +79,7 @@ def primary_table(measured: Sequence[Measured]) -> Table:
             for _, _, e, holds in same:
                 row += [Cell(e, 4) if what == "copied accuracy" else Cell(e, counted=True), holds]
             rows.append(row)
-    shown = BLOCKS[: len(with_depth(measured, DEPTHS[0]))]
+    shown = [m.group.training for m in with_depth(measured, DEPTHS[0])]
     return Table(
         ["statement", "paper", *(word for block in shown for word in (block, "so"))],
         rows,
@@ -103,7 +101,7 @@ def paper_table(measured: Sequence[Measured]) -> Table:
             for _, _, e, note in same:
                 row += [Cell(e, counted=True), note]
             rows.append(row)
-    shown = BLOCKS[: len(with_depth(measured, DEPTHS[0]))]
+    shown = [m.group.training for m in with_depth(measured, DEPTHS[0])]
     return Table(
         ["statement", "paper", *(word for block in shown for word in (block, "note"))],
         rows,

@@ -38,7 +38,7 @@ LINK = "link"  # the skip around attention cut in every layer: what the heads al
 class Group:
     """Models of one depth and one block, and what the paper says of that depth.
 
-    - `layers`: the depth; `released`: whether the block is the released code's.
+    - `layers`: the depth; `block`: what the models are made of, in words.
     - `paper_accuracy`: a lower bound; `paper_useless`: which interpretable heads are called uninformative.
     - `paper_terms`: what is said of heads that fit one of `paper_terms`.
     - `closers`: whether the loss is on closing brackets alone, as in the released code; then only these are scored.
@@ -49,8 +49,13 @@ class Group:
     paper_accuracy: float
     paper_useless: str
     paper_terms: Mapping[str, str]
-    released: bool = False
+    block: str = "GPT-2's placement of norms"
     closers: bool = False
+
+    @property
+    def training(self) -> str:
+        """Block and loss in words, for tables."""
+        return f"{self.block}, loss on closers" if self.closers else self.block
 
 
 CURRENT = "the current position (Fig. 6b)"
@@ -89,7 +94,14 @@ RELEASED_BLOCK = {
 def _released(group: Group) -> Group:
     family = group.family
     options = {**family.options, **RELEASED_BLOCK}
-    return replace(group, family=replace(family, name=f"{family.name}, released block", options=options), released=True)
+    family = replace(family, name=f"{family.name}, released block", options=options)
+    return replace(group, family=family, block="released block")
+
+
+def _encoder(group: Group) -> Group:
+    """The released repository also holds an encoder, BERT's, attending in both directions; it has no settings for it."""
+    family = replace(group.family, name=f"{group.family.name}, encoder", preset="dyck-copy-encoder")
+    return replace(group, family=family, block="encoder")
 
 
 def _on_closers(group: Group) -> Group:
@@ -100,6 +112,8 @@ def _on_closers(group: Group) -> Group:
 
 RELEASED = tuple(map(_released, DEPTHS))
 GROUPS = (*DEPTHS, *RELEASED, *map(_on_closers, RELEASED))
+# Added when the statements had been decided for the groups above: what is said of them is secondary.
+ENCODERS = (*map(_encoder, DEPTHS), *(_on_closers(_encoder(depth)) for depth in DEPTHS))
 
 
 @dataclass(frozen=True)
@@ -220,7 +234,8 @@ def measure(group: Group, one: Obtained) -> Measured:
     strings = Strings(held_out(recipe), grammar_of(recipe), recipe.config.d_model)
     paper = paper_terms(strings.grammar)
     every = {r.name: r for r in [*MASS, *(r for options in paper.values() for r in options)]}
-    looks = Looks(strings.data.inputs, strings.grammar, list(every.values()))
+    causal = recipe.config.direction == "causal"
+    looks = Looks(strings.data.inputs, strings.grammar, list(every.values()), causal)
     models, heads = [], []
     for seed, model, fresh in zip(population.seeds, population, population.untrained(), strict=True):
         whole, cost = costs(model, strings, seed)
@@ -318,16 +333,16 @@ def edit_hook(edit: str, layer: int, mean: Tensor, even: Tensor, directions: Ten
 
 
 def cut_link(layer: int) -> list[Hook]:
-    """The hooks that leave the head's output alone in the stream after attention."""
+    """The hooks that leave the head's output alone in the stream after attention: what is added to it is taken off."""
     held: list[Tensor] = []
 
-    def keep(out: Tensor, hook: Any) -> Tensor:
-        held[:] = [out]
-        return out
+    def keep(stream: Tensor, hook: Any) -> Tensor:
+        held[:] = [stream]
+        return stream
 
     return [
-        (f"blocks.{layer}.hook_attn_out", keep),
-        (f"blocks.{layer}.hook_resid_mid", lambda stream, hook: held[0]),
+        (f"blocks.{layer}.hook_resid_pre", keep),
+        (f"blocks.{layer}.hook_attn_out", lambda out, hook: out - held[0]),
     ]
 
 

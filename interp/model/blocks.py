@@ -177,6 +177,48 @@ class AuthorsBlock(PreNormBlock):
         return self.hook_resid_post(x)
 
 
+class PostNormBlock(nn.Module):
+    """BERT: norm(x + attn(x)), then norm(h + mlp(h)). Each norm's output *is* the residual stream from there on.
+
+    A norm on the embeddings, before the first block, belongs to it (`SandboxTransformer.ln_embed`). Source: Vaswani et
+    al. 2017, section 3.1; Devlin et al. 2019; the encoder in the released code of Wen et al. 2023.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.attn = make_attention(config, project_output=True)
+        self.ln1_post = make_norm(config, config.d_model)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as all hooks of a block
+        self.hook_attn_out = HookPoint()
+        self.has_mlp = config.mlp_depth > 0
+        if self.has_mlp:
+            self.mlp = MLP(config)
+            self.ln2_post = make_norm(config, config.d_model)
+            self.hook_resid_mid = HookPoint()  # after the norm: what the MLP reads, and is added to
+            self.hook_mlp_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
+    ) -> Float[Tensor, "batch query d_model"]:
+        x = self.hook_resid_pre(x)
+        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
+        return self.finish(last(x, attended.shape[-2]), attended)
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+    def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
+        x = self.ln1_post(x + self.hook_attn_out(attended))
+        if self.has_mlp:
+            x = self.hook_resid_mid(x)
+            x = self.ln2_post(x + self.hook_mlp_out(self.mlp(x)))
+        return self.hook_resid_post(x)
+
+
 class DisentangledBlock(nn.Module):
     """Nichani et al. 2024: x becomes (x, what head 0 moves of x, what head 1 moves, ...).
 
@@ -214,4 +256,5 @@ BLOCKS: dict[str, Callable[[TransformerConfig, int], nn.Module]] = {
     "bare": lambda config, layer: BareAttention(config),
     "authors": lambda config, layer: AuthorsBlock(config),
     "disentangled": DisentangledBlock,
+    "bert": lambda config, layer: PostNormBlock(config),
 }

@@ -125,6 +125,7 @@ class SandboxTransformer(NamedHooks):
         places = self._positions(positions, tokens)
         if self.pos_embed is not None:
             x = x + self.hook_pos_embed(self.pos_embed(places.expand(tokens.shape)))
+        x = self.ln_embed(x)
         known = self._known(tokens, visible)
         for i, block in enumerate(blocks, start=1):
             x = block(x, seen[..., first:, :] if first and i == len(self.blocks) else seen, known if i == 1 else None)
@@ -171,7 +172,7 @@ class SandboxTransformer(NamedHooks):
         if 2 * self.config.d_vocab > tokens.numel() or is_hooked(self):
             return None
         more = -self.config.d_vocab % WHOLE
-        return Known(tokens, F.pad(self.embed.W_E, (0, 0, 0, more))[None])
+        return Known(tokens, F.pad(self.ln_embed(self.embed.W_E), (0, 0, 0, more))[None])
 
     def run_with_cache(
         self,
@@ -364,6 +365,7 @@ def build(model: SandboxTransformer, config: TransformerConfig) -> None:
     model.pos_embed = positions(config) if positions else None
     if positions:
         model.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
+    model.ln_embed = make_norm(config, config.d_model) if config.norms_embedding else nn.Identity()
     model.blocks = nn.ModuleList(BLOCKS[config.block](config, layer) for layer in range(config.n_layers))
     model.ln_final = make_norm(config, config.d_final) if config.ends_in_norm else nn.Identity()
     model.unembed = TiedUnembed(config, model.embed) if config.unembed == "tied" else Unembed(config)

@@ -13,7 +13,7 @@ import torch
 from case_studies.dyck_copying import measure as study
 from case_studies.dyck_copying.compared import _above, beyond_random
 from case_studies.dyck_copying.estimates import LOOKS, ZEROED, by_edit, crossing, others, over_seeds, useless
-from case_studies.dyck_copying.measure import GROUPS, Cost, Head
+from case_studies.dyck_copying.measure import ENCODERS, GROUPS, Cost, Head
 from case_studies.dyck_copying.study import run
 from case_studies.looks import Fit
 from closeness import assert_close
@@ -190,6 +190,7 @@ def test_counts_of_made_up_heads():
     assert found == {
         "interpretable": (4, 6),
         "useless": (2, 3),
+        "spared": (3, 3),
         "others_useless": (1, 2),
         "seeds": (3, 4),
         "seeds_any": (2, 2),
@@ -203,10 +204,11 @@ def test_counts_of_made_up_heads():
 
 def test_results_carry_intervals_and_a_row_a_head(results):
     depths = {"4 layers": 4, "1 layer": 1}
-    released = {f"{name}, released block{loss}": n for name, n in depths.items() for loss in ("", ", loss on closers")}
-    assert set(results["groups"]) == {*depths, *released}
+    blocks = [f"{block}{loss}" for block in ("released block", "encoder") for loss in ("", ", loss on closers")]
+    others = {f"{name}, {block}": n for name, n in depths.items() for block in blocks}
+    assert set(results["groups"]) == {*depths, *others}
     assert len(results["secondary"]) == 2 * 3 * (4 + 1)  # two comparisons a layer
-    for name, layers in (depths | released).items():
+    for name, layers in (depths | others).items():
         group = results["groups"][name]
         assert len(group["layers"]) == layers
         assert {len(column) for column in group["heads"].values()} == {2 * layers}
@@ -219,19 +221,52 @@ def test_results_carry_intervals_and_a_row_a_head(results):
             assert "too few for an interval" in layer["score"]["reason"]
 
 
-@pytest.mark.parametrize("group", [group for group in GROUPS if group.released], ids=lambda g: g.family.name)
+@pytest.mark.parametrize(
+    "group", [group for group in GROUPS if group.block == "released block"], ids=lambda g: g.family.name
+)
 def test_the_released_block_is_that_of_the_released_preset(group):
     """All that a model is, but its labels: those of the same depth in the preset of the released code."""
     own = group.family.recipe.config
     assert own == make_recipe("dyck-authors", {"positions": "scalar", "layers": group.layers}).config
-    (ours,) = (one for one in GROUPS if one.layers == group.layers and not one.released)
+    (ours,) = (one for one in GROUPS if one.layers == group.layers and one.block != group.block)
     targets = "closers" if group.closers else "all"
     assert group.family.recipe.settings == replace(ours.family.recipe.settings, targets=targets)
     assert group.paper_terms == ours.paper_terms
 
 
+@pytest.mark.parametrize("group", ENCODERS, ids=lambda g: g.family.name)
+def test_the_encoder_differs_in_what_it_is_called_for(group):
+    """BERT's block, both directions, learned positions, strings of one length: else what the first groups have."""
+    (ours,) = (one for one in GROUPS if one.layers == group.layers and "GPT" in one.block)
+    own, other = group.family.recipe, ours.family.recipe
+    encoder = {"block": "bert", "direction": "bidirectional", "positions": "learned", "activation": "gelu_exact"}
+    assert own.config == replace(other.config, **encoder)
+    targets = "closers" if group.closers else "all"
+    assert own.settings == replace(other.settings, data="prefix", targets=targets)
+    assert group.paper_terms == ours.paper_terms
+
+
+def test_an_encoders_patterns_are_scored_over_keys_on_both_sides(folder):
+    """Of one head by hand: the weight on closing brackets, row by row, against their share of all keys."""
+    group = next(g for g in ENCODERS if g.layers == 1 and g.closers)
+    model = load_checkpoint(replace(group.family, steps=3).file(folder / "populations", 2))[1]
+    tokens = study.in_distribution(group.family.recipe, DRAWN).inputs[1::2]
+    with torch.no_grad():
+        _, cache = model.run_with_cache(torch.from_numpy(tokens))
+    pattern = cache["blocks.0.attn.hook_pattern"][:, 0].double().numpy()
+    length = int((tokens[0] != model.grammar.pad).sum())  # of every string
+    assert (pattern[:, 3, 4:length] > 0).all()  # later keys are seen
+    scores = []
+    for row, weights in zip(tokens, pattern[:, :length], strict=True):
+        closing = np.isin(row, [1, 3])
+        share = closing.sum() / length
+        scores.append(np.mean((weights[:, closing].sum(1) - share) / (1 - share)))
+    fits = study.Looks(study.in_distribution(group.family.recipe, DRAWN).inputs, model.grammar, causal=False)
+    assert_close(fits.scores(model)[0]["closers"][1], float(np.mean(scores)), scale=1)
+
+
 def test_models_of_closers_are_asked_for_closers_alone():
-    every, closing = (study.held_out(g.family.recipe) for g in GROUPS if g.released and g.layers == 1)
+    every, closing = (study.held_out(g.family.recipe) for g in GROUPS if g.block == "released block" and g.layers == 1)
     np.testing.assert_array_equal(every.inputs, closing.inputs)
     asked = every.targets != study.IGNORE
     closers = asked & (every.targets % 2 == 1)
@@ -242,8 +277,11 @@ def test_models_of_closers_are_asked_for_closers_alone():
 def test_every_statement_stands_once_with_a_column_a_block(folder, results):
     page = (folder / "index.html").read_text()
     for words in ("1 layer: copied accuracy", "4 layers: models with a head to closing brackets"):
-        (row,) = re.findall(rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page)
-        assert len(re.findall("<td", row)) == 1 + 2 * 3  # the paper; of each block a number and a word
+        rows = re.findall(
+            rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page
+        )  # of the groups named before, and encoders
+        # the paper; of each way to train a number and a word
+        assert [len(re.findall("<td", row)) for row in rows] == [1 + 2 * 3, 1 + 2 * 2]
     for name in ("4 layers", "4 layers, released block"):
         heads = results["groups"][name]["heads"]
         lost = zip(

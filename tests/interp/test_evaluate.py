@@ -3,6 +3,7 @@
 import collections
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -448,6 +449,26 @@ def test_rungs_of_brackets_against_the_list_of_all_strings(num_types):
 def test_a_copys_rung_is_any_bracket():
     data = held_out(make_recipe("dyck-copy").grammar, 20)
     assert data.rung_losses() == {"law": 0.0, "any bracket": pytest.approx(math.log(4))}
+
+
+def test_an_encoder_is_measured_on_whole_strings():
+    """Strings that begin alike are not read once: what follows changes what a position gives."""
+    recipe = make_recipe("dyck-copy-encoder", {"layers": 1, "length": 5})
+    model = SandboxTransformer.init(replace(recipe.config, init_std=0.4), 0, recipe.grammar)
+    data = held_out(recipe.grammar, 200, data="prefix", length=5)
+    params = {name: p.detach()[None] for name, p in model.named_parameters()}
+    found = evaluate(model, params, data)
+    right, losses, weight = 0.0, 0.0, 0.0
+    for row, targets, count in zip(data.inputs, data.targets, data.weight, strict=True):
+        asked = targets != IGNORE
+        with torch.no_grad():
+            logits = model(torch.from_numpy(row[row != recipe.grammar.pad])[None])[0].double()
+        for at in np.flatnonzero(asked):
+            right += count * float(logits[at].argmax() == targets[at])
+            losses -= count * float(logits[at].log_softmax(-1)[targets[at]])
+            weight += count
+    assert_close(found["copied"], np.array([right / weight]), scale=1)
+    assert_close(found["loss"], np.array([losses / weight]), ulps=16, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("preset", ["dyck-minimal", "dyck-copy", "topic-joint"])

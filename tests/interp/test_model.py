@@ -46,6 +46,7 @@ def make(seed=0, scale=0.4, **changes):
 BARE = {"block": "bare", "n_layers": 1, "mlp_depth": 0}
 PAPER = {"block": "paper", "norm": "unit", "scale_scores": False, "biases": False, "activation": "relu"}
 AUTHORS = {"block": "authors", "embedding": "onehot", "positions": "scalar", "unembed_bias": False}
+BERT = {"block": "bert", "direction": "bidirectional", "positions": "learned"}
 # 7 tokens and 24 positions, tripled by the two heads of each of two layers
 DISENTANGLED = {
     "block": "disentangled", "embedding": "onehot", "positions": "onehot", "norm": "none", "mlp_depth": 0,
@@ -92,6 +93,10 @@ CONFIGS = {
     "authors, final norm": {**AUTHORS, "final_norm": True, "unembed_bias": True},
     "disentangled": DISENTANGLED,
     "disentangled, bidirectional": {**DISENTANGLED, "direction": "bidirectional", "scale_scores": False},
+    "bert": BERT,
+    "bert LNPre, no mlp": {**BERT, "norm": "LNPre", "mlp_depth": 0, "direction": "causal"},
+    "bert without positions": {**BERT, "positions": "none", "n_layers": 1, "final_norm": True},
+    "bert, no norm": {**BERT, "norm": "none", "biases": False},
     "gpt2 onehot positions": {"embedding": "onehot", "positions": "onehot", "d_model": 31},
     "gpt2, no final norm": {"final_norm": False},
     "paper, final norm": {**PAPER, "final_norm": True},
@@ -135,6 +140,8 @@ class Literal:
     def row(self, ids):
         c = self.c
         xs = [self.embed(ids, i) + self.position(i) for i in range(len(ids))]
+        if c.block == "bert":
+            xs = [self.norm("ln_embed.", x) for x in xs]
         for layer in range(c.n_layers):
             xs = self.block(f"blocks.{layer}.", xs, ids)
         if c.block == "gpt2" if c.final_norm is None else c.final_norm:
@@ -187,6 +194,10 @@ class Literal:
     def block(self, at, xs, ids):
         if self.c.block == "disentangled":
             return self.laid_beside(f"{at}attn.", xs, ids)
+        if self.c.block == "bert":
+            attended = self.attention(f"{at}attn.", xs, ids)
+            mid = [self.norm(f"{at}ln1_post.", x + a) for x, a in zip(xs, attended, strict=True)]
+            return [self.norm(f"{at}ln2_post.", x + self.mlp(f"{at}mlp.", x)) for x in mid] if self.c.mlp_depth else mid
         if self.c.block == "bare":
             return [self.norm(f"{at}ln1_post.", a) for a in self.attention(f"{at}attn.", xs, ids)]
         if self.c.block == "paper":  # eq. 6
@@ -231,7 +242,7 @@ class Literal:
                 share = self.shares(at, h, xs, i, keys)
                 values = [xs[j] @ self.p[f"{at}W_V"][h] + self.bias(f"{at}b_V", h) for j in keys]
                 heads.append(sum(s * v for s, v in zip(share, values, strict=True)))
-            if c.block in ("gpt2", "authors"):
+            if c.block in ("gpt2", "authors", "bert"):
                 out.append(sum(z @ self.p[f"{at}W_O"][h] for h, z in enumerate(heads)) + self.get(f"{at}b_O"))
             else:
                 out.append(np.concatenate(heads))
@@ -476,6 +487,8 @@ def expected_hooks(c, b, n):
         shapes["hook_pos_embed"] = stream
     if (c.block == "gpt2" if c.final_norm is None else c.final_norm) and c.norm != "none":
         shapes |= norm_hooks("ln_final", b, n, h * c.d_head if c.block == "bare" else c.d_model)
+    if c.block == "bert" and c.norm != "none":
+        shapes |= norm_hooks("ln_embed", b, n, c.d_model)
     for layer in range(c.n_layers):
         at = f"blocks.{layer}"
         shapes |= {f"{at}.attn.hook_{x}": (b, n, h, c.d_head) for x in "vz"}
@@ -487,7 +500,8 @@ def expected_hooks(c, b, n):
         shapes[f"{at}.hook_attn_out"] = (b, n, h * c.d_head) if c.block == "bare" else stream
         if c.norm != "none":
             late = ["ln2"] if c.mlp_depth or c.norm_added else []
-            names = {"gpt2": ["ln1", *late], "authors": late}.get(c.block, ["ln1_post"])
+            after = ["ln1_post", *(["ln2_post"] if c.mlp_depth else [])]
+            names = {"gpt2": ["ln1", *late], "authors": late, "bert": after}.get(c.block, ["ln1_post"])
             width = h * c.d_head if c.block == "bare" else c.d_model
             for name in names:
                 shapes |= norm_hooks(f"{at}.{name}", b, n, width)
@@ -497,7 +511,7 @@ def expected_hooks(c, b, n):
             shapes[f"{at}.hook_resid_post"] = stream
         if c.block == "paper" or c.norm_added or (c.block != "bare" and c.mlp_depth):
             shapes[f"{at}.hook_resid_mid"] = stream
-        if c.block in ("gpt2", "authors") and c.mlp_depth:
+        if c.block in ("gpt2", "authors", "bert") and c.mlp_depth:
             shapes[f"{at}.hook_mlp_out"] = stream
     return shapes
 
@@ -651,6 +665,7 @@ PACKED = [
     {"positions": "linear"},
     {"positions": "learned"},
     {"direction": "bidirectional", "positions": "learned"},
+    BERT,
     {"attention": "uniform"},
     {"attention": "linear"},
     PAPER,

@@ -33,6 +33,8 @@ BLOCKS = {
     "authors": AUTHORS,
     "authors, norm added": {**AUTHORS, "norm_added": True},
     "one-hot": {**AUTHORS, "embedding": "onehot"},
+    "bert": {"block": "bert", "direction": "bidirectional"},
+    "bert, causal, attention only": {"block": "bert", "mlp_depth": 0},
 }
 every_block = pytest.mark.parametrize("changes", BLOCKS.values(), ids=BLOCKS.keys())
 

@@ -236,7 +236,7 @@ def test_the_oracle_follows_the_grammar():
 
 WRONG = [
     ("dyck-standrd", {}, RequestError, "did you mean 'dyck-standard'?"),
-    ("frob", {}, RequestError, "dyck-copy, dyck-standard"),
+    ("frob", {}, RequestError, "dyck-copy, dyck-copy-encoder, dyck-standard"),
     ("dyck-standard", {"postions": "none"}, RequestError, "did you mean 'positions'?"),
     ("dyck-standard", {"zzz": 1}, RequestError, "'dyck-standard' takes block"),
     ("dyck-standard", {"k": 0}, GrammarError, "k=0 is not a whole number"),

@@ -145,6 +145,16 @@ def test_a_world_says_which_models_its_grammars_fit():
     assert SandboxTransformer(LEARNED(Parity(6), n_ctx=5), Parity(6)).grammar == Parity(6)  # of no world
 
 
+def test_only_copies_of_one_length_are_trained_in_both_directions():
+    """A later key tells a language model what it should predict, and PAD has a key behind a short string."""
+    copying, predicting = make_recipe("dyck-copy-encoder"), make_recipe("dyck-standard", {"data": "prefix"})
+    assert copying.config.direction == "bidirectional"
+    with pytest.raises(ConfigError, match="direction='bidirectional' sees the token it should predict: use 'causal'"):
+        replace(predicting, config=replace(predicting.config, direction="bidirectional"))
+    with pytest.raises(ConfigError, match="data='complete' gives strings of several lengths"):
+        make_recipe("dyck-copy-encoder", {"data": "complete"})
+
+
 @pytest.mark.parametrize("preset", ["dyck-standard", "dyck-minimal", "dyck-copy"])
 def test_a_model_is_of_one_depth(preset):
     recipe = make_recipe(preset)

@@ -53,7 +53,7 @@ BRACKETS = {
     "loss": ("mse", {}),
     "l2": (0.1, {}),
     "targets": (("closers", "all"), {}),
-    "data": ("prefix", {}),
+    "data": (("prefix", "complete"), {}),
     "min_length": (6, {}),
     "max_length": (10, {}),
     "length": (9, {"data": "prefix"}),

@@ -98,6 +98,7 @@ VARIANTS = {
     "counts-3-types": ("dyck-minimal", {"compute": "counts", "k": 3, "depth": 4, "steps": 20}),
     "counts-4-types": ("dyck-minimal", {"compute": "counts", "k": 4, "depth": 4, "steps": 20}),
     "counts-8-types": ("dyck-minimal-sum", {"compute": "counts", "k": 8, "depth": 6, "batch": 16}),
+    "encoder": ("dyck-copy-encoder", {"layers": 2}),
     # one row of many heads: MKL took a lone seed by another path
     "one-string": ("dyck-standard", {"heads": 5, "width": 40, "layers": 1, "batch": 1, "data": "prefix", "length": 28}),
 }

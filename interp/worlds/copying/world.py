@@ -14,6 +14,12 @@ def _copy(grammar: CopyGrammar) -> TransformerConfig:
     return standard(grammar, n_layers=4)
 
 
+def _encoder(grammar: CopyGrammar) -> TransformerConfig:
+    return standard(
+        grammar, n_layers=4, block="bert", direction="bidirectional", positions="learned", activation="gelu_exact"
+    )
+
+
 WORLD = replace(
     DYCK,
     name="copying",
@@ -25,7 +31,13 @@ WORLD = replace(
             _copy,
             DyckSettings(steps=300, eval_every=100),
             CopyGrammar,
-        )
+        ),
+        "dyck-copy-encoder": Preset(
+            "a 4-layer encoder, BERT's block and attention in both directions, trained to repeat each bracket",
+            _encoder,
+            DyckSettings(steps=300, eval_every=100, data="prefix"),
+            CopyGrammar,
+        ),
     },
     columns={"copied": "copied"},
     measures=("excess", "copied"),

@@ -135,7 +135,8 @@ def evaluate(
         return evaluate_positions(template, params, data, by_distance)
     if config.counts_suffice and counts_pay(config, data):
         return evaluate_counted(template, params, data, by_distance)
-    if data.inputs.shape[1] <= _SHORT and config.oracle is None:
+    shares = config.direction == "causal" and config.oracle is None  # what follows a beginning would change it
+    if shares and data.inputs.shape[1] <= _SHORT:
         rows = share_rows(data.inputs, data.lengths, int(data.inputs.max(initial=0)))
         if rows.tokens.size < data.lengths.sum() + _PASS * len(chunks(data)):
             return evaluate_shared(template, params, data, rows, by_distance)

@@ -42,8 +42,13 @@ def check(recipe: Recipe) -> None:
         )
     if c.pad_token not in (None, grammar.pad):
         raise ConfigError(f"pad_token={c.pad_token} is not the grammar's PAD, {grammar.pad}")
-    if c.direction != "causal":
+    if c.direction != "causal" and not grammar.copies:
         raise ConfigError(f"direction={quoted(c.direction)} sees the token it should predict: use 'causal'")
+    if c.direction != "causal" and s.data == "complete":
+        raise ConfigError(
+            f"data='complete' gives strings of several lengths, and direction={quoted(c.direction)} sees the PAD "
+            "behind them: use data='prefix'"
+        )
     if s.data == "complete":  # refuse bounds that admit no string before any work
         grammar.length_distribution(s.min_length, s.max_length)
 

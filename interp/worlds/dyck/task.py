@@ -68,8 +68,9 @@ class Objective:
         self.source = data_source(recipe)
         self.nested = contrast_of(recipe, self.source.layout()) if self.settings.contrastive else None
         self.layout = self.source.layout()
-        self.where = placed(self.layout, device)
-        self.where_nested = placed(self.nested.layout, device) if self.nested else {}
+        causal = recipe.config.direction == "causal"
+        self.where = placed(self.layout, device, causal)
+        self.where_nested = placed(self.nested.layout, device, causal) if self.nested else {}
         self.counted = CountModel(template) if self.settings.compute == "counts" else None
         self._losses = torch.vmap(self._one)
 
