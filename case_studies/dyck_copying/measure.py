@@ -99,7 +99,7 @@ def _released(group: Group) -> Group:
 
 
 def _encoder(group: Group) -> Group:
-    """The released repository also holds an encoder, BERT's, attending in both directions; it has no settings for it."""
+    """The released repository also holds an encoder, BERT's, attending in both directions, without settings."""
     family = replace(group.family, name=f"{group.family.name}, encoder", preset="dyck-copy-encoder")
     return replace(group, family=family, block="encoder")
 
