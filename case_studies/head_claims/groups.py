@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from case_studies.dyck_attention.families import LINEAR, MINIMAL, OTHERS, RELEASED, STANDARD, TABLE
+from case_studies.dyck_copying.measure import RELEASED_BLOCK
 from case_studies.head_claims.said import (
     DYCK,
     FIRST_EVEN,
@@ -21,6 +22,7 @@ from case_studies.head_claims.said import (
 from case_studies.populations import Family
 from case_studies.study import Obtained
 from interp import Population, load_checkpoint
+from interp.worlds.dyck.recipes import grammar_of
 from interp.worlds.dyck.task import in_distribution
 from probes.claims import Claim
 
@@ -44,6 +46,7 @@ class Group:
     - `family`: of all but controls; `bundled`: a checkpoint that serves a run with few seeds.
     - `own_strings`: audited on held-out strings of the training law, not on prefixes of one length.
     - `known`: of controls, verdicts that follow from the construction, by statement.
+    - `settings`: audited again in other settings, in a study of how much of a verdict they decide.
     """
 
     name: str
@@ -52,11 +55,12 @@ class Group:
     bundled: str | None = None
     own_strings: bool = False
     known: tuple[tuple[str, str], ...] = ()
+    settings: bool = True
 
     @property
     def copies(self) -> bool:
         """Whether the models repeat their input."""
-        return self.family is not None and self.family.preset == "dyck-copy"
+        return self.family is not None and grammar_of(self.family.recipe).copies
 
     def models(self, one: Obtained) -> Models:
         """The models of a population, before training where the group is a null."""
@@ -82,6 +86,8 @@ def _control(name: str, *known: tuple[str, str]) -> Group:
 
 COPY_FOUR = Family("copying, 4 layers", "dyck-copy")
 COPY_ONE = Family("copying, 1 layer", "dyck-copy", {"layers": 1})
+# Trained in `dyck-copying` too: the block of the paper's released code.
+COPY_RELEASED = Family("copying, 4 layers, released block", "dyck-copy", RELEASED_BLOCK)
 PAPER = replace(TABLE[0].family, name="paper's block (eq. 6)")
 UNIFORM = OTHERS[-1]
 
@@ -106,6 +112,7 @@ GROUPS = (
     Group(COPY_FOUR.name, "copying", COPY_FOUR),
     Group(COPY_ONE.name, "copying", COPY_ONE),
     Group(f"{COPY_FOUR.name}, untrained", "null", COPY_FOUR),
+    Group(COPY_RELEASED.name, "copying", COPY_RELEASED, settings=False),
 )  # fmt: skip
 
 

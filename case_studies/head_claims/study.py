@@ -66,7 +66,7 @@ def collect(run: Run[Size]) -> Findings:
 
 def _sensitivity(group: Group, run: Run[Size]) -> list[Kept]:
     """What becomes of a trained family's verdicts; nothing where it is audited elsewhere, or not bundled."""
-    if group.family is None or group.kind not in ("dyck", "copying") or group.own_strings:
+    if group.family is None or group.kind not in ("dyck", "copying") or group.own_strings or not group.settings:
         return []
     (wanted,) = run.group(group.name)
     if run.size.primary and wanted.bundled is None:
