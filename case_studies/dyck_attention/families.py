@@ -92,6 +92,7 @@ PAPER_UNIFORM_ACCURACY = 0.99  # section 3.1: uniform attention
 VARIED = (
     Family("as in the main table", "dyck-standard"),
     Family("batch 100", "dyck-standard", {}, batch=100),
+    Family("linear positions, batch 100", "dyck-standard", {"positions": "linear"}, batch=100),
     Family("half the steps", "dyck-standard", steps=750),
     Family("twice the steps", "dyck-standard", steps=3000),
     Family("on prefixes, twice the steps", "dyck-standard", {"data": "prefix"}, 3000),

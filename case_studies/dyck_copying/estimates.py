@@ -49,7 +49,6 @@ class Crossing:
     threshold: float
     interpretable: Estimate  # of all heads
     useless: Estimate  # of the interpretable ones
-    spared: Estimate  # of the interpretable ones: none of the three ablations costs 1 % of accuracy
     others_useless: Estimate  # of the rest
     seeds: Estimate  # seeds with an interpretable head
     seeds_any: Estimate  # of those: one at least is useless
@@ -58,7 +57,7 @@ class Crossing:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        names = ("interpretable", "useless", "spared", "others_useless", "seeds", "seeds_any", "seeds_all")
+        names = ("interpretable", "useless", "others_useless", "seeds", "seeds_any", "seeds_all")
         estimates = {name: getattr(self, name).to_dict() for name in names}
         return {"threshold": self.threshold, **estimates, "undecided": self.undecided}
 
@@ -71,13 +70,10 @@ def crossing(heads: Sequence[Head], threshold: float = INTERPRETABLE, term: str 
     inside = [(seed, verdict) for seed, looks, verdict in decided if looks]
     outside = [verdict for _, looks, verdict in decided if not looks]
     by_seed = {seed: [verdict for s, verdict in inside if s == seed] for seed, _ in inside}
-    lost = [head.cost.worst_accuracy for head, looks in zip(heads, fits, strict=True) if looks]
-    costs = [accuracy for accuracy in lost if not np.isnan(accuracy)]
     return Crossing(
         threshold,
         clopper_pearson(sum(fits), len(heads)),
         clopper_pearson(sum(verdict for _, verdict in inside), len(inside)),
-        clopper_pearson(sum(accuracy < ACCURACY for accuracy in costs), len(costs)),
         clopper_pearson(sum(outside), len(outside)),
         clopper_pearson(
             len({seed for seed, looks, _ in judged if looks}), len({head.seed for head in heads}), over="seeds"

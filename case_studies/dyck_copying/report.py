@@ -94,7 +94,6 @@ def encoder_parts(later: Sequence[Measured]) -> list[str | Table | Figure]:
     """The paper's statements of models that attend in both directions, which no comparison above holds."""
     (deep, *_), (flat, *_) = ([m for m in later if m.group.layers == group.layers] for group in DEPTHS)
     closing = next(m for m in later if m.group.layers == flat.group.layers and m.group.closers)
-    cheap = [sum(costs) for costs in zip(*(_spared(m) for m in later), strict=True)]
     return [
         "The released repository also holds an encoder (BERT's block: a norm behind each sum and one on the "
         "embeddings, learned positions, attention in both directions), and no settings for it. It was trained here to "
@@ -102,19 +101,11 @@ def encoder_parts(later: Sequence[Measured]) -> list[str | Table | Figure]:
         "corrected with the others. Strings are prefixes of one length, so that no key is PAD.",
         primary_table(later),
         paper_table(later),
-        f"Of {cheap[1]} heads that look interpretable {cheap[0]} cost less than {percent(ACCURACY)} of accuracy in "
-        f"whichever of three ways they are ablated.",
         *terms_parts(later),
         accuracy_table(later),
         without_table([deep, flat]),
         *heatmaps(closing),
     ]
-
-
-def _spared(m: Measured) -> tuple[int, int]:
-    """How many interpretable heads cost no accuracy, and of how many."""
-    costs = [head.cost.worst_accuracy for head in likely(m)]
-    return sum(cost < ACCURACY for cost in costs), len(costs)
 
 
 def answers(measured: Sequence[Measured]) -> list[str]:

@@ -190,7 +190,6 @@ def test_counts_of_made_up_heads():
     assert found == {
         "interpretable": (4, 6),
         "useless": (2, 3),
-        "spared": (3, 3),
         "others_useless": (1, 2),
         "seeds": (3, 4),
         "seeds_any": (2, 2),
