@@ -262,6 +262,12 @@ class TransformerConfig:
         return self.block == "bert" and self.norm != "none"
 
     @property
+    def sums_parts(self) -> bool:
+        """Is the residual stream the sum of what embeddings, heads and MLPs write to it?"""
+        kept = {"gpt2": True, "disentangled": True, "authors": not self.norm_added, "bert": self.norm == "none"}
+        return kept.get(self.block, False)
+
+    @property
     def counts_suffice(self) -> bool:
         """Do logits depend on nothing but the own state and the counts of states seen (see `interp.model.counts`)?"""
         # The table of states ends in zero rows, which a norm without eps would divide by 0.

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformer_lens import ActivationCache
 from transformer_lens.hook_points import HookPoint
 
 from interp import html
@@ -19,6 +18,7 @@ from interp.errors import ConfigError, RequestError, quoted
 from interp.grammars import Grammar
 from interp.model import masks
 from interp.model.blocks import BLOCKS, Known
+from interp.model.cache import ActivationCache, check_parts
 from interp.model.hooks import NamedHooks, Names, check_slice, is_hooked
 from interp.model.init import init_params
 from interp.model.masks import Prepared, Trusted
@@ -187,6 +187,7 @@ class SandboxTransformer(NamedHooks):
     ) -> Any:
         """As TransformerLens: (output, `ActivationCache`), or a plain dict if asked for.
 
+        What its tools would get wrong of a model's blocks they refuse (`interp.model.cache.ActivationCache`).
         Raises `RequestError` for a filter that names no hook, for several rows with `remove_batch_dim`, and for
         gradients of anything but return_type="loss".
         """
@@ -302,10 +303,12 @@ class SandboxTransformer(NamedHooks):
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Float[Tensor, " d_model"]:
-        """Sum of the biases written to the residual stream before `layer` (pre-norm blocks).
+        """Sum of the biases written to the residual stream before `layer`.
 
-        `layer` n_layers is the end; with `mlp_input` those before the MLP of `layer`.
+        `layer` n_layers is the end; with `mlp_input` those before the MLP of `layer`. Raises `RequestError` where the
+        stream is no sum of what is written to it.
         """
+        check_parts(self.config, "accumulated_bias")
         mlp_input = true_or_false("mlp_input", mlp_input)
         include_mlp_biases = true_or_false("include_mlp_biases", include_mlp_biases)
         layer = index_of("layer", layer, self.config.n_layers + (not mlp_input))

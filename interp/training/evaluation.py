@@ -10,11 +10,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from interp.config import TransformerConfig
 from interp.errors import WorldError, quoted
 from interp.functional import Params, stacked_logits
 from interp.model import SandboxTransformer
 from interp.model.hooks import is_hooked
-from interp.model.masks import Trusted
+from interp.model.masks import Trusted, visible_keys
 from interp.rng import generator
 from interp.training.given import drawn, labelled, surprises
 from interp.training.layout import IGNORE
@@ -36,6 +37,8 @@ class EvalSet:
     - `classes`: where a named kind of query is asked, bool.
     - `rungs`: surprise (nats) of named baseline predictors at each target, to stand beside the model's.
     - `latent`: names of those rungs that know what a string was drawn from, which nobody who reads it does.
+    - `filled`: positions of each string [string]; behind them lies filler, which attention in both directions must not
+      see. None: all columns.
     """
 
     inputs: NDArray[np.int64]
@@ -45,12 +48,19 @@ class EvalSet:
     classes: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict, kw_only=True)
     rungs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, kw_only=True)
     latent: frozenset[str] = field(default=frozenset(), kw_only=True)
+    filled: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Positions of each string up to the last one that is scored (1 where none is), [string]."""
         places = np.arange(1, self.targets.shape[1] + 1)
         return np.where(self.targets != IGNORE, places, 1).max(1, initial=1)
+
+    def read(self, direction: str) -> NDArray[np.int64]:
+        """Positions of each string that bear on what is scored [string]: to the last such one, or to the end."""
+        if direction == "causal":
+            return self.lengths
+        return np.full(len(self.inputs), self.inputs.shape[1]) if self.filled is None else self.filled
 
     def rung_losses(self) -> dict[str, float]:
         """Mean surprise (nats a prediction) of each rung on this very sample, and of the exact law."""
@@ -116,7 +126,14 @@ def plain_set(grammar: Any, count: int, seed: int = 0) -> EvalSet:
         classes={name: wide(mask, False) for name, mask in known("classes").items()},
         rungs={name: wide(nll, 0.0) for name, nll in rungs.items()},
         latent=frozenset(latent),
+        filled=_filled(tokens, getattr(grammar, "pad", None)),
     )
+
+
+def _filled(tokens: NDArray[np.int64], pad: int | None) -> NDArray[np.int64]:
+    """Positions of each string [string] up to its last token that is not PAD."""
+    places = np.arange(1, tokens.shape[1] + 1)
+    return np.where(tokens != (-1 if pad is None else pad), places, 1).max(1, initial=1)
 
 
 def _latent_rungs(
@@ -182,14 +199,12 @@ def evaluate_positions(
     dtype = next(iter(params.values())).dtype
     hooked = is_hooked(template)
     with torch.no_grad():
-        for rows in chunks(data):
-            used = even_width(int((data.targets[rows] != IGNORE).any(0).nonzero()[0].max(initial=0)) + 1)
+        read = data.read(template.config.direction)
+        for rows in chunks(data, read):
+            used = min(even_width(int(read[rows].max())), data.inputs.shape[1])
             inputs = torch.from_numpy(data.inputs[rows, :used]).to(device)
             target = torch.from_numpy(data.targets[rows, :used]).to(device)
-            kwargs: dict[str, Any] = {}
-            if template.config.bounded:  # trailing PAD may lie beyond the last one: not scored
-                places = torch.arange(used, device=device).clamp(max=template.config.n_ctx - 1)[None]
-                kwargs["positions"] = Trusted(places)
+            kwargs: dict[str, Any] = dict(_placed(template.config, inputs, read[rows]))
             first = _even_start(data.targets[rows, :used])
             if not hooked:  # an edit may speak of positions before the first that is scored
                 kwargs["first"] = first
@@ -209,6 +224,19 @@ def evaluate_positions(
     return {name: (v / w).cpu().numpy() for name, (v, w) in sums.items()}
 
 
+def _placed(config: TransformerConfig, inputs: Tensor, read: NDArray[np.int64]) -> dict[str, Trusted]:
+    """The keyword arguments that place strings [string, pos] in a model: `read` positions each, and then filler."""
+    used, device = inputs.shape[1], inputs.device
+    found = {}
+    if config.bounded:  # trailing PAD may lie beyond the last one: not scored
+        found["positions"] = Trusted(torch.arange(used, device=device).clamp(max=config.n_ctx - 1)[None])
+    if config.direction != "causal":
+        inside = torch.arange(used, device=device) < torch.from_numpy(read).to(device)[:, None]
+        itself = torch.eye(used, dtype=torch.bool, device=device)
+        found["visible"] = Trusted((visible_keys(inputs, config) & inside[:, None, None]) | itself)
+    return found
+
+
 def even_width(used: int) -> int:
     """Widths at which a seed's bits do not depend on its place in the stack (see `layout.pack`)."""
     return -(-used // 16) * 16
@@ -219,9 +247,12 @@ def _even_start(targets: NDArray[np.int64]) -> int:
     return int((targets != IGNORE).any(0).argmax()) // 16 * 16
 
 
-def chunks(data: EvalSet) -> list[slice]:
-    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs, or two strings."""
-    lengths = data.lengths
+def chunks(data: EvalSet, read: NDArray[np.int64] | None = None) -> list[slice]:
+    """Slices of strings (sorted by length) of at most `_CELLS` positions and `_PAIRS` pairs, or two strings.
+
+    `read`: positions of each string that a model is given, by default those to the last that is scored.
+    """
+    lengths = data.lengths if read is None else read
     found, begin = [], 0
     for i in range(1, len(lengths) + 1):
         cells = 0 if i == len(lengths) else lengths[i] * (i + 1 - begin)

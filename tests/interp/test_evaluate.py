@@ -33,6 +33,7 @@ from interp.worlds.dyck.evaluate import (
 )
 from interp.worlds.dyck.finite import BOUNDS, ShortStrings
 from interp.worlds.dyck.shared import evaluate_shared, share_rows
+from interp.worlds.dyck.task import data_source, final_eval_sets, in_distribution
 
 SETS = {
     "complete": (DyckGrammar(2, 4), {"data": "complete"}),
@@ -451,10 +452,11 @@ def test_a_copys_rung_is_any_bracket():
     assert data.rung_losses() == {"law": 0.0, "any bracket": pytest.approx(math.log(4))}
 
 
-def test_an_encoder_is_measured_on_whole_strings():
-    """Strings that begin alike are not read once: what follows changes what a position gives."""
+@pytest.mark.parametrize("pad_token", [6, None])
+def test_an_encoder_is_measured_on_whole_strings(pad_token):
+    """Strings that begin alike are not read once, as what follows changes what a position gives; PAD is never read."""
     recipe = make_recipe("dyck-copy-encoder", {"layers": 1, "length": 5})
-    model = SandboxTransformer.init(replace(recipe.config, init_std=0.4), 0, recipe.grammar)
+    model = SandboxTransformer.init(replace(recipe.config, init_std=0.4, pad_token=pad_token), 0, recipe.grammar)
     data = held_out(recipe.grammar, 200, data="prefix", length=5)
     params = {name: p.detach()[None] for name, p in model.named_parameters()}
     found = evaluate(model, params, data)
@@ -469,6 +471,28 @@ def test_an_encoder_is_measured_on_whole_strings():
             weight += count
     assert_close(found["copied"], np.array([right / weight]), scale=1)
     assert_close(found["loss"], np.array([losses / weight]), ulps=16, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("preset", ["dyck-copy", "dyck-copy-encoder", "dyck-standard"])
+def test_prefixes_are_measured_at_the_positions_that_training_reads(preset):
+    """Of a prefix training reads all but the last bracket, which is a target where the next token is asked for."""
+    recipe = make_recipe(preset, {"data": "prefix", "length": 9, "positions": "learned", "n_ctx": 9})
+    inputs, _ = data_source(recipe).draw(0, range(1))
+    data = in_distribution(recipe, 20)
+    starts = int((inputs == recipe.grammar.start).sum())
+    assert int((inputs != recipe.grammar.pad).sum()) == starts * 9
+    assert (data.lengths == 9).all()
+
+
+@pytest.mark.parametrize("positions", ["learned", "onehot"])
+@pytest.mark.parametrize(("preset", "n_ctx"), [("dyck-standard", 500), ("dyck-copy", 501)])
+def test_long_strings_are_measured_where_there_is_a_position_for_each(preset, n_ctx, positions):
+    shape = {"embedding": "onehot", "width": 7 + n_ctx} if positions == "onehot" else {}
+    for fits in (False, True):
+        options = {"positions": positions, "n_ctx": n_ctx - 1 + fits, **shape}
+        sets = dict(final_eval_sets(make_recipe(preset, options)))
+        assert ("long_" in sets) == fits
+    assert sets["long_"].lengths.max() == n_ctx
 
 
 @pytest.mark.parametrize("preset", ["dyck-minimal", "dyck-copy", "topic-joint"])

@@ -1024,3 +1024,58 @@ def test_cfg_is_what_transformer_lens_reads():
 def test_normalization_type_is_one_whose_arithmetic_holds(changes, expected):
     """`unit` is centred and divided by its hook_scale, which is all TransformerLens assumes of LNPre."""
     assert make(0, **changes).cfg.normalization_type == expected
+
+
+# ---- BERT --------------------------------------------------------------------------------------------
+
+
+def bert_with_weights_of(model):
+    """Hugging Face's model, without its pooler; its one embedding of a token type is 0."""
+    transformers = pytest.importorskip("transformers")
+    c, state, at = model.config, model.state_dict(), "embeddings."
+    weights = {
+        f"{at}word_embeddings.weight": state["embed.W_E"],
+        f"{at}position_embeddings.weight": state["pos_embed.W_pos"],
+        f"{at}token_type_embeddings.weight": torch.zeros(1, c.d_model),
+    }
+    norms = {f"{at}LayerNorm": "ln_embed"}
+    for layer in range(c.n_layers):
+        ours, theirs = f"blocks.{layer}.", f"encoder.layer.{layer}."
+        for part in ("query", "key", "value"):
+            letter = part[0].upper()
+            weights[f"{theirs}attention.self.{part}.weight"] = state[f"{ours}attn.W_{letter}"].mT.flatten(0, 1)
+            weights[f"{theirs}attention.self.{part}.bias"] = state[f"{ours}attn.b_{letter}"].flatten()
+        weights[f"{theirs}attention.output.dense.weight"] = state[f"{ours}attn.W_O"].flatten(0, 1).mT
+        weights[f"{theirs}attention.output.dense.bias"] = state[f"{ours}attn.b_O"]
+        for part, name in (("intermediate", "in"), ("output", "out")):
+            weights[f"{theirs}{part}.dense.weight"] = state[f"{ours}mlp.W_{name}"].mT
+            weights[f"{theirs}{part}.dense.bias"] = state[f"{ours}mlp.b_{name}"]
+        norms |= {
+            f"{theirs}attention.output.LayerNorm": f"{ours}ln1_post",
+            f"{theirs}output.LayerNorm": f"{ours}ln2_post",
+        }
+    weights |= {f"{theirs}.weight": state[f"{ours}.w"] for theirs, ours in norms.items()}
+    weights |= {f"{theirs}.bias": state[f"{ours}.b"] for theirs, ours in norms.items()}
+    shape = {
+        "vocab_size": c.d_vocab, "hidden_size": c.d_model, "num_hidden_layers": c.n_layers, "type_vocab_size": 1,
+        "num_attention_heads": c.n_heads, "intermediate_size": c.d_mlp, "max_position_embeddings": c.n_ctx,
+    }  # fmt: skip
+    config = transformers.BertConfig(**shape, hidden_act="gelu", layer_norm_eps=c.norm_eps, pad_token_id=c.pad_token)
+    bert = transformers.BertModel(config, add_pooling_layer=False)
+    bert.load_state_dict(weights)  # every one
+    return bert.to(state["embed.W_E"].dtype).eval()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_stream_of_block_bert_is_that_of_bert(seed):
+    """After the embeddings and after each layer, PAD behind short strings included."""
+    model = make(seed, **BERT, n_layers=3, activation="gelu_exact", norm_eps=1e-3)
+    tokens = torch.randint(0, 6, (4, 11), generator=torch.Generator().manual_seed(seed))
+    tokens[1, 7:] = tokens[2, 3:] = PAD
+    with torch.no_grad():
+        states = bert_with_weights_of(model)(tokens, (tokens != PAD).long(), output_hidden_states=True).hidden_states
+        _, cache = model.run_with_cache(tokens)
+    ours = [*(cache["resid_pre", layer] for layer in range(3)), cache["resid_post", 2]]
+    for given, expected in zip(ours, states, strict=True):
+        assert expected.std() > 0.5
+        assert_close(given[tokens != PAD], expected[tokens != PAD])

@@ -153,6 +153,22 @@ def test_only_copies_of_one_length_are_trained_in_both_directions():
         replace(predicting, config=replace(predicting.config, direction="bidirectional"))
     with pytest.raises(ConfigError, match="data='complete' gives strings of several lengths"):
         make_recipe("dyck-copy-encoder", {"data": "complete"})
+    with pytest.raises(ConfigError, match="contrast='nested' puts more pairs before one string than before another"):
+        make_recipe("dyck-copy-encoder", {"contrastive": 0.5})
+    for options in ({"contrast": "released"}, {"depth": 1}):  # as many before each
+        assert make_recipe("dyck-copy-encoder", {"contrastive": 0.5, **options}).settings.contrastive == 0.5
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "told"),
+    [
+        ("dyck-standard", {"layers": 1, "block": "bert"}, "no norm on the embeddings .* block='bert'"),
+        ("dyck-copy-encoder", {"layers": 1, "positions": "none"}, "one causal layer.* direction='bidirectional'"),
+    ],
+)
+def test_what_keeps_counts_from_sufficing_is_named(preset, options, told):
+    with pytest.raises(ConfigError, match=told):
+        make_recipe(preset, {"compute": "counts", **options})
 
 
 @pytest.mark.parametrize("preset", ["dyck-standard", "dyck-minimal", "dyck-copy"])

@@ -238,6 +238,38 @@ def test_metrics_are_weighted_means_over_what_was_drawn():
         assert_close(torch.tensor(found[name][0]), value, scale=1)
 
 
+class _Sums:
+    """40 or 10 bits; asked is their sum modulo 2, at one position."""
+
+    vocab: ClassVar[tuple[str, ...]] = ("0", "1")
+    vocab_size: ClassVar[int] = 2
+
+    def __init__(self, length, at):
+        self.length, self.at = length, at
+
+    def draw(self, rng, count):
+        return (rng.random((count, self.length)) < 0.5).astype(np.int64)
+
+    def labels(self, tokens):
+        labels = np.full(tokens.shape, IGNORE)
+        labels[:, self.at] = tokens.sum(1) % 2
+        return labels
+
+
+@pytest.mark.parametrize("positions", ["learned", "none"])
+@pytest.mark.parametrize(("length", "at"), [(40, 0), (10, 9), (16, 0)])
+def test_a_model_of_both_directions_is_measured_on_the_string_and_nothing_else(length, at, positions):
+    """Tokens behind the label are read; what fills a row up is not, although there is no PAD to tell it by."""
+    shape = {"n_layers": 1, "d_model": 12, "d_head": 12, "d_mlp": 12, "d_vocab_out": 2, "n_ctx": 40, "init_std": 0.5}
+    model = SandboxTransformer.init(TransformerConfig(2, direction="bidirectional", positions=positions, **shape), 0)
+    data = plain_set(_Sums(length, at), 100)
+    found = evaluate(model, {name: p.detach()[None] for name, p in model.named_parameters()}, data)
+    with torch.no_grad():
+        nats = -model(torch.from_numpy(data.inputs[:, :length]))[:, at].log_softmax(-1)
+    each = nats.gather(1, torch.from_numpy(data.targets[:, at, None]))[:, 0].double().numpy()
+    assert_close(found["loss"][0], np.average(each, weights=data.weight), ulps=16, dtype=torch.float32)
+
+
 def test_outputs_must_be_as_many_as_labels():
     r = recipe(_Kinds())
     with pytest.raises(ConfigError, match="vocabulary of 5 and 3 labels"):

@@ -13,6 +13,7 @@ from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_check
 
 from closeness import assert_close
 from interp.config import TransformerConfig
+from interp.errors import RequestError
 from interp.grammars import DyckGrammar
 from interp.model import SandboxTransformer
 
@@ -184,6 +185,78 @@ def test_logit_attributions_sum_to_the_logit(norm):
         every = model.to_tokens(TEXTS)
         assert_close(cache.logit_attrs(stack, every).sum(0) + bias[every], logits.gather(-1, every[..., None])[..., 0])
         assert_close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + bias, logits)
+
+
+POST_NORM = [
+    {"block": "bert"},
+    {"block": "bert", "mlp_depth": 0},
+    {"block": "bert", "direction": "bidirectional", "positions": "learned", "final_norm": True},
+    {"block": "paper", "n_heads": 1, "d_head": 12},
+    {"block": "authors", "norm_added": True},
+]
+
+
+def cached_of(changes):
+    model = make(4, **changes)
+    with torch.no_grad():
+        return model, *model.run_with_cache(TEXTS)
+
+
+@pytest.mark.parametrize("changes", POST_NORM, ids=str)
+def test_a_stream_that_is_no_sum_is_not_taken_apart(changes):
+    """What embeddings, heads and MLPs write passes norms on its way: their sum is another vector."""
+    model, _, whole = cached_of(changes)
+    for cache in (whole, whole.apply_slice_to_batch_dim((0, 2))):
+        with pytest.raises(RequestError, match=r"decompose_resid: the residual stream of block='\w+' is no sum"):
+            cache.decompose_resid()
+        with pytest.raises(RequestError, match="get_full_resid_decomposition: the residual stream"):
+            cache.get_full_resid_decomposition()
+    with pytest.raises(RequestError, match="accumulated_bias: the residual stream"):
+        model.accumulated_bias(1)
+    for layer in range(3):  # the stream itself is there, layer by layer
+        target = whole["resid_post", 1] if layer == 2 else whole["resid_pre", layer]
+        assert_close(whole.accumulated_resid(layer)[-1], target)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"block": "bert", "norm": "none"}, {"block": "authors"}, {"final_norm": False}], ids=str
+)
+def test_other_streams_are_sums_too(changes):
+    _, _, cache = cached_of(changes)
+    assert_close(cache.decompose_resid().sum(0), cache["resid_post", 1])
+    with torch.no_grad():
+        assert_close(cache.get_full_resid_decomposition().sum(0), cache["resid_post", 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "normed"),
+    [
+        ({"block": "bert"}, []),
+        ({"block": "bert", "final_norm": True}, [(2, False)]),
+        ({"block": "authors"}, [(0, True), (1, True)]),
+        ({"block": "authors", "final_norm": True, "norm": "LNPre"}, [(0, True), (1, True), (2, False)]),
+        ({"final_norm": False}, [(0, False), (0, True), (1, False), (1, True)]),
+        ({"final_norm": False, "norm": "none"}, []),
+    ],
+    ids=str,
+)
+def test_a_norm_that_would_be_left_out_is_refused(changes, normed):
+    """Elsewhere nothing stands between the stream and what reads it, and the stream is what comes back."""
+    model, logits, cache = cached_of(changes)
+    for layer, mlp_input in [(0, False), (0, True), (1, False), (1, True), (2, False)]:
+        plain = cache.accumulated_resid(layer, mlp_input=mlp_input)
+        if (layer, mlp_input) in normed:
+            with pytest.raises(RequestError, match=f"apply_ln at layer {layer} of 2: TransformerLens knows"):
+                cache.accumulated_resid(layer, mlp_input=mlp_input, apply_ln=True)
+            if layer:
+                with pytest.raises(RequestError, match=f"apply_ln at layer {layer} of 2"):
+                    cache.stack_neuron_results(
+                        layer, apply_ln=True, mlp_input=mlp_input, project_output_onto=model.W_U[:, 0]
+                    )
+        else:
+            assert_close(cache.accumulated_resid(layer, mlp_input=mlp_input, apply_ln=True), plain)
+    if (2, False) not in normed:
+        assert_close(cache.accumulated_resid(apply_ln=True)[-1] @ model.W_U + model.b_U, logits)
 
 
 def test_cache_without_batch_dimension():

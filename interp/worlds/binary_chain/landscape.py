@@ -168,7 +168,7 @@ def _read(model: SandboxTransformer, steps: int) -> tuple[Array, Array]:
         came = came + model.pos_embed(torch.arange(steps)[None])
 
     def read(x: Tensor) -> Tensor:
-        x = x[None]
+        x = model.ln_embed(x[None])
         for block in model.blocks:
             x = block(x, visible)
         out: Tensor = model.ln_final(x)[0]

@@ -106,18 +106,21 @@ def held_out(
     position = np.arange(1, targets.shape[1] + 1)
     distance = np.where(scored & (partner >= 0) & (partner < position), position - partner, 0)
     targets[~scored] = IGNORE
+    filled = (inputs != grammar.pad).sum(1)
     if grammar.copies:
         targets = np.where(np.arange(targets.shape[1]) > score_from, copy_targets(grammar, inputs), IGNORE)
         nothing = np.zeros(targets.shape)  # the law of a copy is certain, and no closer is predicted
         even = {"any bracket": np.full(targets.shape, np.log(2 * grammar.num_types))}
         weight, none = counts.astype(float), nothing.astype(np.int64)
-        return BracketSet(inputs, targets, weight, nothing, none, grammar.num_types, True, rungs=even)
+        return BracketSet(inputs, targets, weight, nothing, none, grammar.num_types, True, rungs=even, filled=filled)
     closer = scored & (targets < 2 * grammar.num_types) & (targets % 2 == 1)
     rungs = {
         "any legal token": np.where(scored, np.log(legal), 0.0),
         "depth without types": law_nll + closer * np.log(grammar.num_types),  # each type is as likely to be open
     }
-    return BracketSet(inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types, rungs=rungs)
+    return BracketSet(
+        inputs, targets, counts.astype(float), law_nll, distance, grammar.num_types, rungs=rungs, filled=filled
+    )
 
 
 def evaluate(

@@ -36,21 +36,35 @@ def check(recipe: Recipe) -> None:
     s, c, grammar = settings_of(recipe), recipe.config, grammar_of(recipe)
     if s.compute == "counts" and not c.counts_suffice:
         raise ConfigError(
-            f"compute='counts' needs one layer, positions='none' and norm_eps > 0, not n_layers={c.n_layers}, "
-            f"positions={quoted(c.positions)}, norm_eps={c.norm_eps:g}: "
+            "compute='counts' needs one causal layer, positions='none', no linear attention, no norm on the embeddings "
+            f"and norm_eps > 0, not n_layers={c.n_layers}, direction={quoted(c.direction)}, "
+            f"positions={quoted(c.positions)}, attention={quoted(c.attention)}, block={quoted(c.block)}, "
+            f"norm_eps={c.norm_eps:g}: "
             "elsewhere attention does not depend on counts alone, or zero rows are divided by 0"
         )
     if c.pad_token not in (None, grammar.pad):
         raise ConfigError(f"pad_token={c.pad_token} is not the grammar's PAD, {grammar.pad}")
-    if c.direction != "causal" and not grammar.copies:
-        raise ConfigError(f"direction={quoted(c.direction)} sees the token it should predict: use 'causal'")
-    if c.direction != "causal" and s.data == "complete":
-        raise ConfigError(
-            f"data='complete' gives strings of several lengths, and direction={quoted(c.direction)} sees the PAD "
-            "behind them: use data='prefix'"
-        )
+    if c.direction != "causal":
+        _check_both_ways(s, c, grammar)
     if s.data == "complete":  # refuse bounds that admit no string before any work
         grammar.length_distribution(s.min_length, s.max_length)
+
+
+def _check_both_ways(s: DyckSettings, c: TransformerConfig, grammar: DyckGrammar) -> None:
+    """A later key tells a language model its answer; and slots that a string leaves empty would be keys, too."""
+    direction = f"direction={quoted(c.direction)}"
+    if not grammar.copies:
+        raise ConfigError(f"{direction} sees the token it should predict: use 'causal'")
+    if s.data == "complete":
+        raise ConfigError(
+            f"data='complete' gives strings of several lengths, and {direction} sees the PAD behind them: use "
+            "data='prefix'"
+        )
+    if s.contrastive and s.contrast == "nested" and grammar.max_depth > 1:
+        raise ConfigError(
+            f"contrast='nested' puts more pairs before one string than before another, and {direction} sees the PAD "
+            "behind the short ones: use contrast='released'"
+        )
 
 
 def fits(config: TransformerConfig, grammar: DyckGrammar) -> None:

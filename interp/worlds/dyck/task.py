@@ -230,10 +230,11 @@ def contrast_of(recipe: Recipe, base: Layout) -> NestedPairs | ReleasedPairs:
 
 
 def in_distribution(recipe: Recipe, count: int) -> BracketSet:
-    """Held-out strings of the recipe's own data law."""
+    """Held-out strings of the recipe's own data law, as long as training reads them."""
     s = settings_of(recipe)
-    if s.data == "prefix":
-        return held_out(grammar_of(recipe), count, data="prefix", length=s.length)
+    if s.data == "prefix":  # whose last bracket is a target only: a copy, which is asked where it stands, has none
+        length = s.length - grammar_of(recipe).copies
+        return held_out(grammar_of(recipe), count, data="prefix", length=length)
     return held_out(grammar_of(recipe), count, data="complete", min_length=s.min_length, max_length=s.max_length)
 
 
@@ -246,6 +247,6 @@ def final_eval_sets(recipe: Recipe) -> list[tuple[str, BracketSet]]:
     """In distribution, and (where positions allow) length generalisation under `long_`."""
     sets = [("", in_distribution(recipe, FINAL_STRINGS))]
     config = recipe.config
-    if config.positions != "learned" or config.n_ctx >= LONG_TO:
+    if not config.bounded or config.n_ctx >= LONG_TO + grammar_of(recipe).copies:
         sets.append(("long_", long_prefixes(grammar_of(recipe))))
     return sets

@@ -50,10 +50,10 @@ class ScoreTerms:
                 f"positions={quoted(config.positions)}, attention={quoted(config.attention)}: scores are linear in "
                 "positions for 'linear' or 'scalar' ones, with learned attention"
             )
-        if config.block == "gpt2" and config.norm != "none":
+        if (config.block == "gpt2" and config.norm != "none") or config.norms_embedding:
             raise RequestError(
-                f"block='gpt2' with norm={quoted(config.norm)} has a norm before the attention, after which scores are "
-                "not linear in positions: give a model with norm='none' or block='authors'"
+                f"block={quoted(config.block)} with norm={quoted(config.norm)} has a norm before the attention, after "
+                "which scores are not linear in positions: give a model with norm='none' or block='authors'"
             )
         weights: dict[str, Any] = {}
         attention = model.blocks[0].attn

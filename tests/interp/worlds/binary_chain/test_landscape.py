@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from closeness import assert_close
 from interp import load_checkpoint
 from interp.errors import GrammarError, RequestError
+from interp.model import SandboxTransformer
 from interp.rng import generator
 from interp.worlds.binary_chain import BinaryChain
 from interp.worlds.binary_chain.constructed import bigram, canonical_weights, unigram
@@ -87,10 +89,13 @@ def test_the_theorem_by_enumeration(p, q, tied):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("norm", ["none", "LN"])
-def test_the_closed_form_holds_for_weights_of_any_size_and_with_norms(tied, norm):
+@pytest.mark.parametrize(("block", "norm"), [("gpt2", "none"), ("gpt2", "LN"), ("bert", "LN")])
+def test_the_closed_form_holds_for_weights_of_any_size_and_with_norms(tied, block, norm):
     grammar = BinaryChain(0.3, 0.9, 6)
     model = unigram(grammar, tied=tied, width=4, spread=0.7, positions=1.5, norm=norm, seed=2)
+    if block == "bert":
+        given, model = model, SandboxTransformer.init(replace(model.config, block="bert"), 2).double()
+        model.load_state_dict(given.state_dict() | {n: p for n, p in model.state_dict().items() if "ln" in n}, False)
     found, closed = landscape(model, grammar), unigram_point(model, grammar)
     expected = np.sort(np.concatenate([2 * closed.eigenvalues, np.zeros(free_directions(model))]))
     assert_close(found.eigenvalues, expected, scale=100)

@@ -81,7 +81,9 @@ def one_head(seed=0, **changes):
     return SandboxTransformer.init(config, seed)
 
 
-@pytest.mark.parametrize("changes", [{}, {"block": "authors", "norm": "LN"}, {"n_heads": 2}, {"scale_scores": False}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"block": "authors", "norm": "LN"}, {"block": "bert"}, {"n_heads": 2}, {"scale_scores": False}]
+)
 def test_scores_are_what_the_terms_say(changes):
     """Eq. 3.9, against the scores that the model computes, biases included."""
     model = one_head(**changes)
@@ -159,8 +161,9 @@ def test_only_a_product_of_zero_lasts():
 
 
 def test_terms_are_refused_where_scores_are_not_linear():
-    with pytest.raises(RequestError, match="block='gpt2' with norm='LN' has a norm before the attention"):
-        ScoreTerms.of(one_head(norm="LN"))
+    for block in ("gpt2", "bert"):
+        with pytest.raises(RequestError, match=f"block='{block}' with norm='LN' has a norm before the attention"):
+            ScoreTerms.of(one_head(block=block, norm="LN"))
     with pytest.raises(RequestError, match="positions='learned'"):
         ScoreTerms.of(SandboxTransformer.init(TransformerConfig(3, positions="learned", norm="none")))
 
