@@ -10,7 +10,7 @@ from interp.population import Population
 from interp.registry import get_world, trying
 from interp.world import World
 from probes.audit import audit_claims
-from probes.claims import Claim
+from probes.claims import Claim, question_for
 
 AUDITED, LENGTH = 60, 10  # inputs of a trial audit, and their length
 
@@ -41,8 +41,10 @@ def _audited(subject: Subject, name: str) -> list[str]:
     own = claims_of(grammar)
     relations = [relation for relation in own.relations if has_keys(relation, grammar)]
     claims = [Claim([(0, 0)], relation) for relation in relations]
-    if relations and own.question(grammar) is not None:
-        claims += [Claim([(0, 0)], relations[0], uses=question.name) for question in own.questions]
+    asked = own.questions if relations and own.question(grammar) is not None else ()
+    # What a model that sees its answers is asked has to be named.
+    named = model.config.direction != "causal" and not hasattr(grammar, "label_names")
+    claims += [] if named else [Claim([(0, 0)], relations[0], uses=question.name) for question in asked]
     for claim in claims:
         if Claim.parse(claim.text) != claim:
             raise WorldError(
@@ -50,7 +52,11 @@ def _audited(subject: Subject, name: str) -> list[str]:
             )
     if not claims:
         return []
-    audit_claims(model, claims, num_inputs=AUDITED, task_check=False, **_length(grammar))
+    how = {"num_inputs": AUDITED, "task_check": False, **_length(grammar)}
+    audit_claims(model, claims, **how)
+    for question in asked if named else ():
+        claims.append(Claim([(0, 0)], relations[0], uses="task"))
+        audit_claims(model, claims[-1:], task=question_for(grammar, question.name), **how)
     return [f"{name}: {claim.text}" for claim in claims]
 
 
