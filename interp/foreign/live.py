@@ -103,12 +103,12 @@ def open_gguf(file: Path) -> tuple[Any, Any]:
 
     Raises `CheckpointError`.
     """
+    if not os.path.isfile(file):  # unlike Path.is_file, takes any name
+        raise CheckpointError(f"no file {str(file)!r}, and nothing is downloaded: give a GGUF file")
     if find_spec("gguf") is None:
         raise CheckpointError(
             f"{str(file)!r} is a GGUF file, which the package gguf reads: pip install 'interp-sandbox[llm]'"
         )
-    if not os.path.isfile(file):  # unlike Path.is_file, takes any name
-        raise CheckpointError(f"no file {str(file)!r}, and nothing is downloaded: give a GGUF file")
     return _pretrained(file, str(file.parent), True, {"gguf_file": file.name})
 
 

@@ -318,9 +318,13 @@ print(before, after)
 
 @pytest.mark.parametrize("first", ["interp", "probes", "case_studies"])
 def test_the_first_import_writes_no_warning_into_a_notebook(first):
-    """Whoever loads tqdm's bars for notebooks without ipywidgets is warned, and their other warnings stay."""
+    """Whoever loads tqdm's bars for notebooks without ipywidgets is warned (by most versions), as without us."""
     pytest.importorskip("IPython")
-    found = subprocess.run(
-        [sys.executable, "-c", QUIET.replace("FIRST", first)], capture_output=True, text=True, check=False
-    )
-    assert found.stdout.split() == ["0", "1"], found.stderr
+
+    def warned(code):
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        return found.stdout.split() or found.stderr
+
+    begins, ends = QUIET.index("    import FIRST"), QUIET.index("    import tqdm.auto")
+    (_, alone) = warned(f"{QUIET[:begins]}    before = 0\n{QUIET[ends:]}")
+    assert warned(QUIET.replace("FIRST", first)) == ["0", alone]
