@@ -53,7 +53,9 @@ def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
         "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
         "groups": {m.group.family.name: of_group(m) for m in measured},
-        "secondary": {name: c.to_dict() for name, c in others(measured[: len(GROUPS)]).items()},
+        "secondary": {
+            name: c.to_dict() for name, c in others([m for m in measured if m.group not in ENCODERS]).items()
+        },
     }
 
 

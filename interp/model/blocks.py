@@ -88,7 +88,28 @@ class PreNormBlock(nn.Module):
         return self.hook_resid_post(x)
 
 
-class PaperBlock(nn.Module):
+class PlainReader(nn.Module):
+    """A block whose attention reads the stream as it is; what follows the attention is `finish`."""
+
+    hook_resid_pre: HookPoint
+    attn: UniformAttention
+    finish: Callable[[Tensor, Tensor], Tensor]
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        visible: Bool[Tensor, "#batch 1 query key"],
+        known: Known | None = None,
+    ) -> Float[Tensor, "batch query d_model"]:
+        x = self.hook_resid_pre(x)
+        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
+        return self.finish(last(x, attended.shape[-2]), attended)
+
+    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
+        return x
+
+
+class PaperBlock(PlainReader):
     """Wen et al. 2023, eq. 6: g(LN(W_V X A) + X), where g is an MLP with no skip around it.
 
     There is no `hook_mlp_out`: the MLP's output *is* the residual stream (`hook_resid_post`).
@@ -103,19 +124,6 @@ class PaperBlock(nn.Module):
         self.hook_resid_mid = HookPoint()
         self.mlp = MLP(config) if config.mlp_depth > 0 else nn.Identity()
         self.hook_resid_post = HookPoint()
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch pos d_model"],
-        visible: Bool[Tensor, "#batch 1 query key"],
-        known: Known | None = None,
-    ) -> Float[Tensor, "batch query d_model"]:
-        x = self.hook_resid_pre(x)
-        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
-        return self.finish(last(x, attended.shape[-2]), attended)
-
-    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
-        return x
 
     def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
         x = self.hook_resid_mid(x + self.hook_attn_out(self.ln1_post(attended)))
@@ -177,7 +185,7 @@ class AuthorsBlock(PreNormBlock):
         return self.hook_resid_post(x)
 
 
-class PostNormBlock(nn.Module):
+class PostNormBlock(PlainReader):
     """BERT: norm(x + attn(x)), then norm(h + mlp(h)). Each norm's output *is* the residual stream from there on.
 
     A norm on the embeddings, before the first block, belongs to it (`SandboxTransformer.ln_embed`). Source: Vaswani et
@@ -197,19 +205,6 @@ class PostNormBlock(nn.Module):
             self.hook_resid_mid = HookPoint()  # after the norm: what the MLP reads, and is added to
             self.hook_mlp_out = HookPoint()
         self.hook_resid_post = HookPoint()
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch pos d_model"],
-        visible: Bool[Tensor, "#batch 1 query key"],
-        known: Known | None = None,
-    ) -> Float[Tensor, "batch query d_model"]:
-        x = self.hook_resid_pre(x)
-        attended = self.attn(x if known is None else known.of_token, visible, tokens_of(known))
-        return self.finish(last(x, attended.shape[-2]), attended)
-
-    def read(self, x: Float[Tensor, "*pos d_model"]) -> Float[Tensor, "*pos d_model"]:
-        return x
 
     def finish(self, x: Float[Tensor, "*pos d_model"], attended: Tensor) -> Float[Tensor, "*pos d_model"]:
         x = self.ln1_post(x + self.hook_attn_out(attended))

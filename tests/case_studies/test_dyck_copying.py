@@ -276,10 +276,8 @@ def test_models_of_closers_are_asked_for_closers_alone():
 def test_every_statement_stands_once_with_a_column_a_block(folder, results):
     page = (folder / "index.html").read_text()
     for words in ("1 layer: copied accuracy", "4 layers: models with a head to closing brackets"):
-        rows = re.findall(
-            rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page
-        )  # of the groups named before, and encoders
-        # the paper; of each way to train a number and a word
+        rows = re.findall(rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page)
+        # Of the groups named before, and of encoders: the paper; of each way to train a number and a word.
         assert [len(re.findall("<td", row)) for row in rows] == [1 + 2 * 3, 1 + 2 * 2]
     for name in ("4 layers", "4 layers, released block"):
         heads = results["groups"][name]["heads"]
