@@ -68,8 +68,8 @@ def _above(e: Estimate, bound: float) -> str:
     return "holds" if e.low > bound else "does not hold" if e.high <= bound else "undecided"
 
 
-def primary_table(measured: Sequence[Measured]) -> Table:
-    """The comparisons that the README names beforehand: a row a statement, a column a block."""
+def primary_table(measured: Sequence[Measured], called: str = "Primary comparisons") -> Table:
+    """The statements that the README names beforehand: a row a statement, a column a block; `called` so beneath it."""
     rows = []
     for depth in DEPTHS:
         groups = with_depth(measured, depth)
@@ -83,7 +83,7 @@ def primary_table(measured: Sequence[Measured]) -> Table:
     return Table(
         ["statement", "paper", *(word for block in shown for word in (block, "so"))],
         rows,
-        f"Primary comparisons, over seeds. Looks interpretable: score of at least {INTERPRETABLE}; useless: each of "
+        f"{called}, over seeds. Looks interpretable: score of at least {INTERPRETABLE}; useless: each of "
         f"three ablations costs less than {percent(ACCURACY)} of accuracy and {percent(MARGIN)} of the margin. Common: "
         f"more than {percent(COMMON)} of the models have such a head. Holds, or does not: the whole 95 % interval is "
         "on that side.",

@@ -99,7 +99,7 @@ def encoder_parts(later: Sequence[Measured]) -> list[str | Table | Figure]:
         "embeddings, learned positions, attention in both directions), and no settings for it. It was trained here to "
         "copy when everything above had been decided: nothing below is among the comparisons named before the run or "
         "corrected with the others. Strings are prefixes of one length, so that no key is PAD.",
-        primary_table(later),
+        primary_table(later, "The same statements, not named before the run"),
         paper_table(later),
         *terms_parts(later),
         accuracy_table(later),

@@ -279,6 +279,7 @@ def test_every_statement_stands_once_with_a_column_a_block(folder, results):
         rows = re.findall(rf"<tr><th scope=.row.[^>]*>{words}.*?</tr>", page)
         # Of the groups named before, and of encoders: the paper; of each way to train a number and a word.
         assert [len(re.findall("<td", row)) for row in rows] == [1 + 2 * 3, 1 + 2 * 2]
+    assert page.count("Primary comparisons, over seeds") == page.count("not named before the run, over seeds") == 1
     for name in ("4 layers", "4 layers, released block"):
         heads = results["groups"][name]["heads"]
         lost = zip(
