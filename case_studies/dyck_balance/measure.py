@@ -17,7 +17,6 @@ from interp.worlds.dyck.task import long_prefixes
 from probes.balance import balance_tables
 
 DATA = ("complete", "prefix")  # kinds of training strings
-FURTHER = "complete"  # of Fig. 3, whose correlation the first seeds left undecided
 LONG_PREFIXES = 150  # of 500 brackets: about 2,500 non-trivial closing brackets are scored
 WEIGHT = 0.3  # of the regulariser, as in the released configs; the paper's text gives none
 RULES = {
@@ -49,7 +48,8 @@ class Findings:
     """All that the page is made of: two arms (standard, contrastive) a training and kind of data, and the grid's cells.
 
     - `pairs`: by `pair_name`. `spread`: the same seeds in every cell, so the same initial weights.
-    - `further`: the standard arms of Fig. 3 again, a training each, of seeds that are in no other arm.
+    - `further`: the standard arms of Fig. 3 again, then those of Fig. 10, a training each, of seeds that are in no
+      other arm.
     - `count`: seeds of an arm. `compared`: every comparison by name, corrected (see `comparisons.py`).
     """
 
@@ -93,9 +93,9 @@ def released(data: str) -> tuple[Family, Family]:
     )
 
 
-def further(training: str) -> Family:
-    """The standard arm of Fig. 3 under the name of its further seeds."""
-    standard = families(training, FURTHER)[0]
+def further(training: str, data: str = "complete") -> Family:
+    """The standard arm of Fig. 3 (of prefixes: of Fig. 10) under the name of its further seeds."""
+    standard = families(training, data)[0]
     return replace(standard, name=f"{standard.name}, further seeds")
 
 

@@ -53,7 +53,7 @@ def report(f: Findings, command: str) -> Page:
             Section("Contrastive against standard", [paired_table(found), arm_table(f)]),
             Section(
                 "Balance violation and accuracy at length 400-500",
-                [*further_parts(f), definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
+                [*(part for data in DATA for part in further_parts(f, data)), definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
             ),
             Section(
                 "An arm that spreads balance",

@@ -21,7 +21,7 @@ from case_studies.study import Plan, Run, Study, wanted
 
 @dataclass(frozen=True)
 class Size:
-    """Seeds of each arm, of each cell of the grid, and further ones of the standard arms that Fig. 3 is about.
+    """Seeds of each arm, of each cell of the grid, and further ones of the standard arms.
 
     `weights`, `lengths`: of the grid, of the regulariser and of training.
     """
@@ -37,6 +37,7 @@ QUICK = Size(6, 2, 0, (0.0, 1.0), (200, 400))
 FULL = Size(40, 8, 120, (0.0, 0.03, 0.1, 1.0, 3.0), (200, 400, 1600))
 
 
+FURTHER = [further(training, data) for data in DATA for training in TRAININGS]
 PAIRS = {pair_name(training, data): families(training, data) for training in TRAININGS for data in DATA}
 
 
@@ -45,7 +46,7 @@ def populations(size: Size) -> Plan:
     pairs = {name: wanted(both, size.arms) for name, both in PAIRS.items()}
     return {
         **pairs,
-        "further": wanted([further(training) for training in TRAININGS], size.further, first=size.arms),
+        "further": wanted(FURTHER, size.further, first=size.arms),
         "spread": wanted(grid(size.weights, size.lengths), size.spread, most=size.spread),
     }
 

@@ -14,7 +14,17 @@ from case_studies.dyck_balance.comparisons import (
     correlation_name,
     within_over_cells,
 )
-from case_studies.dyck_balance.measure import DATA, FURTHER, RULES, SHOWN, TRAININGS, WEIGHT, Arm, Findings, pair_name
+from case_studies.dyck_balance.measure import (
+    DATA,
+    RULES,
+    SHOWN,
+    TRAININGS,
+    WEIGHT,
+    Arm,
+    Findings,
+    further,
+    pair_name,
+)
 from case_studies.dyck_balance.sentences import KINDS, in_numbers, relation
 from case_studies.page import Table
 from case_studies.words import Cell
@@ -22,6 +32,7 @@ from interp.numbers import number
 from interp.stats import POSITIVE, SHARE, mean_over_seeds
 
 Found = Mapping[str, Comparison]
+FIGURES = {"complete": "Fig. 3", "prefix": "Fig. 10"}
 NAMES = {"beta": "β", "beta_released": "β, released code's definition", **RULES}
 TESTS = (
     f"Primary comparisons have a p-value of their own; the others are corrected together (Holm). Decided at {ALPHA}. "
@@ -33,8 +44,8 @@ TESTS = (
 def paper_table(found: Found) -> Table:
     """What the paper says in words, the primary comparisons, and the same in the other two trainings."""
     rows = []
-    for data, figure, said in (("complete", "Fig. 3", "negative"), ("prefix", "Fig. 10", "none")):
-        pairs = _pairs(data)
+    for data, said in (("complete", "negative"), ("prefix", "none")):
+        pairs, figure = _pairs(data), FIGURES[data]
         inside = [found[correlation_name(f"standard, {pair}", SHOWN)] for pair in pairs]
         rows.append([f"standard, {KINDS[data]}: β against accuracy ({figure})", said, *_tested(inside)])
         for measure, claim in (("beta", "contrastive lowers β"), (SHOWN, "contrastive raises accuracy")):
@@ -79,29 +90,24 @@ def correlation_table(found: Found) -> Table:
     )
 
 
-def further_parts(f: Findings) -> list[str | Table]:
-    """Fig. 3 once more, of the further seeds, by every rule; nothing where there are none."""
-    if not f.further:
+def further_parts(f: Findings, data: str) -> list[str | Table]:
+    """Fig. 3 (of prefixes: Fig. 10) once more, of the further seeds, by every rule; nothing where there are none."""
+    arms = [a for a in f.further if a.family.name in {further(training, data).name for training in TRAININGS}]
+    if not arms:
         return []
-    later = f.compared[correlation_name(f.further[0].family.name, SHOWN)]
-    least = min(len(a.beta) for a in f.further)
+    inside = {rule: [f.compared[correlation_name(a.family.name, rule)] for a in arms] for rule in RULES}
+    training, later = next(pair for pair in zip(TRAININGS.values(), inside[SHOWN], strict=True) if pair[1].primary)
+    least = min(len(a.beta) for a in arms)
+    figure, way = FIGURES[data], training if training.startswith("loss") else f"{training}'s training"
     said = (
-        f"Fig. 3 again, over {least} further seeds per training that are in no other arm: by the mass rule, with the "
-        f"released code's training, the rank correlation is {relation(later)} ({in_numbers(later)}). That comparison "
-        "was named when the first seeds had left it undecided, before these were trained, and is decided by them "
-        "alone; it is a second look at the same statement. By the other rules it may differ:"
+        f"{figure} again, over {least} further seeds per training that are in no other arm: by the mass rule, with the "
+        f"{way}, the rank correlation is {relation(later)} ({in_numbers(later)}). That comparison was named when the "
+        "first seeds had left it undecided, before these were trained, and is decided by them alone; it is a second "
+        "look at the same statement. By the other rules it may differ:"
     )
-    rows = [
-        [
-            f"standard, {KINDS[FURTHER]}: {NAMES['beta']}; {name}",
-            *_tested([f.compared[correlation_name(a.family.name, rule)] for a in f.further]),
-        ]
-        for rule, name in RULES.items()
-    ]
-    return [
-        said,
-        Table(["rank correlation, further seeds", *TRAININGS.values()], rows, f"As below, of other seeds. {TESTS}"),
-    ]
+    rows = [[f"standard, {KINDS[data]}: {NAMES['beta']}; {RULES[r]}", *_tested(found)] for r, found in inside.items()]
+    head = ["rank correlation, further seeds", *TRAININGS.values()]
+    return [said, Table(head, rows, f"As below, of other seeds. {TESTS}")]
 
 
 def arm_table(f: Findings) -> Table:
