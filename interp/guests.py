@@ -338,12 +338,14 @@ def undisturbed(model: Any) -> Iterator[None]:
         parts = [part for part in (model, wrapped) if hasattr(part, "modules")]
         modes = [(module, module.training) for part in parts for module in part.modules()]
         try:
-            for module, _ in modes:
-                module.training = False
+            for module, training in modes:
+                if training:  # a bridge has thousands, and torch takes its time to set what is set
+                    module.training = False
             yield
         finally:
             for module, training in modes:
-                module.training = training
+                if module.training != training:
+                    module.training = training
 
 
 # -- what guests raise --------------------------------------------------------------------------------------

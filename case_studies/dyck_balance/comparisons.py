@@ -51,7 +51,8 @@ PRIMARY = _primary()
 
 
 # Named after the runs over the first seeds, which left them undecided, and before any further seed was trained: Fig. 3
-# by the released code's training; Fig. 10 by the only training whose first seeds showed no correlation, nor excluded one.
+# by the released code's training; Fig. 10 by the only training whose first seeds neither showed a correlation nor
+# excluded one.
 LATER = tuple(
     correlation_name(further(*which).name, SHOWN) for which in (("released", "complete"), ("closers", "prefix"))
 )
@@ -65,7 +66,8 @@ def comparisons(
     later = [
         _correlation(correlation_name(a.family.name, rule), a.beta, a.accuracy[rule]) for a in again for rule in RULES
     ]
-    return corrected([*found, *_of_grid(spread), *later], [*PRIMARY, *(LATER if again else [])])
+    names = {one.name for one in later}
+    return corrected([*found, *_of_grid(spread), *later], [*PRIMARY, *(name for name in LATER if name in names)])
 
 
 def _of_pair(name: str, both: Sequence[Arm]) -> Iterator[Comparison]:

@@ -3,7 +3,7 @@
 from case_studies.corrections import ALPHA
 from case_studies.dyck_balance.comparisons import ACCURACY, BETA, CORRELATION
 from case_studies.dyck_balance.figures import clouds, grid_figure
-from case_studies.dyck_balance.measure import RULES, SHOWN, Findings
+from case_studies.dyck_balance.measure import DATA, RULES, SHOWN, Findings
 from case_studies.dyck_balance.sentences import answers, definition_sentence, grid_sentences
 from case_studies.dyck_balance.tables import (
     arm_table,
@@ -53,7 +53,12 @@ def report(f: Findings, command: str) -> Page:
             Section("Contrastive against standard", [paired_table(found), arm_table(f)]),
             Section(
                 "Balance violation and accuracy at length 400-500",
-                [*(part for data in DATA for part in further_parts(f, data)), definition_sentence(found), correlation_table(found), clouds(f, "prefix")],
+                [
+                    *(part for data in DATA for part in further_parts(f, data)),
+                    definition_sentence(found),
+                    correlation_table(found),
+                    clouds(f, "prefix"),
+                ],
             ),
             Section(
                 "An arm that spreads balance",

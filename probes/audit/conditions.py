@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interp.stats import Estimate
-from probes.audit.stats import high, low, reach
+from probes.audit.stats import far, high, low, reach
 
 Number = float | None
 
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[Estimate, float], float]] = {
     "value": lambda estimate, level: estimate.value or 0.0,
     "low": lambda estimate, level: low(estimate),
     "high": lambda estimate, level: high(estimate),
+    "far": lambda estimate, level: far(estimate),
     "reach": reach,
 }
 SIDES: dict[str, Callable[[float, float], bool]] = {

@@ -61,7 +61,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Run:
-    """Logits [batch, d_out] and the norm [batch] of the last residual stream, both at the positions read."""
+    """Logits [item, d_out] and the norm [item] of the last residual stream, both at the positions read."""
 
     logits: Tensor
     norm: Tensor
@@ -102,13 +102,15 @@ def run(
     read: Tensor,
     edges: Sequence[Edges] = (),
     *,
+    rows: Tensor | None = None,
     ablated: Mapping[Head, Tensor] | None = None,
     frozen: Cache | None = None,
     begun: Cache | None = None,
     keep: bool = False,
 ) -> Run:
-    """Logits at `read` [batch] with edges edited, and heads `ablated` to a constant z [d_head].
+    """Logits at `read` [item] with edges edited, and heads `ablated` to a constant z [d_head].
 
+    `rows` [item]: the row of the batch that each is read in; without it item i is row i.
     `frozen`: patterns above the first edited layer, and every norm's scale, are those of that run: the direct effect.
     `begun`: an intact run on the same tokens; blocks below the first edit are not run again.
     `keep`: the run's patterns, values and scales come back too.
@@ -121,12 +123,16 @@ def run(
     writers[last] = editing.keeps(last)
     blocks: list[Any] = []
     below = _remembered(model, blocks) if keep else _resumed(model, begun, editing.first)
-    with undisturbed(model), torch.no_grad(), hooked(model, writers), below, unembedded_at(model, read):
-        logits = model(tokens)
-    each, stream = torch.arange(len(tokens), device=logits.device), editing.seen[last]
-    at_read = logits[:, 0] if logits.shape[1] == 1 else logits[each, read]
-    cache = editing.cache(blocks) if keep else None
-    return Run(at_read.double(), stream[each, read].double().norm(dim=-1), cache)
+    rows = torch.arange(len(read), device=read.device) if rows is None else rows
+    with undisturbed(model), torch.no_grad(), hooked(model, writers), below, unembedded_at(model, rows, read):
+        at_read = logits_at(model(tokens), rows, read)
+    norm = editing.seen[last][rows, read].double().norm(dim=-1)
+    return Run(at_read.double(), norm, editing.cache(blocks) if keep else None)
+
+
+def logits_at(logits: Tensor, rows: Tensor, read: Tensor) -> Tensor:
+    """Logits [item, d_out] of these rows and positions, of which a model may have given no others."""
+    return logits[:, 0] if logits.shape[1] == 1 else logits[rows, read]
 
 
 def writers_of(model: Any, tokens: Tensor, edges: Sequence[Edges]) -> dict[str, Writer]:
@@ -263,12 +269,13 @@ def is_pattern_times_values(cache: Cache, layer: int) -> bool:
 @contextmanager
 def hooked(model: Any, writers: Mapping[str, Writer]) -> Iterator[None]:
     """Hooks for one run, taken off by their own handles: the user's hooks are never touched."""
-    missing = [name for name in writers if name not in model.hook_dict]
+    points = model.hook_dict  # a bridge makes it anew whenever it is asked
+    missing = [name for name in writers if name not in points]
     if missing:
         raise AnalysisError(f"this model has no {missing[0]}: its attention cannot be edited")
     with ExitStack() as stack:
         for name, writer in writers.items():
-            handle = model.hook_dict[name].register_forward_hook(_converted(model.hook_dict[name], writer))
+            handle = points[name].register_forward_hook(_converted(points[name], writer))
             stack.callback(handle.remove)
         yield
 
@@ -306,8 +313,8 @@ def _gave(out: Any, *_: Any, **__: Any) -> Any:
 
 
 @contextmanager
-def unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
-    """Logits [batch, 1, d_out] of the positions read alone: of a large vocabulary the others cost most of a run."""
+def unembedded_at(model: Any, rows: Tensor, read: Tensor) -> Iterator[None]:
+    """Logits [item, 1, d_out] of what is read alone: of a large vocabulary the others cost most of a run."""
     unembed = getattr(model, "unembed", None)
     if not isinstance(unembed, torch.nn.Module):
         yield
@@ -316,7 +323,7 @@ def unembedded_at(model: Any, read: Tensor) -> Iterator[None]:
     def cut(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
         if not given or not isinstance(given[0], Tensor) or given[0].ndim != 3:
             return None
-        return (given[0][torch.arange(len(read), device=given[0].device), read][:, None], *given[1:])
+        return (given[0][rows, read][:, None], *given[1:])
 
     handle = unembed.register_forward_pre_hook(cut)
     try:

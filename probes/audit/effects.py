@@ -15,6 +15,7 @@ class Effects:
     Pieces that were not measured, since nothing was asked of them or they would mean nothing, are None.
 
     - `items`: how many independent items; `margin`: intact, in logits; `level`: of all intervals.
+    - `unseen`: the share of all items that may be moved although none of so few was.
     - `dead`: why no edit can be trusted, or None.
     - `output_change`, `answer_change`: the most that any output changes from input to input, by its size, and the
       answer when the token is exchanged, by the larger logit; infinite where not measured.
@@ -30,7 +31,8 @@ class Effects:
       answers the foils are few, and may all be other than the one that comes next.
     - `pattern_change`: the largest change of a claimed head's weight at the claimed queries, from input to donor.
     - `look`: net effect of the donor's pattern over the own values at the claimed queries; `both`: of the donor's
-      pattern and values there; `look_raw`, `both_raw`: with the sham. All less what the same exchange does that leaves
+      pattern and values there; `look_raw`, `both_raw`: with the sham, which is not asked for where that is nothing for
+      sure. All less what the same exchange does that leaves
       the claimed edges as they are. `look_beside`, `both_beside`: once `look_partners` are ablated, net, and raw.
       `gone`, `gone_beside`: the effect of the heads' mean output in the place of their own, where these show a use.
     - `whole`: the effect of all that the heads give being what they give on another of the items. Measured where no
@@ -59,6 +61,7 @@ class Effects:
     margin: Estimate
     level: float = CONFIDENCE
     dead: str | None = None
+    unseen: float = 0.0
     output_change: float = math.inf
     answer_change: float = math.inf
     aimed: float = 0.0

@@ -18,13 +18,13 @@ from probes.audit.tasks import Items
 
 
 class Seen(Protocol):
-    """What is kept of a run: [layer] patterns [batch, head, query, key] and v [batch, pos, head, d_head]."""
+    """What is kept of a run, by layer: patterns [batch, head, query, key] and v [batch, pos, head, d_head]."""
 
     @property
-    def patterns(self) -> list[Tensor]: ...
+    def patterns(self) -> list[Tensor] | dict[int, Tensor]: ...
 
     @property
-    def v(self) -> list[Tensor]: ...
+    def v(self) -> list[Tensor] | dict[int, Tensor]: ...
 
 
 DRAWS = 6  # tries to find two sham values that differ
@@ -102,8 +102,8 @@ def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
 
     The donor's, since all items may have one right answer, and only their donors another.
     """
-    order = generator(seed, "audit/resampled").permutation(len(side.items))
-    length = side.items.upto.sum(1)
+    order = generator(seed, "audit/resampled").permutation(len(side.pairs))
+    length = side.pairs.upto.sum(1)
     by_length = order[np.argsort(length[order], kind="stable")]
     other = np.empty(len(order), dtype=np.int64)
     other[by_length] = np.roll(by_length, 1)
@@ -117,10 +117,10 @@ def resampled(side: Side, heads: tuple[Head, ...], seed: int) -> list[Edges]:
 
 
 def donor_keys(asked: Asked, side: Side, inputs: Inputs) -> Tensor:
-    """The claimed relation in the donors [item, query, key]; none where it cannot be read off them."""
-    visible = inputs.visible[side.items.sequence]
+    """The claimed relation in the donors [pair, query, key]; none where it cannot be read off them."""
+    visible = inputs.visible[side.pairs.sequence]
     try:
-        keys = asked.claim.relation.keys(side.items.donors, inputs.grammar, visible)
+        keys = asked.claim.relation.keys(side.pairs.donors, inputs.grammar, visible)
     except InterpError:
         keys = np.zeros_like(visible)
     return torch.from_numpy(np.ascontiguousarray(keys)).to(side.tokens.device)
@@ -165,7 +165,7 @@ def sham_edges(
     keys of its class that the relation leaves out at the read position. Both signs: what is left of their mean is
     the damage that any change of this size does, and not a lucky or unlucky answer.
     """
-    pairs = sham_pairs(side.items, roles[side.items.sequence], keys.cpu().numpy(), seed)
+    pairs = sham_pairs(side.pairs, roles[side.pairs.sequence], keys.cpu().numpy(), seed)
     out: list[list[Edges]] = [[], []]
     for layer in sorted({layer for layer, _ in heads}):
         v, donor = side.cache.v[layer], side.donor_cache.v[layer]

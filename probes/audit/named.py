@@ -36,6 +36,7 @@ NUMBERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "less what a *sham* does, a change of the same size in another direction.",
         {
             "items": "inputs that have a donor and a place where the claim can matter",
+            "unseen": "the share of all inputs on which there may be an effect although none of so few shows one",
             "dead": "why no edit of this model can be trusted",
             "margin": "the intact margin, in logits",
             "output_change": "the most that any output changes from input to input, by its size",

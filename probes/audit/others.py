@@ -21,54 +21,56 @@ from probes.audit.side import Side
 
 @dataclass(frozen=True)
 class Other:
-    """Of each item another input of the task: patterns, v and z [layer] as in `Cache`; its claimed `keys`."""
+    """Of each pair another input of the task: patterns, v and z as in `Cache`, by layer; its claimed `keys`."""
 
-    patterns: list[Tensor]
-    v: list[Tensor]
-    z: list[Tensor]
+    patterns: dict[int, Tensor]
+    v: dict[int, Tensor]
+    z: dict[int, Tensor]
     keys: Tensor
 
 
 class Others:
-    """Other inputs for the items of a side, drawn from all donors and the inputs that were left out of it.
+    """Other inputs for the pairs of a side, drawn from all donors and the inputs that were left out of it.
 
-    The donors, since all items may have one right answer. `keys` are the items' claimed edges, `donors` their
-    donors', `aside` those of the inputs that were left out.
+    The donors, since all items may have one right answer. `keys` are the pairs' claimed edges, `donors` their
+    donors', `aside` those of the inputs that were left out. Nothing is kept of layers that none of `heads` is in.
     """
 
-    def __init__(self, side: Side, keys: Tensor, donors: Tensor, aside: Tensor | None, seed: int):
+    def __init__(
+        self, side: Side, heads: tuple[Head, ...], keys: Tensor, donors: Tensor, aside: Tensor | None, seed: int
+    ):
         self.side, self.keys, self.donors, self.aside, self.seed = side, keys, donors, aside, seed
+        self.heads, self.layers = heads, sorted({layer for layer, _ in heads})
 
     @cached_property
     def drawn(self) -> Other:
-        """One for each item, of its length where there is one."""
+        """One for each pair, of its length where there is one."""
         side = self.side
-        pools = [(side.donor_cache, side.items, self.donors)]
+        pools = [(side.donor_cache, side.pairs, self.donors)]
         if side.aside is not None and self.aside is not None:
             pools.append((side.aside_cache, side.aside, self.aside))
         of_all = np.concatenate([items.upto.sum(1) for _, items, _ in pools])
-        which = torch.from_numpy(_as_long(side.items.upto.sum(1), of_all, self.seed)).to(self.keys.device)
-        layers = range(side.model.cfg.n_layers)
+        which = torch.from_numpy(_as_long(side.pairs.upto.sum(1), of_all, self.seed)).to(self.keys.device)
         patterns, v, z = (
-            [torch.cat([getattr(cache, part)[layer] for cache, _, _ in pools])[which] for layer in layers]
+            {layer: torch.cat([getattr(cache, part)[layer] for cache, _, _ in pools])[which] for layer in self.layers}
             for part in ("patterns", "v", "z")
         )
         return Other(patterns, v, z, torch.cat([keys for _, _, keys in pools])[which])
 
-    def output(self, heads: tuple[Head, ...]) -> list[Edges]:
-        """Edits by which heads give all that they give there."""
+    def output(self) -> list[Edges]:
+        """Edits by which the heads give all that they give there."""
         out = []
-        for layer in sorted({layer for layer, _ in heads}):
+        for layer in self.layers:
             z = self.side.cache.z[layer]
-            mine = tuple(head for at, head in heads if at == layer)
+            mine = tuple(head for at, head in self.heads if at == layer)
             none = torch.zeros(z.shape[0], z.shape[1], z.shape[1], dtype=torch.bool, device=z.device)
             out.append(Edges(layer, mine, none, add=self.drawn.z[layer] - z))
         return out
 
-    def unclaimed(self, heads: tuple[Head, ...]) -> list[Edges]:
+    def unclaimed(self) -> list[Edges]:
         """The same of patterns and values off the claimed edges alone, which keep their weights and values."""
         rows = self.side.lives(False)[..., None].expand_as(self.keys)
-        return whole_rows(self.side, rows, heads, True, self.keys | self.drawn.keys, self.drawn)
+        return whole_rows(self.side, rows, self.heads, True, self.keys | self.drawn.keys, self.drawn)
 
 
 def _as_long(length: NDArray[np.int64], pool: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.effects import Effects
-from probes.audit.stats import high, low
+from probes.audit.stats import far, high, low
 from probes.audit.use_rules import AIMS
 from probes.claims import heads_text
 
@@ -270,6 +270,6 @@ def _required(row: Evidence, word: str) -> Evidence:
     if row.name in ("in_company", "turned") or word == "unused":
         if row.name == "direct":
             return replace(row, side="<", threshold=t.USED, met=high(e) < t.USED)
-        met = max(abs(low(e)), abs(high(e))) < t.UNUSED
+        met = far(e) < t.UNUSED
         return replace(row, side="within", threshold=t.UNUSED, met=True if met else None)
     return bound(row.group, row.name, row.words, e, t.USED)

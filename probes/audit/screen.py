@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from interp.guests import undisturbed
-from probes.audit.edits import Edges, Head, Writer, differentiable, hooked, unembedded_at, writers_of
+from probes.audit.edits import Edges, Head, Writer, differentiable, hooked, logits_at, unembedded_at, writers_of
 from probes.audit.side import Side
 
 
@@ -50,10 +50,9 @@ def changes(side: Side, becomes: Callable[[int], Tensor], edges: Sequence[Edges]
     names = {layer: f"blocks.{layer}.attn.hook_z" for layer in layers}
     writers |= {name: opened(layer, writers.get(name)) for layer, name in names.items()}
     with undisturbed(model), torch.inference_mode(False), torch.enable_grad(), differentiable(model):
-        with hooked(model, writers), unembedded_at(model, side.read):
-            logits = model(side.tokens.clone())
-        each = torch.arange(len(side.tokens), device=logits.device)
-        at_read = logits[:, 0] if logits.shape[1] == 1 else logits[each, side.read]
+        with hooked(model, writers), unembedded_at(model, side.rows, side.read):
+            at_read = logits_at(model(side.tokens.clone()), side.rows, side.read)
+        each = torch.arange(len(side.items), device=at_read.device)
         answer, foil = (torch.from_numpy(which).to(at_read.device) for which in (side.items.answer, side.items.foil))
         margin = at_read[each, answer] - at_read[each, foil]
         slopes = torch.autograd.grad(margin.mean(), [slots[layer][1] for layer in layers], allow_unused=True)

@@ -1,7 +1,7 @@
 """One half's items of a task and the runs of a model on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,39 +21,56 @@ from probes.audit.tasks import Items
 
 @dataclass
 class Side:
-    """One half's items and the model's runs on them, shared by all claims about the same rows."""
+    """One half's items and the model's runs on them, shared by all claims about the same rows.
+
+    `pairs`: the inputs with their donors, each once, as they are run; caches and edits are of these [pair, pos, ...].
+    Items are read in them: those of one text, at several places, in one run.
+    """
 
     model: Any
     items: Items
     level: float
     left_out: float = 0.0  # share of the items that were left out, since nothing that is claimed could matter there
     aside: Items | None = None  # those
+    pairs: Items = field(init=False)
     tokens: Tensor = field(init=False)
     read: Tensor = field(init=False)
-    base: Run = field(init=False)
-    donor: Run = field(init=False)
-    margin: Floats = field(init=False)
+    rows: Tensor = field(init=False)
     _made: dict[Any, Floats] = field(default_factory=dict)
     _means: list[Tensor] = field(default_factory=list)
     _parts: dict[int, "Side"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        device = self.model.cfg.device
-        self.tokens = torch.from_numpy(self.items.tokens).to(device)
-        self.read = torch.from_numpy(self.items.read).to(device)
-        self.base = self._intact()
-        self.donor = run(self.model, torch.from_numpy(self.items.donors).to(device), self.read, keep=True)
-        refuse_probabilities(self.base.logits, "audit", self.model)
-        self.margin = self.margin_of(self.base)
+        device, causal = self.model.cfg.device, getattr(self.model.cfg, "attention_dir", "causal") == "causal"
+        self.pairs, rows = _once(self.items, causal)
+        self.aside = None if self.aside is None else _once(self.aside, causal)[0]
+        self.tokens, self.read, self.rows = (
+            torch.from_numpy(x).to(device) for x in (self.pairs.tokens, self.items.read, rows)
+        )
 
-    def _intact(self) -> Run:
+    @cached_property
+    def base(self) -> Run:
         """The model's own run. Somebody else's model may keep a state, so that no later run can begin half way."""
-        base = run(self.model, self.tokens, self.read, keep=True)
+        base = self._run(self.tokens, keep=True)
+        refuse_probabilities(base.logits, "audit", self.model)
         if base.cache is not None and is_bridge(self.model):
-            again = run(self.model, self.tokens, self.read, begun=base.cache)
+            again = self._run(self.tokens, begun=base.cache)
             if not torch.equal(again.logits, base.logits):
                 base.cache.blocks.clear()
         return base
+
+    @cached_property
+    def donor(self) -> Run:
+        """The run on the donors."""
+        return self._run(torch.from_numpy(self.pairs.donors).to(self.tokens.device), keep=True)
+
+    @cached_property
+    def margin(self) -> Floats:
+        """The margin of each item in the model's own run."""
+        return self.margin_of(self.base)
+
+    def _run(self, tokens: Tensor, edges: Sequence[Edges] = (), **how: Any) -> Run:
+        return run(self.model, tokens, self.read, edges, rows=self.rows, **how)
 
     @cached_property
     def aside_cache(self) -> Cache:
@@ -85,7 +102,7 @@ class Side:
         return np.asarray(right & ~still, dtype=np.float64)
 
     def sees(self, layer: int) -> Tensor:
-        """Keys that a query of the recipient gives any weight in some head [item, query, key]."""
+        """Keys that a query of the recipient gives any weight in some head [pair, query, key]."""
         return self.cache.patterns[layer].sum(1) > 0
 
     def loudness(self) -> Floats:
@@ -94,12 +111,13 @@ class Side:
         return np.maximum(*(np.abs(logits[each, which]) for which in (self.items.answer, self.items.foil)))
 
     def mixed(self, places: NDArray[np.bool_]) -> Run:
-        """The inputs with the donors' tokens at `places` [item, pos]."""
+        """The inputs with the donors' tokens at `places` [item, pos], which may differ where an input is read twice."""
         tokens = np.where(places, self.items.donors, self.items.tokens)
         return run(self.model, torch.from_numpy(tokens).to(self.tokens.device), self.read)
 
     def edited(self, edges: list[Edges], **how: Any) -> Run:
-        return run(self.model, self.tokens, self.read, edges, begun=self.cache, **how)
+        """The run on the inputs with edges edited."""
+        return self._run(self.tokens, edges, begun=self.cache, **how)
 
     def share(self, change: Floats) -> Estimate:
         """Mean change of the margin as a share of the intact one."""
@@ -149,11 +167,13 @@ class Side:
                 self._means.append(mean_by_place([(z, self.lives(last)) for z in both], not last))
         return self._means[layer]
 
-    def lives(self, last: bool, items: Items | None = None) -> Tensor:
-        """Places [item, pos] of which anything can reach what is read; `last`: from the last layer."""
-        items = self.items if items is None else items
-        at_read = np.arange(items.tokens.shape[1]) == items.read[:, None]
-        return torch.from_numpy(at_read if last else np.asarray(items.upto)).to(self.read.device)
+    def lives(self, last: bool) -> Tensor:
+        """Places [pair, pos] of which anything can reach what is read; `last`: from the last layer."""
+        if not last:
+            return torch.from_numpy(np.asarray(self.pairs.upto)).to(self.read.device)
+        at_read = torch.zeros(self.tokens.shape, dtype=torch.bool, device=self.read.device)
+        at_read[self.rows, self.read] = True
+        return at_read
 
     def without(self, heads: tuple[Head, ...], *, held: bool = False) -> Floats:
         """Margins with these heads mean-ablated. `held`: every norm's scale stays that of the intact run."""
@@ -161,6 +181,24 @@ class Side:
             done = self.edited([], ablated=self.fill(heads), frozen=self.cache if held else None)
             self._made[heads, held] = self.margin_of(done)
         return self._made[heads, held]
+
+
+def _once(items: Items, causal: bool) -> tuple[Items, NDArray[np.int64]]:
+    """Each input with its donor once, read at its last place; and which of them each item is.
+
+    Of a causal model alone: what is edited or read behind a place is nothing to that place.
+    """
+    both = np.concatenate([items.tokens, items.donors], axis=1)
+    _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if len(first) == len(items) or not causal or items.seen is not None:
+        return items, np.arange(len(items))
+    last = np.zeros(len(first), dtype=items.read.dtype)
+    np.maximum.at(last, which, items.read)
+    order = np.argsort(first)  # as the items are ordered
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return replace(items.only(first[order]), read=last[order]), place[which]
 
 
 def mean_by_place(runs: Sequence[tuple[Tensor, Tensor]], by_place: bool) -> Tensor:

@@ -11,6 +11,7 @@ from probes.audit.use_rules import (
     LOOK_BESIDE,
     LOOK_USED,
     NEEDED_BESIDE,
+    NONE,
     NONE_SO_FAR,
     POWERFUL,
     SHOWN_DIRECTLY,
@@ -83,7 +84,7 @@ STAGES = (
     Stage(frozenset(("held_with_partners", "fill_beside")), NEEDED_BESIDE, "held"),
     Stage(
         frozenset(("company", "in_company")),
-        all_of(Not(NEEDED_BESIDE), Bound("total.low", "<", t.USED), Bound("direct.low", "<", t.USED)),
+        all_of(NONE, Not(NEEDED_BESIDE)),
         "company",
     ),
     Stage(frozenset(("idle", "unshown")), _MEASURED, "idle"),

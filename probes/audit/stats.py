@@ -79,10 +79,22 @@ def high(estimate: Estimate) -> float:
     return math.inf if estimate.high is None else estimate.high
 
 
-def reach(estimate: Estimate, level: float) -> float:
-    """How far from 0 the number may lie: the farther of its bounds, or what so few units could not have shown.
+def far(estimate: Estimate) -> float:
+    """The farther of the bounds from 0."""
+    return max(abs(low(estimate)), abs(high(estimate)))
 
-    With n units none of which moves, a share of 1 - (1 - level)^(1/n) may still do so (the rule of three).
-    """
-    rare = 1 - (1 - level) ** (1 / max(estimate.n, 1))
-    return max(abs(low(estimate)), abs(high(estimate)), rare)
+
+def unseen(units: int, level: float) -> float:
+    """The share of all units that may move although none of so many did: 1 - (1 - level)^(1/n), the rule of three."""
+    return 1 - (1 - level) ** (1 / max(units, 1))
+
+
+def units_to_exclude(share: float, level: float) -> int:
+    """The least number of units of which so large a share cannot have gone `unseen`."""
+    units = max(math.floor(math.log(1 - level) / math.log(1 - share)), 1)
+    return next(n for n in (units, units + 1, units + 2) if unseen(n, level) < share)
+
+
+def reach(estimate: Estimate, level: float) -> float:
+    """How far from 0 the number may lie: the farther of its bounds, or what so few units could not have shown."""
+    return max(far(estimate), unseen(estimate.n, level))

@@ -25,9 +25,9 @@ TABLES: Mapping[str, tuple[str, Sequence[Rule]]] = {
 _READING = (
     "Each table is read from top to bottom, and the first rule that holds decides. A number is named by what is "
     "measured and the part of it that counts: `low` and `high` are the ends of its interval, `value` is the number "
-    "itself, and `reach` is how far from 0 it may lie: the farther end or, with n items, the share "
-    "1 - (1 - level)^(1/n) that so few could not have shown. A bound on a number that was not measured does not hold. "
-    "Braces stand for numbers with their intervals, for names, and for the thresholds of "
+    "itself, `far` is the end that is farther from 0, and `reach` is how far from 0 it may lie: that end or, with n "
+    "items, the share 1 - (1 - level)^(1/n) that so few could not have shown. A bound on a number that was not "
+    "measured does not hold. Braces stand for numbers with their intervals, for names, and for the thresholds of "
     "`probes/audit/thresholds.py`. Rules marked + are doubts: of those that hold, all are told. A pattern holds of "
     "several heads if it holds of each, and fails if it fails of one. `least` is the claim score that is asked for: "
     f'{SCORE:g}, of "mainly" {MAINLY:g}, of "evenly" {EVEN:g}.'

@@ -45,6 +45,7 @@ GAIN = 0.01  # a partner that adds less to e is not worth a place
 SEARCH_SETS = 32  # sets of partners, and of company, drawn where head by head comes to nothing
 SEARCH_ITEMS = 48  # items of half A on which partners and company are looked for ...
 FEW_ITEMS = 16  # ... and of a model of more than `RANKED` heads, whose runs take seconds
+FEW_SETS = 8  # and so many sets of those: of halves of twelve, two heads are both in one of eight in 88 of 100 draws
 SOME_HEADS = 4  # heads audited for a claim about "some head", the best fitting first ...
 MOST_FITTING = 16  # ... and so many of all that score what it asks for: intervals are a fifth wider than for four
 SHARED_DONOR = 2  # items that may share a donor; they count as one in intervals

@@ -47,7 +47,7 @@ from probes.audit.pattern import Asked
 from probes.audit.rules import Gather, known
 from probes.audit.side import Side
 from probes.audit.stages import STAGES
-from probes.audit.stats import Floats, low, ratio
+from probes.audit.stats import Floats, low, ratio, unseen
 from probes.audit.tasks import Items, Task
 
 
@@ -154,7 +154,8 @@ class Measuring:
         when = asked.claim.when
         alone = when is not None and side is used._side(asked, "b", heads, within=True)
         where = when.words if when is not None and alone else ""
-        self.found = Effects(len(units), margin, used.level, dead, left_out=side.left_out, where=where)
+        rare = unseen(len(units), used.level)
+        self.found = Effects(len(units), margin, used.level, dead, rare, left_out=side.left_out, where=where)
 
     def __call__(self, needs: frozenset[str]) -> Effects:
         """Evidence in which the fields of these names have been measured, where they mean something."""
@@ -170,13 +171,14 @@ class Measuring:
 
     @cached_property
     def keys(self) -> Tensor:
-        """The claimed edges of each item [item, query, key]."""
+        """The claimed edges of each pair [pair, query, key]."""
         return self._keys_of(self.side)
 
     @cached_property
     def attended(self) -> NDArray[np.bool_]:
         """Keys that some claimed edge reads [item, key]."""
-        return np.asarray((self.keys.cpu().numpy() & self.side.items.upto[..., None]).any(1))
+        items = self.side.items
+        return np.asarray((self.asked.keys[items.sequence] & items.upto[..., None]).any(1))
 
     @cached_property
     def token_change(self) -> Floats:
@@ -225,6 +227,8 @@ class Measuring:
         side = self.side
         full, spared = self.rows_of(side, values), self.rows_of(side, values, spared=True)
         raw = self.change(rest, full, **how) - self.change(rest, spared, **how)
+        if self.side.nothing(self.side.share(raw)):
+            return raw, raw  # nothing to be shown a use by, and what a sham does cannot hide any
         shams: list[list[Edges]] = [[], []]
         for one, other, sham in zip(full, spared, self.shams[0], strict=True):
             pattern, v = side.cache.patterns[one.layer], side.cache.v[one.layer]
@@ -259,7 +263,7 @@ class Measuring:
         return np.asarray(np.mean([self.change(rest, edges, **how) for edges in self.shams], axis=0))
 
     def _keys_of(self, part: Side) -> Tensor:
-        return torch.from_numpy(self.asked.keys[part.items.sequence]).to(part.tokens.device)
+        return torch.from_numpy(self.asked.keys[part.pairs.sequence]).to(part.tokens.device)
 
     # -- the stages -------------------------------------------------------------------------------------
 
@@ -377,9 +381,10 @@ class Measuring:
         """All that the heads give, and what of it is not along the claimed edges, exchanged for any other input's."""
         side, asked = self.side, self.asked
         aside = None if side.aside is None else torch.from_numpy(asked.keys[side.aside.sequence]).to(self.keys.device)
-        others = Others(side, self.keys, donor_keys(asked, side, self.used.inputs), aside, self.used.seed)
+        donors = donor_keys(asked, side, self.used.inputs)
+        others = Others(side, self.heads, self.keys, donors, aside, self.used.seed)
         found: dict[str, Any] = {}
-        for name, edges in (("given", others.output(self.heads)), ("elsewhere", others.unclaimed(self.heads))):
+        for name, edges in (("given", others.output()), ("elsewhere", others.unclaimed())):
             done = side.edited(edges)
             moved = side.margin - side.margin_of(done)
             found |= {name: side.share(moved), f"{name}_turned": side.share_of_items(self.turned(moved))}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from interp.numbers import percent
 from interp.stats import Estimate
 from probes.audit import thresholds as t
-from probes.audit.conditions import ALWAYS, Bound, Given, Is, Not, Some, all_of, any_of
+from probes.audit.conditions import ALWAYS, Bound, Condition, Given, Is, Not, Some, all_of, any_of
 from probes.audit.edits import Head
 from probes.audit.effects import Effects
 from probes.audit.rules import Gather, Phrases, Rule, span
-from probes.audit.stats import reach
+from probes.audit.stats import reach, units_to_exclude
 from probes.audit.tasks import Task
 from probes.claims import heads_text
 
@@ -38,10 +38,8 @@ USED_DIRECTLY = all_of(SHOWN_DIRECTLY, PART_LEFT, Bound("direct_fill.low", ">=",
 # With the partners gone something must be left, or else the head cannot be what the model falls back on.
 NEEDED_BESIDE = all_of(Bound("with_partners.low", ">=", t.USED), Bound("left_beside.low", ">=", t.USED))
 # Equivalent to no effect, net of the sham or with all that it moves.
-NO_TOTAL, NO_RAW = Bound("total.reach", "<", t.UNUSED), Bound("raw.reach", "<", t.UNUSED)
+NO_TOTAL = Bound("total.reach", "<", t.UNUSED)
 NONE_BESIDE = Bound("with_partners.reach", "<", t.UNUSED)
-NONE_ALONE = any_of(NO_TOTAL, NO_RAW)
-NONE_WITH_PARTNERS = any_of(Not(Given("with_partners")), NONE_BESIDE, Bound("raw_with_partners.reach", "<", t.UNUSED))
 NONE_DIRECT = Bound("direct.high", "<", t.USED)
 # By where the head looks: the donor's pattern over the own values, and over the donor's.
 LOOK_USED = all_of(Bound("look.low", ">=", t.USED), Bound("look_raw.low", ">=", t.USED))
@@ -57,18 +55,34 @@ LOOK_BESIDE = all_of(
         all_of(Bound("both_beside.low", ">=", t.USED), Bound("both_beside_raw.low", ">=", t.USED)),
     ),
 )
-NO_LOOK = any_of(Bound("look.reach", "<", t.UNUSED), Bound("look_raw.reach", "<", t.UNUSED))
-NO_BOTH = any_of(Bound("both.reach", "<", t.UNUSED), Bound("both_raw.reach", "<", t.UNUSED))
-NO_LOOK_BESIDE = any_of(
-    Not(Given("look_beside")), Bound("look_beside.reach", "<", t.UNUSED), Bound("look_beside_raw.reach", "<", t.UNUSED)
-)
-NO_BOTH_BESIDE = any_of(
-    Not(Given("both_beside")), Bound("both_beside.reach", "<", t.UNUSED), Bound("both_beside_raw.reach", "<", t.UNUSED)
-)
+
+
+def _none(part: str, net: str, raw: str = "") -> Condition:
+    """A number and, if there is one, what it is without its sham: either of them below `UNUSED`."""
+    return any_of(*(Bound(f"{name}.{part}", "<", t.UNUSED) for name in (net, raw) if name))
+
+
+def _unless(missing: str, condition: Condition) -> Condition:
+    return any_of(Not(Given(missing)), condition)
+
+
+NONE_ALONE = _none("reach", "total", "raw")
+NONE_WITH_PARTNERS = _unless("with_partners", _none("reach", "with_partners", "raw_with_partners"))
+NO_LOOK, NO_BOTH = _none("reach", "look", "look_raw"), _none("reach", "both", "both_raw")
+NO_LOOK_BESIDE = _unless("look_beside", _none("reach", "look_beside", "look_beside_raw"))
+NO_BOTH_BESIDE = _unless("both_beside", _none("reach", "both_beside", "both_beside_raw"))
 NO_CHANGE = all_of(NONE_ALONE, NONE_WITH_PARTNERS, NONE_DIRECT, NO_LOOK, NO_BOTH, NO_LOOK_BESIDE, NO_BOTH_BESIDE)
 # A few loud inputs can make up the margin while the answers of others turn over.
 NO_TURN = Bound("turned.reach", "<", t.UNUSED)
 NONE = all_of(NO_CHANGE, NO_TURN)
+# The same of the intervals alone: what so few inputs show that an effect on one in twenty may have passed unseen.
+NONE_SEEN = all_of(
+    _none("far", "total", "raw"), _unless("with_partners", _none("far", "with_partners", "raw_with_partners")),
+    NONE_DIRECT, _none("far", "look", "look_raw"), _none("far", "both", "both_raw"),
+    _unless("look_beside", _none("far", "look_beside", "look_beside_raw")),
+    _unless("both_beside", _none("far", "both_beside", "both_beside_raw")),
+    Bound("turned.far", "<", t.UNUSED),
+)  # fmt: skip
 
 # All that the heads give, exchanged for what they give on any other input of the task, also one without these edges;
 # and what of that is not along the claimed edges. A head that matters, and not by what it gives off them, may tell that
@@ -186,6 +200,9 @@ USE_RULES = (
           ("raw_with_partners", Not(NONE_BESIDE)), "in_company", ("look", Bound("look.reach", "<", t.UNUSED)),
           ("look_raw", Not(Bound("look.reach", "<", t.UNUSED))), ("both", Bound("both.reach", "<", t.UNUSED)),
           ("both_raw", Not(Bound("both.reach", "<", t.UNUSED))), "look_beside", "both_beside", "turned")),
+    Rule("too_few_to_exclude", all_of(NONE_SEEN, Bound("unseen", ">=", t.UNUSED)), "undecided",
+         OPEN + "{moved}, and no other exchange more than {UNUSED}, but {items} inputs are too few to exclude an "
+         "effect on {rare} of them: {enough} are needed", ("effect", "turned")),
     Rule("neither", ALWAYS, "undecided",
          OPEN + "{open}, neither {USED} for sure nor below {UNUSED}",
          (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)),
@@ -262,6 +279,8 @@ def use_phrases(e: Effects, task: Task, heads: str) -> Phrases:
         also=f", nor with {heads_text(e.partners)} ablated" if e.partners else "",
         outside=percent(e.unnatural),
         where=f" where {e.where}" if e.where else "",
+        rare=percent(e.unseen),
+        enough=str(units_to_exclude(t.UNUSED, e.level)),
     )
 
 

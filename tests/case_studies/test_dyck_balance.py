@@ -84,7 +84,7 @@ def two_arms(name_of, rng, beta=-0.06, accuracy=0.1, argmax=0.0, correlation=0):
 
 
 def made_up(seed=0, cells=15, grid_sign=-1, again=(), **by_pair):
-    """Findings; `by_pair`: training_data -> what `two_arms` takes; `again`: of further seeds, one by training."""
+    """Findings; `by_pair`: training_data -> what `two_arms` takes; `again`: of further seeds, by data and training."""
     rng = np.random.default_rng(seed)
     pairs = {
         pair_name(training, data): two_arms(families(training, data), rng, **by_pair.get(f"{training}_{data}", {}))
@@ -93,10 +93,11 @@ def made_up(seed=0, cells=15, grid_sign=-1, again=(), **by_pair):
     }
     spread = made_up_grid(rng, cells, grid_sign)
     further = []
-    for training, correlation in zip(TRAININGS, again, strict=False):
+    arms = [measure.further(training, data) for data in DATA for training in TRAININGS]
+    for family, correlation in zip(arms, again, strict=False):
         beta = column(rng, 0.2, 0.03, 120)
         values = unrelated(beta) if correlation == 0 else ordered_like(rng, beta, correlation)
-        further.append(Arm(measure.further(training), "a" * 8, beta, 2 * beta, dict.fromkeys(RULES, values), 0.99))
+        further.append(Arm(family, "a" * 8, beta, 2 * beta, dict.fromkeys(RULES, values), 0.99))
     return Findings(pairs, spread, SEEDS, comparisons(pairs, spread, further), further)
 
 
@@ -145,8 +146,9 @@ def test_the_readme_names_them_and_their_bounds():
         assert name in text
     for bound in (CORRELATION, ACCURACY, BETA):
         assert f"±{bound}" in text
-    assert LATER in text
-    others = COMPARED - len(PRIMARY) + len(TRAININGS) * len(RULES) - 1
+    for name in LATER:
+        assert name in text
+    others = COMPARED - len(PRIMARY) + len(DATA) * len(TRAININGS) * len(RULES) - len(LATER)
     assert f"All {others} other comparisons are Holm-corrected together" in text
 
 
@@ -166,15 +168,31 @@ def test_further_seeds_decide_by_themselves_what_the_first_left_undecided(correl
     later = [c for c in every if c.name.endswith(RULES[SHOWN])]
     assert [c.primary for c in later] == [True, False, False]
     assert {c.estimate.n for c in later} == {120}
-    assert later[0].name == LATER
+    assert later[0].name == LATER[0]
     assert later[0].adjusted == later[0].p
     page = html.unescape(render(report(f, "interp report dyck-balance")))
     assert re.search(r"further seeds per training .*? the rank correlation " + re.escape(said), page)
     assert "7 comparisons are primary" in page
     results = to_results(f)
-    assert results["primary"][-1] == LATER
+    assert results["primary"][-1] == LATER[0]
     assert len(results["further"]) == len(TRAININGS)
     assert results["further"][measure.further("released").name]["rank_correlation"][SHOWN] == later[0].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("correlation", "said"), [(-1, "is negative ("), (1, "is positive ("), (0, "is none to within")]
+)
+def test_further_seeds_decide_fig_10_too_by_the_training_that_left_it_open(correlation, said):
+    f = made_up(again=(0, 0, 0, -correlation, correlation, -correlation))
+    later = f.compared[LATER[1]]
+    assert [later.primary, f.compared[LATER[0]].primary] == [True, True]
+    assert later.estimate.n == 120
+    assert later.adjusted == later.p
+    page = html.unescape(render(report(f, "interp report dyck-balance")))
+    found = re.search(r"Fig\. 10 again, over 120 further .*? loss on closers, the rank correlation (.*?)That", page)
+    assert found[1].startswith(said)
+    assert "8 comparisons are primary" in page
+    assert list(to_results(f)["further"]) == [a.family.name for a in f.further]
 
 
 def test_further_seeds_are_in_no_other_arm_and_are_trained_like_the_first(tmp_path):

@@ -128,11 +128,15 @@ def test_a_model_that_keeps_a_state_is_run_from_the_start(monkeypatch):
         return forward(last, *given, **how) * (1 + 0.01 * len(ran))
 
     last.forward = drifting
-    found = object.__new__(side.Side)
-    found.model, found.tokens, found.read = model, TOKENS, READ
-    assert found._intact().cache.blocks == []
+
+    def intact():
+        found = object.__new__(side.Side)
+        found.model, found.tokens, found.read, found.rows = model, TOKENS, READ, torch.arange(len(READ))
+        return found.base.cache.blocks
+
+    assert intact() == []
     last.__dict__.pop("forward")
-    assert len(found._intact().cache.blocks) == 2
+    assert len(intact()) == 2
 
 
 # -- patterns -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from probes.audit import partners
 from probes.audit import thresholds as limits
 from probes.audit.exchanges import live_items, output_change, sham_pairs
 from probes.audit.inputs import Inputs
-from probes.audit.partners import added, candidates, find_company, find_partners, idle_heads
+from probes.audit.partners import _at_most, _halves, added, candidates, find_company, find_partners, idle_heads
 from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
 from probes.audit.rivals import _enough as enough_rows
 from probes.audit.rivals import rivals_of
@@ -553,7 +553,7 @@ def test_shams_are_as_large_as_the_exchange_along_the_first_difference_that_is_o
     ]
     monkeypatch.setattr("probes.audit.exchanges.sham_pairs", lambda *given: pairs)
     keys = torch.rand(2, 3, 3) < 0.5
-    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    side = SimpleNamespace(pairs=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
     made = measured_on(side, keys=keys)
     made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
     up, down = made.shams
@@ -579,7 +579,7 @@ def test_what_is_no_difference_beside_the_largest_value_of_a_head_gives_no_sham(
     v[0][1] = torch.tensor([1e6, 0.0, 0.0])
     ends = [(torch.zeros(2, 3, dtype=torch.long), torch.full((2, 3), key)) for key in (0, 1)]
     monkeypatch.setattr("probes.audit.exchanges.sham_pairs", lambda *given: [tuple(ends)])
-    side = SimpleNamespace(items=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
+    side = SimpleNamespace(pairs=a_pair(2, 3), cache=SimpleNamespace(v=v), donor_cache=SimpleNamespace(v=donor))
     made = measured_on(side, heads=((0, 0), (0, 1)), keys=torch.ones(2, 3, 3, dtype=torch.bool))
     made.used.inputs = SimpleNamespace(roles=np.zeros((2, 3), dtype=int))
     assert not any(one.shift.any() for sign in made.shams for one in sign)
@@ -611,9 +611,9 @@ def test_the_mean_that_is_filled_in_is_over_the_claimed_edges_that_can_matter(ed
     keys = torch.zeros(2, 3, 3, dtype=torch.bool)
     keys[tuple(torch.tensor(edges).T)] = True
     side = SimpleNamespace(
-        items=a_pair(2, 3, read=np.array([1, 2])), read=torch.tensor([1, 2]), cache=SimpleNamespace(v=v),
+        pairs=a_pair(2, 3, read=np.array([1, 2])), read=torch.tensor([1, 2]), cache=SimpleNamespace(v=v),
         donor_cache=SimpleNamespace(v=donor), model=SimpleNamespace(cfg=SimpleNamespace(n_layers=2)),
-        lives=lambda last: Side.lives(side, last),
+        lives=lambda last: Side.lives(side, last), rows=torch.arange(2), tokens=torch.zeros(2, 3),
     )  # fmt: skip
     fills = measured_on(side, keys=keys).fills
     assert [(one.layer, one.heads) for one in fills] == [(0, (0,)), (1, (1,))]
@@ -657,7 +657,9 @@ def test_edges_that_are_read_are_those_up_to_the_place():
     keys = np.zeros((2, 3, 3), dtype=bool)
     keys[0, 2, 1] = keys[0, 0, 0] = keys[1, 2, 2] = keys[1, 1, 0] = True
     side = SimpleNamespace(items=a_pair(2, 3, read=np.array([1, 2])))
-    found = measured_on(side, keys=torch.from_numpy(keys)).attended
+    made = measured_on(side)
+    made.asked = SimpleNamespace(keys=keys)
+    found = made.attended
     # Of the first item the query at 2 comes after the place that is read.
     assert found.tolist() == [[True, False, False], [True, False, True]]
 
@@ -913,6 +915,88 @@ def test_of_three_heads_pairs_are_tried_too_and_of_more_a_number_of_sets():
         assert drawn == sorted(drawn)
         assert all(list(group) == sorted(group) for group in drawn)
     assert {h for group in drawn for h in group} == set(H[:9])
+
+
+MANY = limits.RANKED + 1  # heads
+TWELVE = H[: limits.CANDIDATES]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_very_many_heads_halves_of_the_candidates_are_tried(seed):
+    """Two that must go together are found where some half has both, and nobody with them."""
+    both = {H[2], H[7]}
+    side = Given(at_least({(2, 7): 0.3}), heads=MANY)
+    there = any(both <= set(half) for half in _halves(TWELVE, seed))
+    assert find_partners(side, swap, TWELVE, seed) == (tuple(sorted(both)) if there else ())
+
+
+def test_of_two_heads_one_of_eight_halves_has_both_in_88_of_100_draws():
+    draws = [any({H[2], H[7]} <= set(half) for half in _halves(TWELVE, seed)) for seed in range(2000)]
+    five_errors = 5 * (0.88 * 0.12 / len(draws)) ** 0.5
+    assert abs(np.mean(draws) - (1 - (1 - 5 / 22) ** 8)) < five_errors
+    halves = _halves(TWELVE, 0)
+    assert len(halves) == limits.FEW_SETS
+    assert {len(half) for half in halves} == {6}
+    assert all(list(half) == sorted(set(half)) for half in halves)
+    assert _halves(TWELVE, 0) == halves != _halves(TWELVE, 1)
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(2, {2}), (3, {2, 3}), (6, {3}), (7, {3}), (8, {4})])
+def test_of_few_candidates_no_halves_are_drawn(count, sizes):
+    found = _halves(H[:count], 0)
+    assert {len(group) for group in found} == sizes
+    assert len(found) <= limits.FEW_SETS
+
+
+def test_of_very_many_heads_one_that_gains_nothing_is_not_built_upon():
+    """Head by head it goes on only while the loss of one adds to what the exchange does by itself."""
+    for gain, goes_on in ((limits.GAIN - SLACK, False), (limits.GAIN + SLACK, True)):
+        side = Given(at_least({(): 0.02, (1,): 0.02 + gain}), heads=MANY)
+        find_partners(side, swap, TWELVE, 0)
+        assert (sum(len(group) == 2 for group in side.tried) == 11) == goes_on
+
+
+def test_of_a_half_whose_members_each_add_something_three_are_kept():
+    """Those that matter most; the rest of a half is measured on nothing."""
+    worth = dict(
+        zip(TWELVE, (0.011, 0.012, 0.09, 0.013, 0.014, 0.08, 0.015, 0.07, 0.016, 0.017, 0.018, 0.019), strict=True)
+    )
+    several = lambda group: 10 * sum(worth[h] for h in group) if len(group) > 3 else 0.0  # noqa: E731
+    best = max((half for half in _halves(TWELVE, 0)), key=lambda half: sum(worth[h] for h in half))
+    kept = _at_most(partners._Effect(Given(several, heads=MANY), swap(None)), best, 4)
+    assert kept == tuple(sorted(sorted(best, key=lambda h: -worth[h])[:4]))
+    assert len(find_partners(Given(several, heads=MANY), swap, TWELVE, 0)) <= limits.PARTNERS
+
+
+def test_of_a_half_those_that_work_against_the_answer_are_left_out():
+    half = next(half for half in _halves(TWELVE, 0) if {H[2], H[7]} <= set(half))
+    against = next(h for h in half if h not in (H[2], H[7]))
+    side = Given(at_least({(2, 7): 0.3}), lambda group: 2.0 if against in group else 0.0, heads=MANY)
+    assert find_partners(side, swap, TWELVE, 0) == (H[2], H[7])
+
+
+@pytest.mark.parametrize(("heads", "expected"), [(limits.RANKED, limits.SEARCH_SETS), (MANY, limits.FEW_SETS)])
+def test_of_very_many_heads_fewer_sets_are_tried_as_company(heads, expected):
+    groups = []
+    donated = lambda group, edges: groups.append(tuple(group)) or 0.0  # noqa: E731
+    find_company(Given(lambda group: 0.0, donated=donated, heads=heads), swap, H[:8], 0)
+    assert len(groups) == 2 * (1 + expected)
+
+
+def test_no_sham_is_asked_for_where_a_pattern_moves_nothing_for_sure():
+    """At the bound it is, since a use might be shown."""
+    asked = []
+    for most, shams in ((limits.UNUSED - SLACK, 0), (limits.UNUSED, 2)):
+        side = SimpleNamespace(nothing=lambda share, most=most: share < limits.UNUSED, share=lambda change: change)
+        made = measured_on(side, heads=(), shams=[[], []])
+        made.rows_of = lambda part, values, spared=False: []
+        changes = iter([most + 1.0, 1.0, 0.25, 0.75])
+        made.change = lambda rest, edges, changes=changes: asked.append(edges) or next(changes)
+        net, raw = made.whole(None, True)
+        assert raw == pytest.approx(most)
+        assert net == pytest.approx(most - (0.5 if shams else 0.0))
+        assert len(asked) == 2 + shams
+        asked.clear()
 
 
 def test_candidates_are_those_beside_whose_loss_the_interchange_matters_most():

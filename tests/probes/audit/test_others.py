@@ -45,16 +45,18 @@ def edges_of(count, seed):
 READ, ASIDE = [4, 3, 4, 2, 3, 4], [2, 4, 3]
 
 
-def others_of(aside=True, seed=0):
+def others_of(aside=True, seed=0, heads=None):
     """Others of six items with random runs; `aside`: beside three that were left out."""
     side = object.__new__(Side)
     side.model, side.items = SimpleNamespace(cfg=SimpleNamespace(n_layers=LAYERS)), items_of(READ)
+    side.pairs, side.rows, side.tokens = side.items, torch.arange(len(READ)), torch.from_numpy(side.items.tokens)
     side.read, side.aside = torch.tensor(READ), items_of(ASIDE) if aside else None
     side.base, side.donor = (SimpleNamespace(cache=kept(len(READ), seed)) for seed in (1, 2))
     if aside:
         side.__dict__["aside_cache"] = kept(len(ASIDE), 3)
     keys, donors, out = (edges_of(count, seed) for count, seed in ((len(READ), 4), (len(READ), 5), (len(ASIDE), 6)))
-    return Others(side, keys, donors, out if aside else None, seed)
+    every = tuple((layer, head) for layer in range(LAYERS) for head in range(HEADS))
+    return Others(side, every if heads is None else heads, keys, donors, out if aside else None, seed)
 
 
 # -- which input --------------------------------------------------------------------------------------------
@@ -138,8 +140,8 @@ def changed(others, edits):
 
 
 def test_all_that_heads_give_is_what_they_give_there():
-    others = others_of()
-    z, heads = changed(others, others.output(CLAIMED))
+    others = others_of(heads=CLAIMED)
+    z, heads = changed(others, others.output())
     assert sorted(heads) == sorted(CLAIMED)
     for layer in range(LAYERS):
         for head in range(HEADS):
@@ -147,12 +149,18 @@ def test_all_that_heads_give_is_what_they_give_there():
             assert_close(z[layer][:, :, head], source.z[layer][:, :, head])
 
 
+@pytest.mark.parametrize(("heads", "layers"), [(((1, 0),), {1}), (((0, 1), (0, 0)), {0})])
+def test_of_layers_without_a_claimed_head_nothing_is_kept(heads, layers):
+    drawn = others_of(heads=heads).drawn
+    assert all(set(getattr(drawn, part)) == layers for part in ("patterns", "v", "z"))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_off_the_claimed_edges_they_keep_their_weights_and_values_there(seed):
     """What is left of a row's weight is laid out as the other input's rest is, over keys that the query sees."""
-    others = others_of(seed=seed)
+    others = others_of(seed=seed, heads=CLAIMED)
     side, drawn = others.side, others.drawn
-    z, heads = changed(others, others.unclaimed(CLAIMED))
+    z, heads = changed(others, others.unclaimed())
     assert sorted(heads) == sorted(CLAIMED)
     kinds = set()
     for layer, head in CLAIMED:

@@ -24,10 +24,11 @@ from probes.audit.population_rules import SeedShares, seed_shares
 from probes.audit.rivals import Rival, Rivals
 from probes.audit.rows import Finding
 from probes.audit.rules import Rule, decide, first, joined, known
+from probes.audit.stats import units_to_exclude, unseen
 from probes.audit.tables import TABLES
 from probes.audit.tails import Tail
 from probes.audit.use import STAGES
-from probes.audit.use_rules import USE_RULES, Idle, Together, use_phrases
+from probes.audit.use_rules import NO_CHANGE, USE_RULES, Idle, Together, use_phrases
 from probes.audit.verdicts import VERDICTS, reason_of, verdict_of
 from probes.claims import Claim
 
@@ -59,6 +60,12 @@ NOWHERE = {"look": NONE, "look_raw": NONE, "both": NONE, "both_raw": NONE}
 UNUSED = replace(USED, total=NONE, raw=NONE, direct=NONE, fill=NONE, turned=NONE, **NOWHERE)
 BESIDE = {"partners": ((1, 0),), "with_partners": NONE, "raw_with_partners": NONE}
 ALONE = replace(UNUSED, **BESIDE)
+# As ALONE, of 50 inputs: 1 - .05^(1/50) = .058.
+FEW = replace(
+    UNUSED, items=50, unseen=unseen(50, CONFIDENCE), with_partners=span(-0.01, 0.0, 0.01, 50), partners=((1, 0),),
+    raw_with_partners=span(-0.01, 0.0, 0.01, 50),
+    **dict.fromkeys(("total", "raw", "turned", *NOWHERE), span(-0.01, 0.0, 0.01, 50)),
+)  # fmt: skip
 MANY = replace(ALONE, company=((1, 1),), in_company=MUCH)
 MATTERS = replace(ALONE, fill=MUCH)
 GIVES = replace(ALONE, given=MUCH)
@@ -151,6 +158,7 @@ EXAMPLES = {
         "output_matters": (GIVES, "undecided"),
         "answers_turn": (replace(ALONE, turned=SOME), "undecided"),
         "unused": (ALONE, "unused"),
+        "too_few_to_exclude": (FEW, "undecided"),
         "neither": (replace(UNUSED, total=SOME, raw=SOME), "undecided"),
     },
     "together": {
@@ -364,22 +372,22 @@ class Pin:
         return f"{self.rule}: {self.bound}{'' if self.limit is None else f' = {self.limit:g}'}"
 
 
-def nothing_measured(rule, base, met, unmet, turned=None):
+def nothing_measured(rule, base, met, unmet, turned=None, part="reach"):
     """The bounds by which no effect is shown, each where the other way to show it is barred."""
     beside = {"look_partners": ((1, 0),), **NOT_BESIDE}
     return [
-        Pin("use", rule, "total.reach < 0.05", replace(base, raw=SOME), met, unmet),
-        Pin("use", rule, "raw.reach < 0.05", replace(base, total=SOME), met, unmet),
-        Pin("use", rule, "with_partners.reach < 0.05", replace(base, raw_with_partners=SOME), met, unmet),
-        Pin("use", rule, "raw_with_partners.reach < 0.05", replace(base, with_partners=SOME), met, unmet),
+        Pin("use", rule, f"total.{part} < 0.05", replace(base, raw=SOME), met, unmet),
+        Pin("use", rule, f"raw.{part} < 0.05", replace(base, total=SOME), met, unmet),
+        Pin("use", rule, f"with_partners.{part} < 0.05", replace(base, raw_with_partners=SOME), met, unmet),
+        Pin("use", rule, f"raw_with_partners.{part} < 0.05", replace(base, with_partners=SOME), met, unmet),
         Pin("use", rule, "direct.high < 0.1", base, met, unmet),
-        Pin("use", rule, "look.reach < 0.05", replace(base, look_raw=SOME), met, unmet),
-        Pin("use", rule, "look_raw.reach < 0.05", replace(base, look=SOME), met, unmet),
-        Pin("use", rule, "both.reach < 0.05", replace(base, both_raw=SOME), met, unmet),
-        Pin("use", rule, "both_raw.reach < 0.05", replace(base, both=SOME), met, unmet),
-        Pin("use", rule, "turned.reach < 0.05", base, *(turned or (met, "answers_turn"))),
+        Pin("use", rule, f"look.{part} < 0.05", replace(base, look_raw=SOME), met, unmet),
+        Pin("use", rule, f"look_raw.{part} < 0.05", replace(base, look=SOME), met, unmet),
+        Pin("use", rule, f"both.{part} < 0.05", replace(base, both_raw=SOME), met, unmet),
+        Pin("use", rule, f"both_raw.{part} < 0.05", replace(base, both=SOME), met, unmet),
+        Pin("use", rule, f"turned.{part} < 0.05", base, *(turned or (met, "answers_turn"))),
         *(
-            Pin("use", rule, f"{name}.reach < 0.05", replace(base, **(beside | {other: SOME})), met, unmet)
+            Pin("use", rule, f"{name}.{part} < 0.05", replace(base, **(beside | {other: SOME})), met, unmet)
             for one in ("look_beside", "both_beside")
             for name, other in ((one, f"{one}_raw"), (f"{one}_raw", one))
         ),
@@ -519,6 +527,9 @@ PINS = [
     ),
     Pin("use", "used_by_answers", "turned.low >= 0.25", replace(BY_ANSWERS, fill=PART), "used_by_answers",
         "answers_turn"),
+    *nothing_measured("too_few_to_exclude", FEW, "too_few_to_exclude", "neither",
+                      turned=("too_few_to_exclude", "neither"), part="far"),
+    Pin("use", "too_few_to_exclude", "unseen >= 0.05", FEW, "too_few_to_exclude", "neither"),
     *(Pin("use", "works_against", f"{name}.high <= -0.1", replace(UNUSED, total=AGAINST, raw=AGAINST), "works_against",
           "neither") for name in ("total", "raw")),
     Pin("remarks", "left_out", "left_out > 0", USED, "left_out", None),
@@ -550,7 +561,7 @@ def moved(evidence, name, value):
     if not part:
         return [replace(evidence, **{field: value})]
     old = getattr(evidence, field)
-    if part == "reach":  # at either end, the other one nearer to 0
+    if part in ("reach", "far"):  # at either end, the other one nearer to 0
         new = [replace(old, low=-0.5 * value, high=value), replace(old, low=-value, high=0.5 * value)]
     else:
         new = [replace(old, **{part: value})]
@@ -593,7 +604,7 @@ def test_the_numbers_that_no_rule_has_as_its_bound_are_these():
     told = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: value for name, value in told.items() if value not in bounds} == {
         "RIVAL_SEQUENCES": 10, "PARTNERS": 3, "CANDIDATES": 12, "GAIN": 0.01, "SEARCH_SETS": 32, "SEARCH_ITEMS": 48,
-        "FEW_ITEMS": 16,
+        "FEW_ITEMS": 16, "FEW_SETS": 8,
         "SOME_HEADS": 4, "SHARED_DONOR": 2, "TAIL_INPUTS": 200, "MIXED": (0.2, 0.8),
         "NATURAL": (0.01, 0.99), "LEAST_EARLY": 200, "SPENT": (0.2, 0.8), "RANKED": 64, "MOST_FITTING": 16,
     }  # fmt: skip
@@ -612,6 +623,20 @@ def test_few_items_cannot_show_that_nothing_moves():
         assert decider("use", evidence) == rule
         stricter = replace(evidence, level=0.99)
         assert decider("use", stricter) == "neither"
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.9999])
+def test_as_many_are_asked_for_as_exclude_a_share(level):
+    """By a literal count."""
+    for share in (0.05, 0.1, 0.5):
+        literal = next(n for n in range(1, 10_000) if 1 - (1 - level) ** (1 / n) < share)
+        assert units_to_exclude(share, level) == literal
+        assert unseen(literal, level) < share <= (1.0 if literal == 1 else unseen(literal - 1, level))
+
+
+def test_it_is_said_how_many_inputs_exclude_a_use():
+    said = use_phrases(FEW, TASK, "L0H0").say(rule_of("use", "too_few_to_exclude").words)
+    assert "but 50 inputs are too few to exclude an effect on 6 % of them: 59 are needed" in said
 
 
 def test_what_has_no_interval_or_was_not_measured_proves_nothing():
@@ -693,6 +718,7 @@ def test_what_was_not_measured_speaks_for_nothing():
         "output_change": math.inf, "answer_change": math.inf, "aimed": 0.0, "unnatural": 0.0, "partners": (),
         "company": (), "idle": (), "left_out": 0.0, "pattern_change": 0.0, "look_partners": (),
         "whole_partners": (), "whole_company": (), "untried": 0, "where": "", "unshown": (),
+        "unseen": 0.0,
     }  # fmt: skip
     assert decider("use", bare) == "no_power_not_aimed"
 
@@ -700,7 +726,9 @@ def test_what_was_not_measured_speaks_for_nothing():
 def test_stages_give_every_piece_once_and_say_when_it_means_anything():
     given = [name for stage in STAGES for name in stage.gives]
     assert len(set(given)) == len(given)
-    assert {*given, "items", "margin", "level", "dead", "left_out", "where"} == {f.name for f in fields(Effects)}
+    assert {*given, "items", "margin", "level", "dead", "unseen", "left_out", "where"} == {
+        f.name for f in fields(Effects)
+    }
     alive = "(items >= 50 and not (dead is there))"
     moving = f"{alive} and not (output_change <= 1e-05) and margin.value > 0"
     used = "((total.low >= 0.1 and raw.low >= 0.1) and (fill.low >= 0.05 or fill_lost.low >= 0.05))"
@@ -726,7 +754,7 @@ def test_stages_give_every_piece_once_and_say_when_it_means_anything():
         "(with_partners.low >= 0.1 and left_beside.low >= 0.1)",
         f"left_look_beside.low >= 0.1 and ({' or '.join(beside)})",
         "with_partners.low >= 0.1 and left_beside.low >= 0.1",
-        "not (with_partners.low >= 0.1 and left_beside.low >= 0.1) and total.low < 0.1 and direct.low < 0.1",
+        f"(({NO_CHANGE}) and turned.reach < 0.05) and not (with_partners.low >= 0.1 and left_beside.low >= 0.1)",
         "total is there",
     ]
 
