@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,11 @@ from interp.tensor_files import read_safetensors
 from interp.training.run import train_population
 from probes.audit.bench.trained.cases import DEVELOP, JUDGE
 from probes.audit.bench.trained.models import Recipe, train
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 ALL = (*DEVELOP, *JUDGE)
 
@@ -63,10 +70,26 @@ def preset_model(preset: str, seed: int, folder: Path, seeds: Sequence[int] = AL
 def preset_population(preset: str, folder: Path, seeds: Sequence[int] = ALL) -> Population:
     """All seeds of a preset, trained here or read. Raises `CheckpointError` for a file of other seeds or settings."""
     path = make_folder(folder) / f"{preset}.safetensors"
-    if not path.exists():
-        return train_population(preset, seeds, out=path, resume=True, workers=1)
+    with _one_at_a_time(path.parent):
+        if not path.exists():
+            return train_population(preset, seeds, out=path, resume=True, workers=1)
     found, recipe = load_checkpoint(path), make_recipe(preset)
     same = isinstance(found, Population) and (found.config, found.grammar) == (recipe.config, recipe.grammar)
     if not same or found.seeds != tuple(seeds):
         raise CheckpointError(f"{str(path)!r} is not the population that this bench asks for: remove it")
     return found
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """The processes of a bench ask for one population at once: one trains it, the others wait for the file."""
+    if fcntl is None:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -2,6 +2,8 @@
 
 import ast
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -14,8 +16,9 @@ import interp
 from closeness import assert_close
 from interp.errors import CheckpointError, RequestError
 from interp.model import SandboxTransformer
+from interp.training.run import train_population
 from probes.audit.bench.digest import auditor
-from probes.audit.bench.trained import FAMILIES, run_trained_bench, truth
+from probes.audit.bench.trained import FAMILIES, make, run_trained_bench, truth
 from probes.audit.bench.trained import tasks as t
 from probes.audit.bench.trained.cases import (
     ABOUT,
@@ -32,13 +35,33 @@ from probes.audit.bench.trained.cases import (
 from probes.audit.bench.trained.errors import ERRORS, Told, grouped, models_from_json, models_to_json, rate, row, rows
 from probes.audit.bench.trained.families import HEAD, SPARE
 from probes.audit.bench.trained.history import HISTORY, read_runs, runs_of
-from probes.audit.bench.trained.make import own_model
+from probes.audit.bench.trained.make import own_model, preset_population
 from probes.audit.bench.trained.models import Frozen, train
 from probes.audit.bench.trained.truth import Moved, Pattern, pattern_of, pattern_truth, use_truth
 from probes.claims import BUILT_IN, Claim, offset
 
 ROOT = Path(interp.__file__).parents[1]
 PREVIOUS, TWO_BACK = BUILT_IN["previous"], offset(-2)
+
+
+# -- models -------------------------------------------------------------------------------------------------
+
+
+def test_a_population_is_trained_once_however_many_ask_at_once(tmp_path, monkeypatch):
+    """From an empty folder, as a bench of several processes does; a run into a folder that trains is refused."""
+    trained = []
+
+    def slow(preset, seeds, **how):
+        trained.append(preset)
+        time.sleep(0.2)
+        return train_population(preset, seeds, steps=2, **how)
+
+    monkeypatch.setattr(make, "train_population", slow)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: preset_population("dyck-minimal", tmp_path, (3, 5)), range(3)))
+    assert trained == ["dyck-minimal"]
+    assert [one.seeds for one in found] == [(3, 5)] * 3
+    assert [path.name for path in tmp_path.iterdir()] == ["dyck-minimal.safetensors"]
 
 
 # -- truths come from elsewhere -----------------------------------------------------------------------------
