@@ -88,6 +88,7 @@ PAPER_RANDOM = 2.85
 PAPER_ACCURACY = 0.97
 PAPER_UNIFORM_ACCURACY = 0.99  # section 3.1: uniform attention
 
+FEWER_STEPS = 600
 # One setting of STANDARD changed at a time: what the paper leaves open.
 VARIED = (
     Family("as in the main table", "dyck-standard"),
@@ -108,6 +109,14 @@ VARIED = (
     Family("no bias of the unembedding", "dyck-standard", {"unembed_bias": False}),
     Family("one corpus for all seeds", "dyck-standard", {"corpus": 100_000}),
 )
+
+# The paper gives no number of steps either. Of 300, 450, 600 and 900 with the loss on closers, tried on seeds 0 to 11,
+# two come near all three of its numbers; measured on other seeds, this one does among those too that reach 97 %.
+FEWER = tuple(
+    replace(f, name=f"loss on closers only, {FEWER_STEPS} steps{which}", options={**f.options, "targets": "closers"},
+            steps=FEWER_STEPS)
+    for f, which in zip(MAIN, ("", ", linear positions", ", minimal first layer"), strict=True)
+)  # fmt: skip
 
 # The released code with one part of it as ours at a time.
 WITHOUT = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from case_studies.dyck_attention.families import PANELS, PAPER_ACCURACY, TABLE_RANDOM
+from case_studies.dyck_attention.families import FEWER_STEPS, PANELS, PAPER_ACCURACY, TABLE_RANDOM
 from case_studies.dyck_attention.findings import Findings
 from case_studies.dyck_attention.measure import (
     EDITED_STRINGS,
@@ -315,7 +315,9 @@ def open_parts(f: Findings) -> list[str | Table]:
             variant_table(
                 "dyck-standard with",
                 f.variants,
-                "One setting changed at a time, except for the one on prefixes, where two are.",
+                "One setting changed at a time, except for prefixes, linear positions in batches of 100, and few "
+                f"steps, where two are or three. The families of {FEWER_STEPS} steps are of further seeds, since that "
+                "number was chosen on the first.",
             )
         )
     if f.without:

@@ -92,6 +92,7 @@ def populations(size: Size) -> Plan:
         "prefixes": wanted((*known.PREFIXES, *known.OTHER_PREFIXES), size.prefixes),
         "table": wanted([cell.family for cell in known.TABLE[: size.cells]], size.table),
         "varied": wanted(known.VARIED, size.varied),
+        "fewer": wanted(known.FEWER, size.varied, first=size.varied),
         "figures": wanted([panel.family for panel in known.FIGURES], size.figures),
         "closers": wanted((*known.CLOSERS, *known.CLOSERS_PREFIXES), size.closers),
         "released": wanted((*known.RELEASED, *known.RELEASED_PREFIXES), size.released),
@@ -112,7 +113,9 @@ def collect(run: Run[Size]) -> Findings:
     )
     deep = [one for listing in cells.values() for one in listing if one.population.config.n_layers == DEPTH]
     varied = list(run.obtain("varied"))
-    variants, without = ([measure_variant(one) for one in group] for group in (varied, run.obtain("without")))
+    variants, fewer, without = (
+        [measure_variant(one) for one in group] for group in (varied, run.obtain("fewer"), run.obtain("without"))
+    )
     released, figures = (list(run.obtain(name)) for name in ("released", "figures"))
     printed = [*ours["main"], *ours["prefixes"][: len(known.PREFIXES)]]
     arms = arms_of(printed, list(run.obtain("closers")), released)
@@ -133,7 +136,7 @@ def collect(run: Run[Size]) -> Findings:
         prefixes=prefixes,
         prefix_variation=[prefix_variation(m.population) for m in prefixes],
         table=table,
-        variants=variants,
+        variants=[*variants, *fewer],
         arms=arms,
         table_released=table_released,
         table_prefixes=table_prefixes,
