@@ -30,7 +30,18 @@ from case_studies.dyck_copying.estimates import (
     without_heads,
 )
 from case_studies.dyck_copying.figures import heatmaps, scatter
-from case_studies.dyck_copying.measure import ABLATIONS, DEPTHS, EDITS, ENCODERS, LINK, STRINGS, Measured
+from case_studies.dyck_copying.measure import (
+    ABLATIONS,
+    CURRENT,
+    DEPTHS,
+    EDITS,
+    ENCODERS,
+    FURTHER,
+    LATER,
+    LINK,
+    STRINGS,
+    Measured,
+)
 from case_studies.page import Figure, Page, Section, Table
 from case_studies.words import Cell
 from interp.numbers import count, number, percent
@@ -51,12 +62,13 @@ EVERY_LAYER = {
 def report(measured: Sequence[Measured], command: str) -> Page:
     """The report of what was measured: the groups named before the run, and then those that came later."""
     groups, later = list(measured), [m for m in measured if m.group in ENCODERS]
-    measured = [m for m in measured if m.group not in ENCODERS]
+    further = [m for m in measured if m.group == FURTHER]
+    measured = [m for m in measured if m.group not in LATER]
     sections = [
         Section("Interpretable and useless", crossing_parts(measured)),
         Section("Attention patterns", [figure for m in measured for figure in heatmaps(m)]),
         Section("How patterns look, and what heads cost", layer_parts(measured)),
-        Section("In the paper's terms", terms_parts(measured)),
+        Section("In the paper's terms", [*terms_parts(measured), *further_parts(further)]),
         Section("Accuracy", [accuracy_table(measured), without_table(measured)]),
         Section("An encoder", encoder_parts(later)),
     ]
@@ -88,6 +100,18 @@ def report(measured: Sequence[Measured], command: str) -> Page:
         command=command,
         digests=[(m.group.family.name, m.digest) for m in groups],
     )
+
+
+def further_parts(further: Sequence[Measured]) -> list[str | Table]:
+    """Fig. 6b once more: heads that attend to the current position, of seeds that are in no other group."""
+    (one,) = further
+    c = crossing(one.heads, term=CURRENT)
+    return [
+        f"The released block with four layers once more, over {len(one.population)} further seeds, since the first "
+        "have few heads that attend to the current position. That question was named before these were trained. "
+        f"Useless are {count(c.useless)} of such heads, of all others {count(c.others_useless)}.",
+        terms_table(further),
+    ]
 
 
 def encoder_parts(later: Sequence[Measured]) -> list[str | Table | Figure]:
@@ -348,15 +372,24 @@ def relation_table(measured: Sequence[Measured]) -> Table:
 
 def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
     """What the paper's captions call a pattern."""
+    return [
+        "The paper's captions name a pattern by the brackets it goes to, or never goes to. Where a term leaves a "
+        "choice (which type, which bracket), it is made on one half of the strings and scored on the other. A head "
+        "that never attends to a bracket is scored on everything else, over rows that see such a bracket.",
+        terms_table(measured),
+    ]
+
+
+def terms_table(measured: Sequence[Measured]) -> Table:
+    """Scores and counts of each pattern, a row per group and term."""
     rows = []
     for m in measured:
         for term in m.heads[0].terms:
             e, c = scores(m.heads, term), crossing(m.heads, term=term)
             assert isinstance(e.null, dict)
-            name = f"{m.group.family.name}: {term}"
             rows.append(
                 [
-                    name,
+                    f"{m.group.family.name}: {term}",
                     Cell(e, 3),
                     number(e.null["untrained"]),
                     number(highest(m, term), 2),
@@ -364,14 +397,9 @@ def terms_parts(measured: Sequence[Measured]) -> list[str | Table]:
                     Cell(c.useless, counted=True),
                 ]
             )
-    return [
-        "The paper's captions name a pattern by the brackets it goes to, or never goes to. Where a term leaves a "
-        "choice (which type, which bracket), it is made on one half of the strings and scored on the other. A head "
-        "that never attends to a bracket is scored on everything else, over rows that see such a bracket.",
-        Table(
-            ["attends to", "score", "before training", "highest", f"heads ≥ {INTERPRETABLE}", "of those useless"],
-            rows,
-            "Score: mean over heads and seeds; highest: of the best head of all. Counts with exact "
-            "95 % intervals. One head may count in several rows.",
-        ),
-    ]
+    return Table(
+        ["attends to", "score", "before training", "highest", f"heads ≥ {INTERPRETABLE}", "of those useless"],
+        rows,
+        "Score: mean over heads and seeds; highest: of the best head of all. Counts with exact "
+        "95 % intervals. One head may count in several rows.",
+    )

@@ -25,7 +25,7 @@ from case_studies.dyck_copying.estimates import (
     scores,
     without_heads,
 )
-from case_studies.dyck_copying.measure import ENCODERS, GROUPS, STRINGS, Measured, measure
+from case_studies.dyck_copying.measure import ENCODERS, FURTHER, GROUPS, LATER, STRINGS, Measured, measure
 from case_studies.dyck_copying.report import report
 from case_studies.study import Plan, Run, Study, wanted
 from interp.stats import REALS
@@ -35,15 +35,16 @@ QUICK, FULL = 8, 40  # seeds of each depth and block
 
 
 def populations(seeds: int) -> Plan:
-    """Models of each depth and block."""
+    """Models of each depth and block; twice as many further seeds of one."""
     groups = {"depths": GROUPS, "encoders": ENCODERS}
-    return {name: wanted([group.family for group in listing], seeds) for name, listing in groups.items()}
+    plan = {name: wanted([group.family for group in listing], seeds) for name, listing in groups.items()}
+    return {**plan, "further": wanted([FURTHER.family], 2 * seeds, first=seeds)}
 
 
 def collect(run: Run[int]) -> list[Measured]:
     """Every head of every model, measured."""
-    trained = [*run.obtain("depths"), *run.obtain("encoders")]
-    return [measure(group, one) for group, one in zip((*GROUPS, *ENCODERS), trained, strict=True)]
+    trained = [one for name in ("depths", "encoders", "further") for one in run.obtain(name)]
+    return [measure(group, one) for group, one in zip((*GROUPS, *LATER), trained, strict=True)]
 
 
 def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
@@ -53,9 +54,7 @@ def to_results(measured: Sequence[Measured]) -> dict[str, Any]:
         "strings": {"drawn": STRINGS, "distinct": len(measured[0].strings.data.inputs)},
         "bounds": {"score": INTERPRETABLE, "accuracy_lost": ACCURACY, "margin_lost": MARGIN},
         "groups": {m.group.family.name: of_group(m) for m in measured},
-        "secondary": {
-            name: c.to_dict() for name, c in others([m for m in measured if m.group not in ENCODERS]).items()
-        },
+        "secondary": {name: c.to_dict() for name, c in others([m for m in measured if m.group not in LATER]).items()},
     }
 
 

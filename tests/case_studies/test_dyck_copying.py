@@ -205,7 +205,9 @@ def test_results_carry_intervals_and_a_row_a_head(results):
     depths = {"4 layers": 4, "1 layer": 1}
     blocks = [f"{block}{loss}" for block in ("released block", "encoder") for loss in ("", ", loss on closers")]
     others = {f"{name}, {block}": n for name, n in depths.items() for block in blocks}
-    assert set(results["groups"]) == {*depths, *others}
+    again = "4 layers, released block, further seeds"
+    assert set(results["groups"]) == {*depths, *others, again}
+    assert set(results["groups"][again]["heads"]["seed"]) == {2, 3}
     assert len(results["secondary"]) == 2 * 3 * (4 + 1)  # two comparisons a layer
     for name, layers in (depths | others).items():
         group = results["groups"][name]
@@ -243,6 +245,15 @@ def test_the_encoder_differs_in_what_it_is_called_for(group):
     targets = "closers" if group.closers else "all"
     assert own.settings == replace(other.settings, data="prefix", targets=targets)
     assert group.paper_terms == ours.paper_terms
+
+
+def test_further_seeds_are_trained_like_the_first_and_in_no_other_group():
+    plan = study.populations(study.FULL)
+    (more,) = plan["further"]
+    (first,) = (one for one in plan["depths"] if one.family.name == "4 layers, released block")
+    assert more.family.recipe == first.family.recipe
+    assert more.chosen == tuple(range(40, 120))
+    assert first.chosen == 40
 
 
 def test_an_encoders_patterns_are_scored_over_keys_on_both_sides(folder):
