@@ -14,7 +14,7 @@ from case_studies.dyck_copying import measure as study
 from case_studies.dyck_copying.compared import _above, beyond_random
 from case_studies.dyck_copying.estimates import LOOKS, ZEROED, by_edit, crossing, others, over_seeds, useless
 from case_studies.dyck_copying.measure import ENCODERS, GROUPS, Cost, Head
-from case_studies.dyck_copying.study import run
+from case_studies.dyck_copying.study import FULL, populations, run
 from case_studies.looks import Fit
 from closeness import assert_close
 from interp import load_checkpoint
@@ -248,7 +248,7 @@ def test_the_encoder_differs_in_what_it_is_called_for(group):
 
 
 def test_further_seeds_are_trained_like_the_first_and_in_no_other_group():
-    plan = study.populations(study.FULL)
+    plan = populations(FULL)
     (more,) = plan["further"]
     (first,) = (one for one in plan["depths"] if one.family.name == "4 layers, released block")
     assert more.family.recipe == first.family.recipe
