@@ -175,7 +175,8 @@ def _predicts(model: Any, grammar: Any) -> bool:
     """Whether its outputs are this grammar's labels, and if these are tokens, of positions that it does not see."""
     cfg = getattr(model, "cfg", None)
     outputs, labels = getattr(cfg, "d_vocab_out", None), getattr(grammar, "label_names", None)
-    own = labels is not None or getattr(grammar, "copies", False)  # a copy is of what stands there to be seen
+    # A copy is of what stands there to be seen; but of a bridged encoder the head may be drawn at random.
+    own = labels is not None or (getattr(grammar, "copies", False) and not is_bridge(model))
     blind = getattr(cfg, "attention_dir", "causal") == "causal" or own
     named = getattr(getattr(model, "config", None), "class_names", None)
     return gives_logits(model) and blind and named in (None, labels) and outputs in (None, -1, num_labels(grammar))

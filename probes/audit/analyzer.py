@@ -354,7 +354,8 @@ def _task_named(name: str | None, model: Any, grammar: Any) -> Task | None:
     cfg = model.cfg
     outputs, size = getattr(cfg, "d_vocab_out", None), cfg.d_vocab if grammar is None else num_labels(grammar)
     # Labels of their own are no tokens that a model could see beforehand; and a copy is of what it sees anyway.
-    own = hasattr(grammar, "label_names") or getattr(grammar, "copies", False)
+    copies = getattr(grammar, "copies", False) and name in (None, "copies") and trusted_logits(model)
+    own = hasattr(grammar, "label_names") or copies
     causal = getattr(cfg, "attention_dir", "causal") == "causal" or own
     if causal and (outputs is None or outputs == size):
         return task_for(grammar, name)

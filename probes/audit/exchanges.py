@@ -1,7 +1,8 @@
 """What is exchanged between a run and its donor's: values along claimed edges, whole rows of patterns; and shams."""
 
 import math
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -124,6 +125,13 @@ def donor_keys(asked: Asked, side: Side, inputs: Inputs) -> Tensor:
     except InterpError:
         keys = np.zeros_like(visible)
     return torch.from_numpy(np.ascontiguousarray(keys)).to(side.tokens.device)
+
+
+def seen_items(items: Items, model: Any, visible: NDArray[np.bool_]) -> Items:
+    """Items that depend on what their read place sees, of `visible` [input, query, key]: of an encoder, all of it."""
+    if items.seen is not None or getattr(model.cfg, "attention_dir", "causal") == "causal":
+        return items
+    return replace(items, seen=visible[items.sequence, items.read])
 
 
 def live_items(items: Items, keys: NDArray[np.bool_], last: bool) -> tuple[Items, Items | None]:

@@ -66,7 +66,7 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
 
     Head by head while that gains anything; and where it comes to nothing, since two may have to go at once before
     anything moves, sets drawn at random too. Of very many heads, which are many runs of a large model: halves of the
-    candidates, each of which holds two of them in 23 % of the draws, and of what moves with one the heads that matter.
+    candidates, each of which holds two of them in 23 % of the draws, and of one that gains the heads that matter.
     """
     few, many = searched(side), has_many_heads(side)
     if not others or few.margin.mean() <= 0:
@@ -84,15 +84,19 @@ def find_partners(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> 
         best, chosen = found
     if best >= t.USED or len(others) < 2:
         return _needed(effect, chosen)
-    drawn = _halves(others, seed) if many else _sets(_friends(effect, others), seed)
+    halves = _halves(few, others, seed) if many else []
+    # Where most halves cost the whole margin, smaller sets are what can be tried.
+    drawn = halves if len(halves) > t.FEW_SETS / 2 else _sets(_friends(effect, others), seed)
     for group in filter(partial(_leaves_some, few), drawn):
         if effect(group) < max(best, t.UNUSED) + t.GAIN:
             continue
-        if not _none_against(effect, group):  # of a half, those that are for it may be enough
-            group = tuple(_friends(effect, group))
-        if effect(group) >= max(best, t.UNUSED) + t.GAIN and _none_against(effect, group):
+        if many:  # of a half, the few that matter and are for the answer
+            group = group if _none_against(effect, group) else tuple(_friends(effect, group))
+            group = _at_most(effect, _needed(effect, group), t.PARTNERS)
+        enough = effect(group) >= max(best, t.UNUSED) + t.GAIN and _leaves_some(few, group)
+        if enough and _none_against(effect, group):
             best, chosen = effect(group), group
-    return _at_most(effect, _needed(effect, chosen), t.PARTNERS)
+    return _needed(effect, chosen)
 
 
 def find_company(side: Side, swap: Swap, others: Sequence[Head], seed: int) -> tuple[Head, ...]:
@@ -250,10 +254,10 @@ def _sets(others: Sequence[Head], seed: int) -> list[tuple[Head, ...]]:
     return [every[i] for i in sorted(drawn)]
 
 
-def _halves(others: Sequence[Head], seed: int) -> list[tuple[Head, ...]]:
-    """`FEW_SETS` random halves of the heads; of few heads, what `_sets` makes of them."""
+def _halves(side: Side, others: Sequence[Head], seed: int) -> list[tuple[Head, ...]]:
+    """Of `FEW_SETS` random halves of the heads those whose loss leaves something; none of so few that sets are all."""
     if len(others) <= 2 * t.PARTNERS:
-        return _sets(others, seed)[: t.FEW_SETS]
+        return []
     rng = generator(seed, "audit/halves")
     drawn = (rng.permutation(len(others))[: len(others) // 2] for _ in range(t.FEW_SETS))
-    return [tuple(sorted(others[i] for i in half)) for half in drawn]
+    return [half for half in (tuple(sorted(others[i] for i in one)) for one in drawn) if _leaves_some(side, half)]

@@ -188,7 +188,7 @@ def _once(items: Items, causal: bool) -> tuple[Items, NDArray[np.int64]]:
 
     Of a causal model alone: what is edited or read behind a place is nothing to that place.
     """
-    both = np.concatenate([items.tokens, items.donors], axis=1)
+    both = np.concatenate([items.tokens, items.donors, items.sequence[:, None]], axis=1)
     _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
     which = which.reshape(-1)
     if len(first) == len(items) or not causal or items.seen is not None:

@@ -29,6 +29,7 @@ from probes.audit.exchanges import (
     output_change,
     pattern_change,
     resampled,
+    seen_items,
     sham_edges,
     whole_rows,
 )
@@ -86,6 +87,7 @@ class Used:
             # Donors that are other inputs are chosen to have the claimed keys where the input itself has them.
             on_keys = getattr(self.task, "items_on", None)
             items = self.task.items(*about) if on_keys is None else on_keys(*about, asked.keys)
+            items = seen_items(items, self.model, self.inputs.visible)
             self._sides[key] = self._made(*live_items(items, asked.keys, last))
         return self._sides[key]
 

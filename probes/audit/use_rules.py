@@ -78,10 +78,11 @@ NONE = all_of(NO_CHANGE, NO_TURN)
 # The same of the intervals alone: what so few inputs show that an effect on one in twenty may have passed unseen.
 NONE_SEEN = all_of(
     _none("far", "total", "raw"), _unless("with_partners", _none("far", "with_partners", "raw_with_partners")),
-    NONE_DIRECT, _none("far", "look", "look_raw"), _none("far", "both", "both_raw"),
+    Bound("direct.far", "<", t.UNUSED), _none("far", "look", "look_raw"), _none("far", "both", "both_raw"),
     _unless("look_beside", _none("far", "look_beside", "look_beside_raw")),
     _unless("both_beside", _none("far", "both_beside", "both_beside_raw")),
-    Bound("turned.far", "<", t.UNUSED),
+    Bound("turned.far", "<", t.UNUSED), Not(Bound("fill.low", ">=", t.USED)),
+    Not(Bound("fill_lost.low", ">=", t.USED)),
 )  # fmt: skip
 
 # All that the heads give, exchanged for what they give on any other input of the task, also one without these edges;
@@ -201,8 +202,9 @@ USE_RULES = (
           ("look_raw", Not(Bound("look.reach", "<", t.UNUSED))), ("both", Bound("both.reach", "<", t.UNUSED)),
           ("both_raw", Not(Bound("both.reach", "<", t.UNUSED))), "look_beside", "both_beside", "turned")),
     Rule("too_few_to_exclude", all_of(NONE_SEEN, Bound("unseen", ">=", t.UNUSED)), "undecided",
-         OPEN + "{moved}, and no other exchange more than {UNUSED}, but {items} inputs are too few to exclude an "
-         "effect on {rare} of them: {enough} are needed", ("effect", "turned")),
+         OPEN + "{moved}, and no other exchange as much as {UNUSED}, net of a sham or as it is, but the {items} inputs "
+         "of the half that decides are too few to exclude an effect on {rare} of all: it needs {enough} at least",
+         ("effect", "turned")),
     Rule("neither", ALWAYS, "undecided",
          OPEN + "{open}, neither {USED} for sure nor below {UNUSED}",
          (("effect", Not(NONE_ALONE)), ("with_partners", Not(NONE_WITH_PARTNERS)), ("direct", Not(NONE_DIRECT)),

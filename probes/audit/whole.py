@@ -17,6 +17,7 @@ import numpy as np
 from interp.stats import Estimate
 from probes.audit import thresholds as t
 from probes.audit.edits import Head, reaches_output
+from probes.audit.exchanges import seen_items
 from probes.audit.inputs import Inputs
 from probes.audit.kinds import by_kind, key_of
 from probes.audit.partners import searched
@@ -67,7 +68,7 @@ def whole_interchange(
     for one in by_kind(task):
         rows = np.zeros(inputs.tokens.shape, dtype=bool)
         rows[inputs.half_b] = True
-        items = one.items(inputs.tokens, inputs.grammar, rows, seed)
+        items = seen_items(one.items(inputs.tokens, inputs.grammar, rows, seed), model, inputs.visible)
         side = Side(model, items, level) if len(items) > 1 else None
         kind, why = key_of(one)[1], "there are fewer than two items" if side is None else _powerless(side)
         tried = heads if side is None else _tried(side, heads)

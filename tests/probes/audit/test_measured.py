@@ -3,6 +3,7 @@
 import importlib
 import math
 import pkgutil
+import sys
 from dataclasses import is_dataclass
 from functools import partial
 from itertools import combinations
@@ -21,7 +22,7 @@ from probes.audit import partners
 from probes.audit import thresholds as limits
 from probes.audit.exchanges import live_items, output_change, sham_pairs
 from probes.audit.inputs import Inputs
-from probes.audit.partners import _at_most, _halves, added, candidates, find_company, find_partners, idle_heads
+from probes.audit.partners import _at_most, _halves, _sets, added, candidates, find_company, find_partners, idle_heads
 from probes.audit.pattern import FEW, Head, Laid, fits_when, matched_lift, overlap, top_share
 from probes.audit.rivals import _enough as enough_rows
 from probes.audit.rivals import rivals_of
@@ -921,31 +922,47 @@ MANY = limits.RANKED + 1  # heads
 TWELVE = H[: limits.CANDIDATES]
 
 
+def halves_of(seed=0, heads=TWELVE):
+    return _halves(Given(heads=MANY), heads, seed)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_of_very_many_heads_halves_of_the_candidates_are_tried(seed):
     """Two that must go together are found where some half has both, and nobody with them."""
     both = {H[2], H[7]}
     side = Given(at_least({(2, 7): 0.3}), heads=MANY)
-    there = any(both <= set(half) for half in _halves(TWELVE, seed))
+    there = any(both <= set(half) for half in halves_of(seed))
     assert find_partners(side, swap, TWELVE, seed) == (tuple(sorted(both)) if there else ())
 
 
-def test_of_two_heads_one_of_eight_halves_has_both_in_88_of_100_draws():
-    draws = [any({H[2], H[7]} <= set(half) for half in _halves(TWELVE, seed)) for seed in range(2000)]
-    five_errors = 5 * (0.88 * 0.12 / len(draws)) ** 0.5
-    assert abs(np.mean(draws) - (1 - (1 - 5 / 22) ** 8)) < five_errors
-    halves = _halves(TWELVE, 0)
-    assert len(halves) == limits.FEW_SETS
-    assert {len(half) for half in halves} == {6}
-    assert all(list(half) == sorted(set(half)) for half in halves)
-    assert _halves(TWELVE, 0) == halves != _halves(TWELVE, 1)
+def test_of_two_heads_one_of_eight_halves_has_both_in_87_of_100_draws():
+    draws = [any({H[2], H[7]} <= set(half) for half in halves_of(seed)) for seed in range(2000)]
+    expected = 1 - (1 - 5 / 22) ** 8
+    assert abs(np.mean(draws) - expected) < 5 * (expected * (1 - expected) / len(draws)) ** 0.5
+    assert round(expected, 2) == 0.87
+    assert len(halves_of()) == limits.FEW_SETS
+    assert {len(half) for half in halves_of()} == {6}
+    assert all(list(half) == sorted(set(half)) for half in halves_of())
+    assert halves_of() == halves_of() != halves_of(1)
 
 
-@pytest.mark.parametrize(("count", "sizes"), [(2, {2}), (3, {2, 3}), (6, {3}), (7, {3}), (8, {4})])
-def test_of_few_candidates_no_halves_are_drawn(count, sizes):
-    found = _halves(H[:count], 0)
-    assert {len(group) for group in found} == sizes
-    assert len(found) <= limits.FEW_SETS
+@pytest.mark.parametrize(("count", "half"), [(2, None), (6, None), (7, 3), (8, 4)])
+def test_of_few_candidates_no_halves_are_drawn(count, half):
+    """Their sets are all of them, or next to all."""
+    assert {len(group) for group in halves_of(heads=H[:count])} == ({half} if half else set())
+    side = Given(at_least({(0, 1): 0.3}), heads=MANY)
+    assert count > 3 or find_partners(side, swap, H[:count], 0) == (H[0], H[1])
+
+
+def test_where_halves_cost_the_whole_margin_sets_of_three_are_tried(monkeypatch):
+    """Each loss takes 17 %: six leave nothing, two leave two thirds."""
+    monkeypatch.setattr(sys.modules[__name__], "LOSS", -1.7)
+    assert halves_of() == []
+    found = [find_partners(Given(at_least({(2, 7): 0.3}), heads=MANY), swap, TWELVE, seed) for seed in range(10)]
+    sets = [_sets(TWELVE, seed) for seed in range(10)]
+    there = [any({H[2], H[7]} <= set(group) for group in of_seed) for of_seed in sets]
+    assert found == [(H[2], H[7]) if one else () for one in there]
+    assert sum(there) > 5
 
 
 def test_of_very_many_heads_one_that_gains_nothing_is_not_built_upon():
@@ -957,19 +974,43 @@ def test_of_very_many_heads_one_that_gains_nothing_is_not_built_upon():
 
 
 def test_of_a_half_whose_members_each_add_something_three_are_kept():
-    """Those that matter most; the rest of a half is measured on nothing."""
-    worth = dict(
-        zip(TWELVE, (0.011, 0.012, 0.09, 0.013, 0.014, 0.08, 0.015, 0.07, 0.016, 0.017, 0.018, 0.019), strict=True)
-    )
-    several = lambda group: 10 * sum(worth[h] for h in group) if len(group) > 3 else 0.0  # noqa: E731
-    best = max((half for half in _halves(TWELVE, 0)), key=lambda half: sum(worth[h] for h in half))
-    kept = _at_most(partners._Effect(Given(several, heads=MANY), swap(None)), best, 4)
-    assert kept == tuple(sorted(sorted(best, key=lambda h: -worth[h])[:4]))
-    assert len(find_partners(Given(several, heads=MANY), swap, TWELVE, 0)) <= limits.PARTNERS
+    """Those that matter most, if they are enough by themselves."""
+    sizes = (0.011, 0.012, 0.06, 0.013, 0.014, 0.05, 0.015, 0.04, 0.016, 0.017, 0.018, 0.019)
+    worth = dict(zip(TWELVE, sizes, strict=True))
+    side = Given(lambda group: 10 * sum(worth.get(h, 0.0) for h in group), heads=MANY)
+    best = max(halves_of(), key=lambda half: sum(worth[h] for h in half))
+    kept = _at_most(partners._Effect(side, swap(None)), best, 3)
+    assert kept == tuple(sorted(sorted(best, key=lambda h: -worth[h])[:3]))
+
+
+def only_together(group, alone=None):
+    """What more than three heads of a half are worth together, and one head outside of it alone."""
+    return 10 * max(0.08 * (alone in group), 0.5 * (len(set(group) & set(halves_of()[0])) > 3))
+
+
+def test_what_is_worth_nothing_once_cut_to_three_is_no_partner():
+    assert find_partners(Given(only_together, heads=MANY), swap, TWELVE, 0) == ()
+    alone = next(h for h in TWELVE if h not in halves_of()[0])
+    assert find_partners(Given(partial(only_together, alone=alone), heads=MANY), swap, TWELVE, 0) == (alone,)
+
+
+def test_what_is_left_of_a_half_has_none_that_works_against_the_rest():
+    half = halves_of()[0]
+
+    def rise(group):  # the loss of the first helps, unless the fourth is gone too
+        return 2.0 * (half[0] in group and half[3] not in group)
+
+    def effect(group):
+        among = set(group) & set(half)
+        return 0.0 if len(among) < 3 else 3.0 + 0.2 * len(among) + 0.1 * len(among & set(half[:3]))
+
+    side = Given(effect, rise, heads=MANY)
+    found = find_partners(side, swap, TWELVE, 0)
+    assert not found or partners._none_against(partners._Effect(side, swap(None)), found)
 
 
 def test_of_a_half_those_that_work_against_the_answer_are_left_out():
-    half = next(half for half in _halves(TWELVE, 0) if {H[2], H[7]} <= set(half))
+    half = next(half for half in halves_of() if {H[2], H[7]} <= set(half))
     against = next(h for h in half if h not in (H[2], H[7]))
     side = Given(at_least({(2, 7): 0.3}), lambda group: 2.0 if against in group else 0.0, heads=MANY)
     assert find_partners(side, swap, TWELVE, 0) == (H[2], H[7])

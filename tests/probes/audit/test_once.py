@@ -66,6 +66,12 @@ def test_all_others_are_run_item_by_item(why):
     assert rows.tolist() == list(range(len(items)))
 
 
+def test_texts_that_differ_in_length_alone_are_no_one_pair():
+    """Where nothing says which token fills up, the claimed edges of each are its own."""
+    items = replace(made([0, 0], [1, 1], [1, 2]), sequence=np.arange(2))
+    assert _once(items, True)[1].tolist() == [0, 1]
+
+
 def edits(side, seed=0):
     """Edited runs of every kind: values along edges, whole heads, constants in their place, frozen and not."""
     tri = torch.from_numpy(np.tri(WIDTH, k=-1, dtype=bool)).expand(len(side.pairs), -1, -1)

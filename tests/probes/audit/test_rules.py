@@ -380,7 +380,7 @@ def nothing_measured(rule, base, met, unmet, turned=None, part="reach"):
         Pin("use", rule, f"raw.{part} < 0.05", replace(base, total=SOME), met, unmet),
         Pin("use", rule, f"with_partners.{part} < 0.05", replace(base, raw_with_partners=SOME), met, unmet),
         Pin("use", rule, f"raw_with_partners.{part} < 0.05", replace(base, with_partners=SOME), met, unmet),
-        Pin("use", rule, "direct.high < 0.1", base, met, unmet),
+        *([Pin("use", rule, "direct.high < 0.1", base, met, unmet)] if part == "reach" else []),
         Pin("use", rule, f"look.{part} < 0.05", replace(base, look_raw=SOME), met, unmet),
         Pin("use", rule, f"look_raw.{part} < 0.05", replace(base, look=SOME), met, unmet),
         Pin("use", rule, f"both.{part} < 0.05", replace(base, both_raw=SOME), met, unmet),
@@ -529,6 +529,9 @@ PINS = [
         "answers_turn"),
     *nothing_measured("too_few_to_exclude", FEW, "too_few_to_exclude", "neither",
                       turned=("too_few_to_exclude", "neither"), part="far"),
+    Pin("use", "too_few_to_exclude", "direct.far < 0.05", FEW, "too_few_to_exclude", "neither"),
+    *(Pin("use", "too_few_to_exclude", f"{name}.low >= 0.1", replace(FEW, **{name: MUCH}), "neither",
+          "too_few_to_exclude") for name in ("fill", "fill_lost")),
     Pin("use", "too_few_to_exclude", "unseen >= 0.05", FEW, "too_few_to_exclude", "neither"),
     *(Pin("use", "works_against", f"{name}.high <= -0.1", replace(UNUSED, total=AGAINST, raw=AGAINST), "works_against",
           "neither") for name in ("total", "raw")),
@@ -636,7 +639,8 @@ def test_as_many_are_asked_for_as_exclude_a_share(level):
 
 def test_it_is_said_how_many_inputs_exclude_a_use():
     said = use_phrases(FEW, TASK, "L0H0").say(rule_of("use", "too_few_to_exclude").words)
-    assert "but 50 inputs are too few to exclude an effect on 6 % of them: 59 are needed" in said
+    assert "but the 50 inputs of the half that decides are too few to exclude an effect on 6 % of all" in said
+    assert said.endswith("it needs 59 at least")
 
 
 def test_what_has_no_interval_or_was_not_measured_proves_nothing():
