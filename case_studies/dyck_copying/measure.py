@@ -113,7 +113,7 @@ def _on_closers(group: Group) -> Group:
 RELEASED = tuple(map(_released, DEPTHS))
 GROUPS = (*DEPTHS, *RELEASED, *map(_on_closers, RELEASED))
 # Of the first seeds of this group 11 heads attend to the current position, too few to tell whether most are of use
-# (Fig. 6b): twice as many further seeds decide that, named before any was trained.
+# (Fig. 6b): twice as many further seeds are asked.
 FURTHER = replace(RELEASED[0], family=replace(RELEASED[0].family, name=f"{RELEASED[0].family.name}, further seeds"))
 # Added when the statements had been decided for the groups above: what is said of them is secondary.
 ENCODERS = (*map(_encoder, DEPTHS), *(_on_closers(_encoder(depth)) for depth in DEPTHS))

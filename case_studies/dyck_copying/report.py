@@ -108,7 +108,7 @@ def further_parts(further: Sequence[Measured]) -> list[str | Table]:
     c = crossing(one.heads, term=CURRENT)
     return [
         f"The released block with four layers once more, over {len(one.population)} further seeds, since the first "
-        "have few heads that attend to the current position. That question was named before these were trained. "
+        "have few heads that attend to the current position. "
         f"Useless are {count(c.useless)} of such heads, of all others {count(c.others_useless)}.",
         terms_table(further),
     ]
