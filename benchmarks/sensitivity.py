@@ -35,8 +35,9 @@ bench's develop half, without its family of six-head models (grafted), which cos
 right one, the use of a decoy that is left open included. Claims whose truth is not clear-cut were left out of the
 trained bench, so that a bound that moves within that gap (`SCORE`, `USED`) can hardly show there. Bounds near 1
 (`TOP1`, `EVEN`) move by their distance from 1, bands (`MIXED`, `NATURAL`) at both ends, counts stay whole.
-`FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks and `MOST_SEEDS` what is said of a
-population: no verdict here is made of them. What moves with the numbers on the papers' families is in
+`FIRST_LOOK`, `FIRST_INPUTS`, `LEAST_EARLY` and `SPENT` say when an audit looks, `MOST_SEEDS` what is said of a
+population, and `FEW_SETS` how many sets are searched in a model of more than 64 heads: no verdict here is made of
+them. What moves with the numbers on the papers' families is in
 [head-claims](../case_studies/head_claims/README.md).
 
     python benchmarks/sensitivity.py --models trained-bench
@@ -50,8 +51,8 @@ WRITTEN_SEED = 12
 
 # Shares of a whole move by their distance from 1: twice .75 of the rows is nothing that a head can have.
 NEAR_ONE = ("TOP1", "EVEN")
-# These say when an audit looks, or what is said of a population; no verdict on one model is made of them.
-ELSEWHERE = ("FIRST_LOOK", "FIRST_INPUTS", "LEAST_EARLY", "SPENT", "MOST_SEEDS")
+# These say when an audit looks, what is said of a population, or what is searched in models larger than any here.
+ELSEWHERE = ("FIRST_LOOK", "FIRST_INPUTS", "LEAST_EARLY", "SPENT", "MOST_SEEDS", "FEW_SETS")
 
 
 @dataclass(frozen=True)
