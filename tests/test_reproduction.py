@@ -50,6 +50,25 @@ def reading(value, low=None, high=None):
 # -- the data ---------------------------------------------------------------------------------------------
 
 
+def _asks_for_none(row):
+    """Whether a row asks a comparison for an equivalence."""
+    return row.get("rule") == {"equals": "equivalent"}
+
+
+def test_an_equivalence_is_asked_only_of_comparisons_that_can_show_one():
+    """Of a comparison without a bound nothing is ever equivalent, and such a row could not be closed."""
+    arms = [path for row in ROWS if _asks_for_none(row) for arm in row.get("arms", ()) for path in arm["path"]]
+    asked = [path for row in ROWS if _asks_for_none(row) for path in row["ours"]] + arms
+    assert asked
+    for path in asked:
+        found = RESULTS
+        names = path.split(" > ")
+        for name in names[:-1]:
+            found = found[name]
+        assert names[-1] == "finding"
+        assert found["bound"] is not None, path
+
+
 def test_rows_are_of_the_known_fields_and_name_themselves_once():
     assert not [(row["id"], set(row) - FIELDS) for row in ROWS if set(row) - FIELDS]
     ids = [row["id"] for row in ROWS]

@@ -108,8 +108,8 @@ def further_parts(further: Sequence[Measured]) -> list[str | Table]:
     c = crossing(one.heads, term=CURRENT)
     return [
         f"The released block with four layers once more, over {len(one.population)} further seeds, since the first "
-        "have few heads that attend to the current position. "
-        f"Useless are {count(c.useless)} of such heads, of all others {count(c.others_useless)}.",
+        f"have few heads that attend to the current position. Useless are {count(c.useless)} of such heads, as if "
+        f"heads were independent; of the models that have one, {count(c.seeds_any)} have a useless one.",
         terms_table(further),
     ]
 
